@@ -1,0 +1,82 @@
+"""What can go wrong in an agent; the class says what the caller may do next (SPEC §7.1, Z-32).
+
+AgentError
+├── Transient            retry later
+│   ├── ProviderBusy     rate limit, overload, 5xx, time-out, cut connection; `after_s` if the provider said so
+│   ├── NoProviders      nothing can answer now (Z-25)
+│   └── LockTimeout      the conversation's lease was not to be had in time (B-12)
+├── Permanent            tell the person
+│   ├── ProviderRefused  bad key, bad request, quota: asking again changes nothing
+│   ├── ContextTooLong   the request is larger than the model's window
+│   ├── AgentMissing     no such agent definition (B-09)
+│   └── AgentInvalid     the definition has mistakes, all of them listed (B-10)
+├── Refused              a gate said no
+├── Fenced               another owner has taken the conversation: drop the agent, write nothing
+└── ToolError            a tool failed; `transient` tells whether a retry may help (Z-34)
+"""
+
+from collections.abc import Sequence
+
+
+class AgentError(Exception):
+    """Root of the agent's errors."""
+
+
+class Transient(AgentError):
+    """May work later, unchanged."""
+
+
+class ProviderBusy(Transient):
+    """The provider could not answer now."""
+
+    def __init__(self, message: str, *, after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.after_s = after_s
+
+
+class NoProviders(Transient):
+    """No provider is able to take a call."""
+
+
+class LockTimeout(Transient):
+    """The conversation stayed busy for longer than the queue time-out."""
+
+
+class Permanent(AgentError):
+    """Will fail again unless somebody changes something."""
+
+
+class ProviderRefused(Permanent):
+    """The provider said no for a reason that a retry does not change."""
+
+
+class ContextTooLong(Permanent):
+    """The request does not fit the model's window."""
+
+
+class AgentMissing(Permanent):
+    """There is no agent definition of that name."""
+
+
+class AgentInvalid(Permanent):
+    """The agent definition has mistakes."""
+
+    def __init__(self, path: str, mistakes: Sequence[str]) -> None:
+        super().__init__(f"{path}: " + "; ".join(mistakes))
+        self.mistakes = tuple(mistakes)
+
+
+class Refused(AgentError):
+    """A gate (access, budget, limit, risk) said no."""
+
+
+class Fenced(AgentError):
+    """The conversation's epoch has moved on; nothing of this owner may be written."""
+
+
+class ToolError(AgentError):
+    """A tool could not do its work; the text is shown to the model."""
+
+    def __init__(self, message: str, *, transient: bool = False) -> None:
+        super().__init__(message)
+        self.transient = transient

@@ -1,0 +1,176 @@
+"""What happened: frozen facts with ids and numbers, and the bus that carries them (SPEC §2.8).
+
+`name` is the public one: Brain's names for the loop, Roku's in snake case beside them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from agent.core.ids import ConversationId, RunId, SessionId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One fact. `sequence` grows by one within a conversation's life in this process; the bus fills it."""
+
+    name: ClassVar[str] = "event"
+    conversation: ConversationId
+    run: RunId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopStarted(Event):
+    name: ClassVar[str] = "loop:start"
+    session: SessionId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextBuilt(Event):
+    name: ClassVar[str] = "loop:context"
+    token_estimate: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecuteStarted(Event):
+    name: ClassVar[str] = "loop:execute"
+    tool_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolStarted(Event):
+    name: ClassVar[str] = "tool:start"
+    tool_name: str
+    tool_call_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolEnded(Event):
+    name: ClassVar[str] = "tool:end"
+    tool_name: str
+    tool_call_id: str
+    elapsed_ms: int
+    is_error: bool
+    result_summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamDelta(Event):
+    name: ClassVar[str] = "stream:delta"
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersistStarted(Event):
+    name: ClassVar[str] = "loop:persist"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopEnded(Event):
+    name: ClassVar[str] = "loop:end"
+    success: bool
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopFailed(Event):
+    name: ClassVar[str] = "loop:error"
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionCompleted(Event):
+    name: ClassVar[str] = "llm_decision_complete"
+    provider: str
+    model: str
+    stop_reason: str
+    tool_calls: int
+    elapsed_ms: int
+    first_token_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCompleted(Event):
+    name: ClassVar[str] = "step_complete"
+    step_index: int
+    remaining_steps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokensUsed(Event):
+    """Totals of a run, by cache tier (R-15, R-47). `cost_usd` is None when a price is unknown."""
+
+    name: ClassVar[str] = "token_usage"
+    prompt: int
+    output: int
+    cache_creation: int
+    cache_read: int
+    cost_usd: float | None
+    estimated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryScheduled(Event):
+    name: ClassVar[str] = "llm_retry"
+    provider: str
+    attempt: int
+    after_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextDegraded(Event):
+    """Context preparation took too long; the turn went on with what was cached (Z-24)."""
+
+    name: ClassVar[str] = "context_degraded"
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSwitched(Event):
+    name: ClassVar[str] = "provider_switched"
+    provider: str
+    model: str
+    context_max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """An event with its place in the order of its conversation."""
+
+    sequence: int
+    event: Event
+
+
+Listener = Callable[[Published], None]
+
+
+class EventBus:
+    """Carries events to listeners in order; a listener that raises is reported and never fails a turn (R-46).
+
+    Listeners run at once and must only note or queue what they hear: the bus has no queue of its own that could fill.
+    """
+
+    def __init__(self, on_error: Callable[[Exception, Event], None]) -> None:
+        self._listeners: list[Listener] = []
+        self._sequences: dict[ConversationId, int] = {}
+        self._on_error = on_error
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Hear every event from now on; call what is returned to stop."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def publish(self, event: Event) -> None:
+        sequence = self._sequences.get(event.conversation, 0) + 1
+        self._sequences[event.conversation] = sequence
+        published = Published(sequence, event)
+        for listener in tuple(self._listeners):
+            try:
+                listener(published)
+            except Exception as error:  # noqa: BLE001 - the event seam of STYLE §6
+                self._on_error(error, event)
+
+    def forget(self, conversation: ConversationId) -> None:
+        """Its agent went to sleep: its numbering starts anew."""
+        self._sequences.pop(conversation, None)

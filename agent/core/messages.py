@@ -1,0 +1,133 @@
+"""What a conversation is made of: messages and their parts (SPEC §4.1). No I/O, no rendering for people."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, assert_never
+
+Role = Literal["system", "user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextPart:
+    text: str
+    kind: Literal["text"] = "text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolUse:
+    """A call the model asked for; `input` is what it gave, already parsed."""
+
+    id: str
+    name: str
+    input: Mapping[str, Any] = field(default_factory=dict)
+    kind: Literal["tool_use"] = "tool_use"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What came back from a call; lives in a user message, before any text."""
+
+    tool_use_id: str
+    content: str
+    is_error: bool = False
+    kind: Literal["tool_result"] = "tool_result"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thinking:
+    """Reasoning with the provider's signature; sent back byte for byte (Z-19). `family` names who signed it."""
+
+    thinking: str
+    signature: str
+    family: str = ""
+    kind: Literal["thinking_block"] = "thinking_block"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedactedThinking:
+    """Reasoning the provider keeps to itself; sent back byte for byte."""
+
+    data: str
+    family: str = ""
+    kind: Literal["redacted_thinking_block"] = "redacted_thinking_block"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePart:
+    """An attachment kept as a file under the data directory; `path` is relative to it.
+
+    Providers that take the type get its bytes, the others a line that names it.
+    """
+
+    path: str
+    mime_type: str
+    name: str
+    size: int
+    kind: Literal["file"] = "file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryPart:
+    """Text that stands for messages now hidden from the model."""
+
+    text: str
+    kind: Literal["summary"] = "summary"
+
+
+Part = TextPart | ToolUse | ToolResult | Thinking | RedactedThinking | FilePart | SummaryPart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
+class Message:
+    """One item of the context.
+
+    Compared by identity, so that what is derived from a message (its encoding, its token count) can be kept in a
+    `WeakKeyDictionary` for as long as the message lives and never computed twice.
+    """
+
+    role: Role
+    parts: tuple[Part, ...]
+    created_at: datetime | None = None
+    id: int | None = None  # row of the transcript; None while not stored
+    agent_visible: bool = True
+    user_visible: bool = True
+    pinned: bool = False
+
+    @property
+    def content(self) -> str:
+        return flatten(self.parts)
+
+    @property
+    def tool_uses(self) -> tuple[ToolUse, ...]:
+        return tuple(part for part in self.parts if isinstance(part, ToolUse))
+
+    @property
+    def tool_results(self) -> tuple[ToolResult, ...]:
+        return tuple(part for part in self.parts if isinstance(part, ToolResult))
+
+
+def flatten(parts: tuple[Part, ...]) -> str:
+    """The parts as one text, in the forms of SPEC §4.1; thinking renders nothing."""
+    return "\n".join(text for part in parts if (text := _flat(part)))
+
+
+def _flat(part: Part) -> str:
+    match part:
+        case TextPart() | SummaryPart():
+            return part.text
+        case ToolUse():
+            return f"[tool_use: {part.name}({part.id})]"
+        case ToolResult():
+            return f"[tool_result: {part.tool_use_id}]\n{part.content}"
+        case FilePart():
+            return f"[file: {part.name}, {part.mime_type}, {part.size} bytes]"
+        case Thinking() | RedactedThinking():
+            return ""
+        case _:
+            assert_never(part)
+
+
+def text_message(role: Role, text: str, *, created_at: datetime | None = None) -> Message:
+    """A message that holds one text."""
+    return Message(role=role, parts=(TextPart(text=text),), created_at=created_at)

@@ -1,0 +1,105 @@
+"""The port through which an agent speaks: rows for what must arrive, calls for what may vanish.
+
+What must arrive (replies, notices) is written as an `outbox` row in the turn's own transaction (`agent.storage`), and
+`committed()` tells delivery to look. Everything else here is best effort: it never fails a turn (SPEC §1.4).
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from agent.core.events import Event
+from agent.core.ids import PersonId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Button:
+    """`action` comes back when it is pressed: at most 64 bytes (Telegram's callback_data)."""
+
+    label: str
+    action: str
+    style: Literal["plain", "primary", "danger"] = "plain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRef:
+    """A file to send; `path` is relative to the data directory."""
+
+    path: str
+    name: str
+    mime_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Say:
+    """One thing to say, in Markdown, of any length: delivery splits, renders and paces it.
+
+    `reply_to` is the platform's id of the message answered. `private_to` asks for a whisper to that person where the
+    platform has it. A `notice` is the house speaking (errors, answers to commands), a `reply` the model.
+    """
+
+    text: str
+    kind: Literal["reply", "notice"] = "reply"
+    reply_to: str | None = None
+    private_to: PersonId | None = None
+    interaction: str | None = None
+    buttons: tuple[tuple[Button, ...], ...] = ()
+    files: tuple[FileRef, ...] = ()
+    verbatim: bool = False  # plain text: no Markdown is looked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A short question with buttons; only `asked_of` (None: anybody) may answer, text "yes" counts (SPEC §1.5)."""
+
+    prompt: str
+    asked_of: PersonId | None
+    choices: tuple[str, ...] = ("yes", "no")
+    timeout_s: float = 30.0
+    interaction: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`choice` is None when nobody answered in time: a denial."""
+
+    choice: str | None
+    by: PersonId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audience:
+    """Whom a turn's transient output is for: the person who asked, and the handles the platform gave."""
+
+    person: PersonId | None = None
+    reply_to: str | None = None
+    interaction: str | None = None
+    language: str = "en"
+    extras: tuple[tuple[str, str], ...] = field(default=())
+
+
+class Outbox(Protocol):
+    """What an agent may do to its channel. Nothing here raises for a platform's sake."""
+
+    def begin(self, audience: Audience) -> None:
+        """A turn starts: show presence (typing), aim previews and status at this audience."""
+
+    def preview(self, delta: str) -> None:
+        """The reply grows by `delta`. Never waits; frames may be dropped, the final is sent from its row."""
+
+    def reset_preview(self) -> None:
+        """The text so far is void: the stream is being retried (G-24)."""
+
+    def status(self, text: str) -> None:
+        """Show one line that does not stay; "" clears it (Z-145, G-08)."""
+
+    def show(self, event: Event) -> None:
+        """Let people see an event, as far as the channel's verbosity goes."""
+
+    def committed(self) -> None:
+        """Rows of this conversation were committed: deliver them now."""
+
+    async def ask(self, question: Question) -> Answer:
+        """Ask and wait for the answer or the time-out; never raises for either."""
+
+    async def end(self) -> None:
+        """The turn is over: presence, status and unfinished previews go away. Called in every case."""

@@ -1,0 +1,50 @@
+"""The contract of a tool: what the model sees of it, and one call."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from agent.core.cancel import CancelToken
+from agent.core.ids import CallId, ConversationId, PersonId, RunId
+
+Category = Literal["exec", "mcp", "info", "edit"]
+Risk = Literal["safe", "write"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """How a tool presents itself. `schema` is the JSON schema of its arguments."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    category: Category = "info"
+    risk: Risk = "safe"
+    concurrency_safe: bool = True
+    retryable: bool = False  # may be run again after a transient failure or a crash
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """What a call may know of its surroundings. `idempotency_key` is the same when a call is repeated after a crash."""
+
+    conversation: ConversationId
+    run: RunId
+    call: CallId
+    person: PersonId | None
+    idempotency_key: str
+    cancel: CancelToken
+
+
+class Tool(Protocol):
+    """Something the model may call."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
+        """Do it and return what the model shall read.
+
+        `arguments` were validated against `spec.schema`. Raises ToolError; any other exception is a defect and is
+        reported to the model as a permanent failure. Must end soon after `context.cancel` fires.
+        """

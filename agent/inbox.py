@@ -1,0 +1,62 @@
+"""What reaches an agent: one prioritised stream of work, and the contract of its source (DESIGN §13.3)."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+from agent.core.ids import ConversationId, PersonId
+from agent.core.messages import FilePart
+
+WorkKind = Literal["message", "reminder", "system"]
+ChatType = Literal["direct", "group", "channel"]
+AccessRole = Literal["owner", "admin", "member"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incoming:
+    """One thing said to the agent, as the inbox stores it. The platform's own shapes stay outside.
+
+    `quoted` is the text of the message replied to. `interaction` is the platform's handle for answering a slash
+    command or a button. `message_ref` is the platform's id of the message, to reply to and to react on.
+    """
+
+    text: str
+    person: PersonId | None = None
+    display: str = ""
+    language: str = "en"
+    role: AccessRole = "member"
+    chat_type: ChatType = "direct"
+    files: tuple[FilePart, ...] = ()
+    quoted: str | None = None
+    message_ref: str | None = None
+    interaction: str | None = None
+    received_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One run's worth of inbox: usually one row, several where texts in quick succession were merged (G-13).
+
+    `attempt` counts the runs begun for it, 1 for the first; after a crash what is stored of the run is reused.
+    """
+
+    inbox_ids: tuple[int, ...]
+    kind: WorkKind
+    incoming: Incoming
+    attempt: int
+    epoch: int
+
+    @property
+    def inbox_id(self) -> int:
+        return self.inbox_ids[0]
+
+
+class Source(Protocol):
+    """A conversation's work, in the order it must be done: injected, then people, then schedule and system (Z-22)."""
+
+    conversation: ConversationId
+    epoch: int
+
+    def __aiter__(self) -> AsyncIterator[Work]:
+        """Work until there has been none for the linger time."""

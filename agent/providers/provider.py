@@ -1,0 +1,157 @@
+"""The contract of a model provider: one streamed call. Retries, choice and budgets live elsewhere."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from agent.core.messages import Message
+from agent.core.tools import ToolSpec
+
+CacheTier = Literal["none", "5m", "1h"]
+StopReason = Literal["end_turn", "tool_use", "max_tokens", "refusal", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class SystemPrompt:
+    """messages[0]: `stable` is byte-equal from turn to turn and cacheable, `volatile` follows it (SPEC §5.1)."""
+
+    stable: str
+    volatile: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSchema:
+    """The visible tools, frozen until marked dirty (R-03): sorted by name, the same object from turn to turn."""
+
+    specs: tuple[ToolSpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One call. `messages` start with a user message; every tool use in them is answered.
+
+    `reminder` (date, time, hints) is put before the sender's own words in the newest user message (SPEC §5.1).
+    """
+
+    system: SystemPrompt
+    messages: Sequence[Message]
+    tools: ToolSchema = ToolSchema()
+    reminder: str = ""
+    max_tokens: int | None = None
+    cache_tier: CacheTier = "none"
+    routing_hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDone:
+    """A whole thinking block with its signature, exactly as it must be sent back."""
+
+    thinking: str
+    signature: str
+
+
+@dataclass(frozen=True, slots=True)
+class RedactedThinkingDone:
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallStart:
+    index: int
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDelta:
+    index: int
+    arguments: str  # a piece of the JSON text
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDone:
+    index: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of one call as the provider reported them. `prompt` excludes what was read from or written to a cache."""
+
+    prompt: int = 0
+    output: int = 0
+    cache_creation: int = 0
+    cache_read: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The provider closed the stream properly; without it the attempt failed (W-42)."""
+
+    stop_reason: StopReason
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A variant this code does not know: logged, never fatal (G-34)."""
+
+    what: str
+
+
+Chunk = (
+    TextDelta
+    | ThinkingDelta
+    | ThinkingDone
+    | RedactedThinkingDone
+    | ToolCallStart
+    | ToolCallDelta
+    | ToolCallDone
+    | Usage
+    | Done
+    | Unknown
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """USD per million tokens (SPEC §6.3)."""
+
+    input: float
+    output: float
+    cache_write: float = 0.0
+    cache_read: float = 0.0
+
+
+class Provider(Protocol):
+    """One configured model. Safe for many calls at once."""
+
+    name: str  # unique in the configuration
+    family: str  # who signs thinking blocks: "anthropic", "openai", "litellm", "demo"
+    model: str
+    context_window: int  # tokens
+    prices: Prices | None
+    takes: frozenset[str]  # MIME types it reads besides text, such as "image/png"
+
+    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        """Make one call, no retry inside.
+
+        Raises ProviderBusy (retry), ContextTooLong, ProviderRefused, before or in the middle of the stream. The caller
+        closes the iterator (`aclosing`); that ends the connection.
+        """
+
+    async def warm_up(self) -> None:
+        """Import the SDK and build the client off the event loop; called in the background after start."""
+
+    async def aclose(self) -> None: ...
+
+
+ProviderOptions = Mapping[str, Any]

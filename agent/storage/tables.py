@@ -1,0 +1,195 @@
+"""Every table that the commit of a turn touches, on one metadata; the gateway adds its own beside them.
+
+Moments are UTC microseconds since the epoch: compact, ordered, the same on both databases.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# SQLite grows a rowid by itself only for INTEGER keys.
+Id = BigInteger().with_variant(Integer, "sqlite")
+
+conversation = Table(
+    "conversation",
+    metadata,
+    Column("key", Text, primary_key=True),  # `<channel_type>:<channel_id>`
+    Column(
+        "epoch", BigInteger, nullable=False, server_default="0"
+    ),  # grows with every owner; writes of older ones are refused
+    Column("worker", Text),  # who holds the lease
+    Column("run_id", Text),  # the run under the lease, None while idle (B-63)
+    Column("acquired_at", BigInteger),
+    Column("expires_at", BigInteger),
+    Column("state", Text, nullable=False, server_default="open"),  # open | gone (the bot was removed, DESIGN §13.20)
+    Column("session_id", Text),  # the current session
+    Column("created_at", BigInteger, nullable=False),
+)
+
+inbox = Table(
+    "inbox",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("conv", Text, nullable=False),
+    Column("kind", Text, nullable=False),  # message | reminder | system
+    Column("dedup", Text, nullable=False, unique=True),  # DESIGN §13.1
+    Column("event_dedup", Text, unique=True),  # the platform's own update or event id, where there is one
+    Column("platform_ref", Text),  # the platform's id of the message, for edits and deletions before its turn
+    Column("payload", Text, nullable=False),
+    Column("status", Text, nullable=False, server_default="new"),  # new | done | merged | refused | dead
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("done_epoch", BigInteger),
+    Column("not_before", BigInteger),
+    Column("note", Text),  # why it was refused or is dead
+    Column("created_at", BigInteger, nullable=False),
+)
+Index(
+    "ix_inbox_new",
+    inbox.c.conv,
+    inbox.c.id,
+    sqlite_where=text("status = 'new'"),
+    postgresql_where=text("status = 'new'"),
+)
+Index("ix_inbox_platform_ref", inbox.c.conv, inbox.c.platform_ref)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("conv", Text, nullable=False),
+    Column("inbox_id", BigInteger),  # what it answers; None for what nobody asked for
+    Column("part", Integer, nullable=False, server_default="0"),
+    Column("dedup", Text, nullable=False, unique=True),
+    Column("payload", Text, nullable=False),  # a Say
+    Column("status", Text, nullable=False, server_default="new"),  # new | sending | sent | dead
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("sent_refs", Text, nullable=False, server_default="[]"),  # the platform's ids of the pieces that arrived
+    Column("not_before", BigInteger),
+    Column("note", Text),
+    Column("created_at", BigInteger, nullable=False),
+)
+Index(
+    "ix_outbox_open",
+    outbox.c.conv,
+    outbox.c.id,
+    sqlite_where=text("status in ('new', 'sending')"),
+    postgresql_where=text("status in ('new', 'sending')"),
+)
+
+turn = Table(
+    "turn",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("inbox_id", BigInteger, nullable=False, unique=True),
+    Column("conv", Text, nullable=False),
+    Column("session_id", Text, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),  # running | done | failed | cancelled | waiting
+    Column("checkpoint", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("ended_at", BigInteger),
+)
+Index("ix_turn_conv", turn.c.conv, turn.c.id)
+
+control = Table(
+    "control",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("conv", Text, nullable=False),
+    Column("turn_id", BigInteger),
+    Column("kind", Text, nullable=False),  # approve | deny | cancel
+    Column("payload", Text, nullable=False),
+    Column("answered_by", Text),
+    Column("taken_at", BigInteger),
+    Column("created_at", BigInteger, nullable=False),
+)
+
+session = Table(
+    "session",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("conv", Text, nullable=False),
+    Column("title", Text, nullable=False, server_default=""),
+    Column("state", Text, nullable=False, server_default="active"),  # active | ended | terminated
+    Column("message_count", Integer, nullable=False, server_default="0"),
+    Column("prompt_tokens", BigInteger, nullable=False, server_default="0"),
+    Column("output_tokens", BigInteger, nullable=False, server_default="0"),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+)
+Index("ix_session_conv", session.c.conv, session.c.updated_at)
+
+message = Table(
+    "message",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("session_id", Text, ForeignKey("session.id"), nullable=False),
+    Column("conv", Text, nullable=False),
+    Column("inbox_id", BigInteger),  # the run that wrote it
+    Column(
+        "position", Integer, nullable=False, server_default="0"
+    ),  # its place in that run: makes a repeated write a no-op
+    Column("role", Text, nullable=False),
+    Column("parts", Text, nullable=False),
+    Column("agent_visible", Boolean, nullable=False, server_default=text("true")),
+    Column("user_visible", Boolean, nullable=False, server_default=text("true")),
+    Column("pinned", Boolean, nullable=False, server_default=text("false")),
+    Column("compacted_at", BigInteger),
+    Column("person", Text),
+    Column("created_at", BigInteger, nullable=False),
+    UniqueConstraint("inbox_id", "position"),
+)
+Index("ix_message_session", message.c.session_id, message.c.id)
+
+usage = Table(
+    "usage",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("conv", Text, nullable=False),
+    Column("session_id", Text),
+    Column("inbox_id", BigInteger),
+    Column("person", Text),
+    Column("purpose", Text, nullable=False),  # turn | compaction | …
+    Column("provider", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("prompt", BigInteger, nullable=False),
+    Column("output", BigInteger, nullable=False),
+    Column("cache_creation", BigInteger, nullable=False),
+    Column("cache_read", BigInteger, nullable=False),
+    Column("cost_usd", Float),  # None: the price is unknown
+    Column("estimated", Boolean, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+Index("ix_usage_conv", usage.c.conv, usage.c.created_at)
+
+ephemeral = Table(
+    "ephemeral",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("conv", Text, nullable=False),
+    Column("kind", Text, nullable=False),  # preview | status | whisper | question
+    Column("ref", Text, nullable=False),  # the platform's id of the message
+    Column("created_at", BigInteger, nullable=False),
+    UniqueConstraint("conv", "kind", "ref"),
+)

@@ -1,0 +1,122 @@
+"""The contract of one signed-in bot account, and what the gateway lends it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import ClassVar, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict
+from starlette.routing import BaseRoute
+
+from agent.core.clock import Clock
+from gateway.channels.channel import Channel
+from gateway.channels.inbound import Inbound, Receipt
+from gateway.channels.keys import ConversationKey
+from gateway.channels.outbound import CommandSpec
+
+Admit = Callable[[Inbound], Awaitable[Receipt]]
+
+
+class ChannelSettings(BaseModel):
+    """What every `[[channels]]` section has. An adapter's own class adds its keys and names the adapter to load.
+
+    The class lives in a light module (the entry point of group `gateway.channels`), so that a configuration can be
+    checked without importing the platform's library.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    adapter: ClassVar[str]  # "module:Class"; called with (settings, surroundings)
+
+    type: str
+    account: str = "default"
+
+    @property
+    def channel_type(self) -> str:
+        return self.type if self.account == "default" else f"{self.type}@{self.account}"
+
+
+class State(StrEnum):
+    STARTING = "starting"
+    CONNECTED = "connected"
+    RECONNECTING = "reconnecting"
+    FAILED = "failed"  # the login was refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """Is the account able to hear? `last_event_at` is the last sign of life from the platform, not from people."""
+
+    state: State
+    detail: str = ""
+    last_event_at: datetime | None = None
+
+    @property
+    def hears(self) -> bool:
+        return self.state is State.CONNECTED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A conversation worth catching up with, and the last message of it that was stored."""
+
+    key: ConversationKey
+    last_message_id: str | None
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the gateway lends an adapter.
+
+    `known_places` lists its conversations of the last seven days, newest first, for catch-up (DESIGN §13.15).
+    `catch_up_max_age_s` bounds what is answered. `proxy` is the operator's outbound proxy. `home` is the data
+    directory.
+    """
+
+    clock: Clock
+    home: Path
+    known_places: Callable[[str], Awaitable[Sequence[Place]]]
+    catch_up_max_age_s: float = 900.0
+    proxy: str | None = None
+    public_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """One line of `tieline doctor`: what was looked at, whether it is well, and what mends it."""
+
+    subject: str
+    level: Literal["ok", "warning", "error"]
+    finding: str
+    fix: str = ""
+
+
+class Adapter(Protocol):
+    """One signed-in bot account on one chat platform."""
+
+    channel_type: str
+    routes: Sequence[
+        BaseRoute
+    ]  # mounted by the web server below `/channels/<channel_type>`; signed by the platform itself
+
+    async def run(self, admit: Admit) -> None:
+        """Hand over what people sent, never the bot's own words, in each place's order, until cancelled.
+
+        `admit` returns when the message is stored; only then is it acknowledged to the platform. Many places may be
+        admitted at once, one place in order. Raises ChannelFatal when the login is refused. Reconnects by itself on
+        anything less.
+        """
+
+    def channel(self, channel_id: str) -> Channel: ...
+
+    def health(self) -> Health: ...
+
+    async def publish(self, commands: Sequence[CommandSpec]) -> None:
+        """Register the slash commands natively, changing only what differs; failing is not fatal."""
+
+    async def diagnose(self) -> Sequence[Diagnosis]:
+        """Check token, intents, webhook and the like against the platform; may be called without `run`."""
+
+    async def aclose(self) -> None: ...

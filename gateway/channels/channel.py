@@ -1,0 +1,108 @@
+"""The contract of a place where people talk. What not every platform has is a small Protocol of its own.
+
+`None` in one of a channel's feature attributes is how it says that it has no such thing; delivery picks by that.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from gateway.channels.document import Document
+from gateway.channels.inbound import Attachment, Said
+from gateway.channels.keys import ConversationKey, UserId
+from gateway.channels.outbound import Outbound, SentRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What one channel can do, as data (DESIGN §3).
+
+    `measure` gives a rendered document's length in the platform's own unit (Telegram: UTF-16 units after parsing);
+    `text_limit` is the most one message holds in that unit. `idempotent_send` tells how a repeat after an unsure send
+    is made safe: `nonce` (the platform refuses a second message with the key), `lookup` (find it by key in the
+    history first) or `none` (repeat once, flagged).
+    """
+
+    measure: Callable[[Document], int]
+    text_limit: int
+    edits: bool = True
+    ephemeral: bool = False  # `whisper` is shown to one person only
+    buttons: bool = True
+    threads: bool = False
+    reactions: bool = False
+    typing: bool = False
+    typing_every_s: float = 4.0
+    stream_every_s: float = 1.0  # least time between two frames of a preview
+    upload_limit: int = 0  # bytes; 0: no files can be sent
+    idempotent_send: Literal["nonce", "lookup", "none"] = "none"
+
+
+class Streams(Protocol):
+    """A native way to show a growing answer. The whole text so far is given each time."""
+
+    async def open(self, document: Document, *, reply_to: str | None, to: UserId | None) -> SentRef: ...
+    async def update(self, sent: SentRef, document: Document) -> None: ...
+    async def finish(self, sent: SentRef, message: Outbound) -> SentRef:
+        """Turn it into the final message; what is returned is that message. The same promise as `Channel.send`."""
+
+    async def drop(self, sent: SentRef) -> None:
+        """Take it away."""
+
+
+class Presence(Protocol):
+    """Signs of life."""
+
+    async def typing(self, status: str = "") -> None:
+        """Show "typing" once; it fades by itself. `status` is shown where the platform has a line for it."""
+
+    async def react(self, message_id: str, emoji: str, *, on: bool = True) -> None: ...
+
+
+class Files(Protocol):
+    """Bytes in. (Bytes out travel in `Outbound.files`.)"""
+
+    async def fetch(self, attachment: Attachment, to: Path, *, limit: int) -> int:
+        """Write it to `to` and return its size; raises ChannelRejected above `limit` bytes."""
+
+
+class History(Protocol):
+    """What the platform remembers."""
+
+    async def since(self, message_id: str | None, *, limit: int) -> Sequence[Said]:
+        """Messages of people after that one, oldest first."""
+
+    async def find(self, key: str) -> SentRef | None:
+        """A recent message of ours that carries this `Outbound.key`."""
+
+
+class Interactions(Protocol):
+    """Answers to slash commands and buttons."""
+
+    async def acknowledge(self, interaction: str, text: str = "", *, visible: bool = False) -> None:
+        """Stop the platform's waiting sign; `text` is shown to the person alone where there is a way."""
+
+
+class Channel(Protocol):
+    """One place where people talk, keyed by (channel_type, channel_id). Cheap to make, holds no connection."""
+
+    key: ConversationKey
+    capabilities: Capabilities
+    streams: Streams | None
+    presence: Presence | None
+    files: Files | None
+    history: History | None
+    interactions: Interactions | None
+
+    async def send(self, message: Outbound) -> SentRef:
+        """Deliver once, no retry inside. Raises ChannelBusy, ChannelUnsure, ChannelRejected (ChannelGone)."""
+
+    async def edit(self, sent: SentRef, message: Outbound) -> None:
+        """Replace; unchanged content is fine, editing twice is editing once. Raises ChannelRejected when it is gone."""
+
+    async def delete(self, sent: SentRef) -> None:
+        """Take it away; fine when it is gone already."""
+
+    async def whisper(self, message: Outbound, to: UserId | None) -> SentRef | None:
+        """Show something that does not stay: ephemeral where the platform has it (None: it cannot be reached again and
+        goes by itself), else sent silently, for the caller to delete."""

@@ -1,0 +1,37 @@
+"""What can go wrong on a platform; the class says what delivery may do next (SPEC §1.2).
+
+ChannelError
+├── ChannelBusy(after_s)   not sent: retry after that many seconds
+├── ChannelUnsure          perhaps sent, perhaps not: look before a repeat (DESIGN §13.6)
+├── ChannelRejected        never retry this message
+│   └── ChannelGone        the place is closed to us: stop sending there until it is back
+└── ChannelFatal           the login is refused: the adapter ends
+"""
+
+
+class ChannelError(Exception):
+    """Root of what a channel or an adapter raises."""
+
+
+class ChannelBusy(ChannelError):
+    """Not carried out; may be tried again after `after_s` seconds."""
+
+    def __init__(self, message: str, *, after_s: float) -> None:
+        super().__init__(message)
+        self.after_s = after_s
+
+
+class ChannelUnsure(ChannelError):
+    """The connection was cut between request and answer: nobody knows whether it was carried out."""
+
+
+class ChannelRejected(ChannelError):
+    """The platform refused this message for good."""
+
+
+class ChannelGone(ChannelRejected):
+    """The bot was blocked or removed, or the place was deleted."""
+
+
+class ChannelFatal(ChannelError):
+    """The account's login was refused; nothing will work until somebody changes the configuration."""

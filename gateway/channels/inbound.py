@@ -1,0 +1,139 @@
+"""What a platform can tell the gateway, in the house's own words. Adapters parse into these and nothing else."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+from gateway.channels.keys import ConversationKey, UserId
+
+
+class ChatType(StrEnum):
+    DIRECT = "direct"
+    GROUP = "group"
+    CHANNEL = "channel"
+
+
+class Mention(StrEnum):
+    """How a message addresses the bot: not, by name or slash command, or by replying to it or in its own thread."""
+
+    NONE = "none"
+    DIRECT = "direct"
+    IMPLICIT = "implicit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """Who did it. `language` is the platform's language tag ("de"), if it tells."""
+
+    id: UserId
+    display: str = ""
+    is_bot: bool = False
+    language: str | None = None
+    is_chat_admin: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """A file on the platform. `handle` is the adapter's own way to fetch it; `size` is bytes, if the platform tells."""
+
+    kind: Literal["audio", "image", "video", "file"]
+    handle: str
+    name: str
+    mime_type: str
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """What all inbound things share.
+
+    `place` is the group, chat or workspace channel that grants are given for (`-1005` for every topic of a Telegram
+    group, the parent channel of a Discord or Slack thread); `grantable` lists further names a grant may use (a Discord
+    guild, a Slack team). `message_id` is the platform's id of the message acted on. `event_id` is the platform's own
+    update or event id, where there is one: a second key against repeats. `interaction` is a handle for answering a
+    slash command or a button (opaque; given back in `Outbound.interaction`).
+    """
+
+    key: ConversationKey
+    place: str
+    message_id: str
+    sender: Sender
+    received_at: datetime
+    chat_type: ChatType = ChatType.DIRECT
+    chat_title: str = ""
+    grantable: tuple[str, ...] = ()
+    event_id: str | None = None
+    interaction: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said(Received):
+    """Somebody wrote. `text` has the bot's mention taken out; a native slash command arrives as its text `/name args`.
+
+    `sent_at` is the platform's time. `from_history` marks what catch-up has read. `via_slash` marks native commands:
+    their key ends in `:i<interaction id>`, given in `interaction_id`.
+    """
+
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+    mention: Mention = Mention.NONE
+    quoted: str | None = None
+    sent_at: datetime | None = None
+    from_history: bool = False
+    interaction_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edited(Received):
+    """A message has a new text. `version` orders edits (the platform's edit time or count)."""
+
+    text: str
+    version: str
+    mention: Mention = Mention.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleted(Received):
+    """A message was taken back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pressed(Received):
+    """A button was pressed: `action` is the button's own, `message_id` the message it hangs on."""
+
+    action: str
+    interaction_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved(Received):
+    """The place got a new key (a Telegram group became a supergroup): history and settings follow."""
+
+    new_key: ConversationKey
+    new_place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership(Received):
+    """The bot was removed from, blocked in, or brought (back) to a place; a deleted channel counts as removed."""
+
+    present: bool
+
+
+Inbound = Said | Edited | Deleted | Pressed | Moved | Membership
+
+
+class Outcome(StrEnum):
+    ACCEPTED = "accepted"  # stored; it will be answered, merged, refused or dead-lettered, visibly
+    DUPLICATE = "duplicate"
+    IGNORED = "ignored"  # not for the bot, or not allowed; `/why` tells
+    REFUSED = "refused"  # the person was told
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of an inbound thing; whatever it is, it may now be acknowledged to the platform."""
+
+    outcome: Outcome
+    reason: str = ""

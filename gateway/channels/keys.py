@@ -1,0 +1,29 @@
+"""The name of a place where people talk (DESIGN §13.1)."""
+
+from dataclasses import dataclass
+from typing import NewType
+
+UserId = NewType("UserId", str)  # the platform's own id of a person, within one platform
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationKey:
+    """`channel_type` is the platform, with `@NAME` for an account not called `default`; `channel_id` may be empty."""
+
+    channel_type: str
+    channel_id: str
+
+    def __str__(self) -> str:
+        return f"{self.channel_type}:{self.channel_id}"
+
+    @property
+    def platform(self) -> str:
+        return self.channel_type.partition("@")[0]
+
+    @classmethod
+    def parse(cls, text: str) -> "ConversationKey":
+        """The key that `str(key)` gave. Raises ValueError without a colon."""
+        channel_type, colon, channel_id = text.partition(":")
+        if not colon or not channel_type:
+            raise ValueError(f"not a conversation key: {text!r}; expected <channel_type>:<channel_id>")
+        return cls(channel_type, channel_id)

@@ -1,0 +1,58 @@
+"""What the gateway hands to a channel: one message that fits, already split."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from gateway.channels.document import Document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Button:
+    """`action` comes back in `Pressed`; at most 64 bytes."""
+
+    label: str
+    action: str
+    style: Literal["plain", "primary", "danger"] = "plain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    path: Path
+    name: str
+    mime_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outbound:
+    """One platform message. `key` names it across repeats: at most 25 characters; "" for what is never repeated.
+
+    A channel renders `document` as richly as it can and falls back to plain text by itself when the platform refuses
+    the rendering. `interaction` answers a slash command or a button where the platform still allows it.
+    """
+
+    document: Document
+    key: str = ""
+    reply_to: str | None = None
+    buttons: tuple[tuple[Button, ...], ...] = ()
+    files: tuple[File, ...] = ()
+    silent: bool = False
+    interaction: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SentRef:
+    """The platform's id of a message we sent; `kind` tells the channel how to reach it again (its own words)."""
+
+    id: str
+    kind: str = "message"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandSpec:
+    """A slash command as platforms register it. `options` is the usage hint, such as `[name]`."""
+
+    name: str
+    description: str
+    options: str = ""
+    admin: bool = False

@@ -1,0 +1,43 @@
+"""A clock that moves when told."""
+
+from datetime import UTC, datetime, timedelta
+
+import anyio
+
+
+class FakeClock:
+    """Starts at 2026-01-01 12:00 UTC. `sleep` returns once `advance` has passed its end."""
+
+    def __init__(self, start: datetime | None = None) -> None:
+        self._now = start or datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+        self._monotonic = 1000.0
+        self._sleepers: list[tuple[float, anyio.Event]] = []
+
+    def now(self) -> datetime:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    @property
+    def sleepers(self) -> int:
+        """How many wait, so that a test can advance only when somebody does."""
+        return len(self._sleepers)
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            await anyio.lowlevel.checkpoint()
+            return
+        entry = (self._monotonic + seconds, anyio.Event())
+        self._sleepers.append(entry)
+        try:
+            await entry[1].wait()
+        finally:
+            if entry in self._sleepers:
+                self._sleepers.remove(entry)
+
+    def advance(self, seconds: float) -> None:
+        self._now += timedelta(seconds=seconds)
+        self._monotonic += seconds
+        for entry in [entry for entry in self._sleepers if entry[0] <= self._monotonic]:
+            entry[1].set()
