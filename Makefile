@@ -1,0 +1,69 @@
+# Everything starts from here: `make run` and `make test` set up what they need.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+export UV_PYTHON_DOWNLOADS := never
+export UV_LINK_MODE := copy
+
+.PHONY: setup run test check fmt lock requirements mutate faults e2e bench clean help
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
+
+setup: $(STAMP) ## make .venv from the locked requirements
+
+$(STAMP): requirements/dev.lock pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Setting up $(VENV) (about 20 seconds the first time)…"
+	@if $(BIN)/python -m pip install --quiet --disable-pip-version-check uv 2>/dev/null; then \
+		$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.lock && \
+		$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -e . ; \
+	else \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock && \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e . ; \
+	fi
+	@touch $@
+
+run: setup ## start the gateway
+	@$(BIN)/tieline run $(ARGS)
+
+test: setup ## run the tests
+	$(BIN)/pytest -q -n 2 --dist=worksteal -p tools.requirements $(ARGS)
+
+check: setup ## ruff, mypy, import contracts, file sizes
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m tools.file_sizes
+
+fmt: setup ## format the code
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+lock: setup ## lock the requirements anew, with hashes and without addresses
+	$(BIN)/uv lock --quiet --upgrade
+	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --no-dev --extra postgres --extra speed -o requirements/run.lock > /dev/null
+	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --group dev --extra postgres --extra speed -o requirements/dev.lock > /dev/null
+	@rm -f uv.lock
+
+requirements: setup ## run the tests and print which requirements they carry
+	$(BIN)/pytest -q -n 2 --dist=worksteal -p tools.requirements -m requirement
+	$(BIN)/python -m tools.requirements
+
+mutate: setup ## break the code in known ways and expect the tests to notice (SAMPLE=n for a few)
+	$(BIN)/python -m tools.mutate --sample $(or $(SAMPLE),0)
+
+faults: setup ## kill the running program at its durable borders (SHORT=1 for the short form)
+	$(BIN)/pytest -q tests/faults --timeout=600 $(if $(SHORT),-m "not slow",) $(ARGS)
+
+e2e: setup ## drive the program as people do, in a real browser too (SHORT=1 for the short form)
+	$(BIN)/pytest -q tests/e2e --timeout=300 $(if $(SHORT),-m "not slow",) $(ARGS)
+
+bench: setup ## print the budgets and today's figures
+	$(BIN)/python -m tests.bench $(ARGS)
+
+clean: ## remove what was built
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

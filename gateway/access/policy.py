@@ -1,0 +1,148 @@
+"""May this message be answered? A pure decision over message, settings and grants (SPEC §1.3, DESIGN §6)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal
+
+from gateway.access.settings import AccessSettings
+from gateway.channels.inbound import ChatType, Mention, Received
+
+
+class Role(IntEnum):
+    """What a person may do, in growing order."""
+
+    BLOCKED = -1
+    STRANGER = 0
+    MEMBER = 1
+    ADMIN = 2
+    OWNER = 3
+
+
+Why = Literal[
+    "blocked",
+    "a bot wrote it",
+    "bot loop guard",
+    "unknown person",
+    "direct messages are closed",
+    "group not allowed",
+    "groups are closed",
+    "no mention of the bot",
+]
+
+# People who proved to the machine itself that they run it.
+OPERATOR_PLATFORMS = frozenset({"web", "console"})
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
+class Unpaired:
+    """An unknown person in a direct chat where pairing is on: give a code, nothing else."""
+
+
+Decision = Allowed | Ignored | Unpaired
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grants:
+    """What was given while running: roles by subject, everywhere (`telegram:77`) or in one place (subject, place)."""
+
+    everywhere: Mapping[str, Role]
+    in_place: Mapping[tuple[str, str], Role]
+    places: frozenset[str]
+
+    def role(self, person: str, places: frozenset[str]) -> Role:
+        """The highest role given, but BLOCKED wins over all."""
+        found = [self.everywhere.get(person, Role.STRANGER)]
+        found += [self.in_place.get((person, place), Role.STRANGER) for place in places]
+        return Role.BLOCKED if Role.BLOCKED in found else max(found)
+
+
+NO_GRANTS = Grants(everywhere={}, in_place={}, places=frozenset())
+
+
+def person_name(inbound: Received) -> str:
+    """How grants and settings call the sender: `<platform>:<user id>`."""
+    return f"{inbound.key.platform}:{inbound.sender.id}"
+
+
+def place_names(inbound: Received) -> frozenset[str]:
+    """How they may call the place: in full, by its last part (a Slack channel without its team), by what holds it."""
+    platform, place = inbound.key.platform, inbound.place
+    return frozenset(f"{platform}:{name}" for name in (place, place.rpartition(":")[2], *inbound.grantable))
+
+
+def role_of(inbound: Received, settings: AccessSettings, grants: Grants) -> Role:
+    """The sender's role in this place, before any policy for strangers."""
+    person = person_name(inbound)
+    if inbound.key.platform in OPERATOR_PLATFORMS:
+        return Role.OWNER
+    granted = grants.role(person, place_names(inbound))
+    if granted is Role.BLOCKED:
+        return granted
+    if person in settings.admins:
+        return max(granted, Role.ADMIN)
+    if settings.platform_admins and inbound.sender.is_chat_admin:
+        return max(granted, Role.ADMIN)
+    return max(granted, Role.MEMBER) if person in settings.allow else granted
+
+
+def decide(
+    inbound: Received,
+    settings: AccessSettings,
+    grants: Grants,
+    *,
+    mention: Mention,
+    is_command: bool = False,
+    bot_allowed: bool = False,
+) -> Decision:
+    """May it be answered, and as whom?
+
+    `is_command` tells that the text is one of our slash commands: it needs no mention. `bot_allowed` is the loop
+    guard's word on a message written by a bot.
+    """
+    role = role_of(inbound, settings, grants)
+    if role is Role.BLOCKED:
+        return Ignored("blocked")
+    if inbound.sender.is_bot:
+        if settings.bots == "ignore" or mention is not Mention.DIRECT:
+            return Ignored("a bot wrote it")
+        if not bot_allowed:
+            return Ignored("bot loop guard")
+    if inbound.chat_type is ChatType.DIRECT:
+        return _decide_direct(role, settings)
+    return _decide_group(inbound, role, settings, grants, addressed=is_command or mention is not Mention.NONE)
+
+
+def _decide_direct(role: Role, settings: AccessSettings) -> Decision:
+    if settings.dm == "closed":
+        return Allowed(role) if role >= Role.ADMIN else Ignored("direct messages are closed")
+    if role >= Role.MEMBER:
+        return Allowed(role)
+    if settings.dm == "open":
+        return Allowed(Role.MEMBER)
+    return Unpaired() if settings.dm == "pairing" else Ignored("unknown person")
+
+
+def _decide_group(
+    inbound: Received, role: Role, settings: AccessSettings, grants: Grants, *, addressed: bool
+) -> Decision:
+    if settings.require_mention and not addressed:
+        return Ignored("no mention of the bot")
+    # An admin may speak (and say /allow) in any group; everybody else only where the group was let in.
+    if role >= Role.ADMIN:
+        return Allowed(role)
+    if settings.groups == "closed":
+        return Ignored("groups are closed")
+    names = place_names(inbound)
+    open_here = settings.groups == "open" or names & set(settings.allow_groups) or names & grants.places
+    return Allowed(max(role, Role.MEMBER)) if open_here else Ignored("group not allowed")

@@ -1,0 +1,43 @@
+"""Who may talk to the bot, as the operator wrote it. Closed unless opened (DESIGN §6)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+DirectPolicy = Literal["pairing", "allowlist", "open", "closed"]
+GroupPolicy = Literal["allowlist", "open", "closed"]
+BotPolicy = Literal["ignore", "mentions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessSettings:
+    """The `[access]` section.
+
+    People are named `<platform>:<user id>`, groups `<platform>:<place>`. `admins` may use admin commands everywhere.
+    `bots` lets other bots talk to this one when they mention it, within the loop guard.
+    `messages_per_minute` is one person's flood limit in one chat.
+    """
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - read by pydantic, never changed
+
+    dm: DirectPolicy = "pairing"
+    groups: GroupPolicy = "allowlist"
+    require_mention: bool = True
+    allow: tuple[str, ...] = ()
+    allow_groups: tuple[str, ...] = ()
+    admins: tuple[str, ...] = ()
+    platform_admins: bool = False
+    bots: BotPolicy = "ignore"
+    messages_per_minute: int = 20
+
+    def mistakes(self) -> list[str]:
+        """What cannot work, one line each."""
+        named = (("allow", self.allow), ("allow_groups", self.allow_groups), ("admins", self.admins))
+        found = [
+            f'access.{key}: {name!r} names no platform; write it as "telegram:77"'
+            for key, names in named
+            for name in names
+            if ":" not in name
+        ]
+        if self.messages_per_minute < 1:
+            found.append(f"access.messages_per_minute: {self.messages_per_minute} is too small; use 1 or more")
+        return found

@@ -1,0 +1,55 @@
+"""The command line: names and help here, each sub-command in a module loaded when it is called.
+
+So `tieline --help` imports nothing but click (DESIGN §11).
+"""
+
+from importlib import import_module
+from typing import cast
+
+import click
+
+# name: (module, one line of help); the module's command object bears the name `command`.
+COMMANDS = {
+    "run": ("gateway.cli.run", "Start the gateway."),
+    "console": ("gateway.cli.console", "Talk to the bot in this terminal."),
+    "init": ("gateway.cli.init", "Write a configuration, step by step."),
+    "doctor": ("gateway.cli.doctor", "Check everything and tell how to mend it."),
+    "config": ("gateway.cli.config", "Check, show or explain the configuration."),
+    "pair": ("gateway.cli.pair", "Let people in: list, approve or deny pairing codes."),
+    "inbox": ("gateway.cli.inbox", "Messages that could not be answered."),
+    "export": ("gateway.cli.export", "Write a conversation as JSON lines."),
+    "backup": ("gateway.cli.backup", "Copy the database, also while the gateway runs."),
+    "slack-manifest": ("gateway.cli.slack_manifest", "Print the manifest for your Slack app."),
+    "version": ("gateway.cli.version", "Print the version."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name only."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        return cast(click.Command, import_module(COMMANDS[cmd_name][0]).command)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"no such command {args[0]!r}; there are: {', '.join(COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+def cli() -> None:
+    """Tieline puts one LLM agent into every Telegram, Discord and Slack conversation.
+
+    `tieline run` needs no configuration: it starts a demo in your browser. `tieline init` sets up the real thing.
+    """
