@@ -1,8 +1,8 @@
 """The contract of a model provider: one streamed call. Retries, choice and budgets live elsewhere."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from agent.core.messages import Message
 from agent.core.tools import ToolSpec
@@ -125,6 +125,8 @@ Chunk = (
 class Prices:
     """USD per million tokens (SPEC §6.3)."""
 
+    __pydantic_config__: ClassVar[Mapping[str, str]] = {"extra": "forbid"}  # read where a configuration embeds it
+
     input: float
     output: float
     cache_write: float = 0.0
@@ -141,7 +143,7 @@ class Provider(Protocol):
     prices: Prices | None
     takes: frozenset[str]  # MIME types it reads besides text, such as "image/png"
 
-    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Make one call, no retry inside.
 
         Raises ProviderBusy (retry), ContextTooLong, ProviderRefused, before or in the middle of the stream. The caller

@@ -13,10 +13,22 @@ from starlette.routing import BaseRoute
 from agent.core.clock import Clock
 from gateway.channels.channel import Channel
 from gateway.channels.inbound import Inbound, Receipt
-from gateway.channels.keys import ConversationKey
+from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import CommandSpec
 
 Admit = Callable[[Inbound], Awaitable[Receipt]]
+
+# Where an adapter's routes are mounted, and who vouches for its people: the platform (access decides who may talk), the
+# web server's sign-in, or the control socket (whoever may open it owns the data directory).
+Entrance = Literal["platform", "sign_in", "control"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedIn:
+    """Somebody who came through an entrance of ours, an owner; stands in `request.state.person` of such a request."""
+
+    id: UserId
+    display: str
 
 
 class ChannelSettings(BaseModel):
@@ -28,6 +40,7 @@ class ChannelSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     adapter: ClassVar[str]  # "module:Class"; called with (settings, surroundings)
+    entrance: ClassVar[Entrance] = "platform"
 
     type: str
     account: str = "default"
@@ -96,10 +109,12 @@ class Diagnosis:
 class Adapter(Protocol):
     """One signed-in bot account on one chat platform."""
 
+    # Mounted below `/channels/<channel_type>`, of the web server or (entrance `control`) of the control socket. The
+    # platform's own are reachable by anybody and check the platform's signature themselves. Those behind an entrance of
+    # ours find the person in `request.state.person: SignedIn`; in the browser they may use `/static/frame.css` and must
+    # send `request.state.csrf` back as header `x-csrf-token` with everything that changes state.
     channel_type: str
-    routes: Sequence[
-        BaseRoute
-    ]  # mounted by the web server below `/channels/<channel_type>`; signed by the platform itself
+    routes: Sequence[BaseRoute]
 
     async def run(self, admit: Admit) -> None:
         """Hand over what people sent, never the bot's own words, in each place's order, until cancelled.

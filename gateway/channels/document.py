@@ -1,7 +1,7 @@
 """A text as blocks and inlines: what one Markdown parse gives and every renderer takes. Pure data."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, assert_never
 
 Align = Literal["left", "center", "right", "none"]
 
@@ -105,3 +105,42 @@ class Rule:
 
 Block = Plain | Paragraph | Heading | CodeBlock | Quote | List | Table | Rule
 Document = tuple[Block, ...]
+
+
+def is_blank(document: Document) -> bool:
+    """Is there nothing to see in it? Platforms refuse such a message."""
+    return all(_blank_block(block) for block in document)
+
+
+def _blank_block(block: Block) -> bool:
+    match block:
+        case Plain(text) | CodeBlock(text):
+            return not text.strip()
+        case Paragraph(children) | Heading(_, children):
+            return _blank_inlines(children)
+        case Quote(blocks):
+            return is_blank(blocks)
+        case List(items):
+            return all(is_blank(item.blocks) for item in items)
+        case Table(header, rows):
+            return all(_blank_inlines(cell) for row in (header, *rows) for cell in row)
+        case Rule():
+            return False
+        case _:
+            assert_never(block)
+
+
+def _blank_inlines(children: tuple[Inline, ...]) -> bool:
+    return all(_blank_inline(child) for child in children)
+
+
+def _blank_inline(inline: Inline) -> bool:
+    match inline:
+        case Text(text) | Code(text):
+            return not text.strip()
+        case Bold(children) | Italic(children) | Strike(children) | Link(_, children):
+            return _blank_inlines(children)
+        case Break():
+            return True
+        case _:
+            assert_never(inline)

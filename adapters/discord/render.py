@@ -1,0 +1,259 @@
+"""A document as Discord Markdown. Pure; never splits.
+
+The result is CommonMark as well wherever Discord allows it, so that it can be read back. Discord knows no tables
+(aligned code, else a list of fields) and headings of three levels.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from adapters.discord.escape import escaped, escaped_line_starts, has_markup, literal
+from adapters.discord.limits import LABEL_LIMIT, ROW_LENGTH, ROWS, TABLE_COLUMNS
+from adapters.discord.tables import aligned, fields, flat
+from gateway.channels.document import (
+    Block,
+    Bold,
+    Break,
+    Code,
+    CodeBlock,
+    Document,
+    Heading,
+    Inline,
+    Italic,
+    Item,
+    Link,
+    List,
+    Paragraph,
+    Plain,
+    Quote,
+    Rule,
+    Strike,
+    Table,
+    Text,
+)
+from gateway.channels.outbound import Button
+
+DEEPEST_HEADING = 3
+STYLES = {"plain": 2, "primary": 1, "danger": 4}
+_LANGUAGE = re.compile(r"[A-Za-z0-9_+\-.#]+")
+_BACKTICKS = re.compile(r"`+")
+
+_Styled = Bold | Italic | Strike
+
+
+def render(document: Document) -> str:
+    """The content of a message. A single `Plain` goes out byte for byte unless Discord would see markup in it."""
+    match document:
+        case (Plain(text),) if not has_markup(text):
+            return text
+    return _blocks(document)
+
+
+def measure(document: Document) -> int:
+    """Characters (code points) of the content at most; a `Plain` counts as if every sign in it needed its backslash."""
+    return len(_blocks(document))
+
+
+def clipped(content: str, limit: int) -> str:
+    """The beginning that fits, for a frame of a growing answer that outgrew one message; an open fence is closed."""
+    if len(content) <= limit:
+        return content
+    head = content[: limit - 5]
+    return head + "\n```" if head.count("```") % 2 else head + "…"
+
+
+def action_rows(buttons: Sequence[Sequence[Button]]) -> list[dict[str, object]]:
+    """Buttons as components: rows of at most five, what is too long goes on in the next row."""
+    rows = [row[at : at + ROW_LENGTH] for row in buttons for at in range(0, len(row), ROW_LENGTH)]
+    if len(rows) > ROWS:
+        every = [button for row in buttons for button in row]
+        rows = [every[at : at + ROW_LENGTH] for at in range(0, len(every), ROW_LENGTH)]
+    return [
+        {
+            "type": 1,
+            "components": [
+                {
+                    "type": 2,
+                    "style": STYLES[button.style],
+                    "label": button.label[:LABEL_LIMIT],
+                    "custom_id": button.action,
+                }
+                for button in row
+            ],
+        }
+        for row in rows
+    ]
+
+
+# -- blocks
+
+
+def _blocks(blocks: Sequence[Block], *, apart: str = "\n\n") -> str:
+    if not blocks:
+        return ""
+    parts = [_block(blocks[0])]
+    other = False  # two lists in a row are told apart by their markers
+    for before, block in pairwise(blocks):
+        # A heading brings its own distance.
+        parts.append("\n" if isinstance(before, Heading) else apart)
+        other = (
+            isinstance(before, List)
+            and isinstance(block, List)
+            and (before.start is None) == (block.start is None)
+            and not other
+        )
+        parts.append(_block(block, other_marker=other))
+    return "".join(parts)
+
+
+def _block(block: Block, *, other_marker: bool = False) -> str:
+    match block:
+        case Plain(text):
+            return literal(text)
+        case Paragraph(children):
+            return _paragraph(children)
+        case Heading(level, children):
+            line = _inlines(children).replace("\n", " ")
+            line = line[:-1] + "\\#" if line.endswith("#") and not line.endswith("\\#") else line
+            return f"{'#' * min(level, DEEPEST_HEADING)} {line}"
+        case CodeBlock(code, language):
+            return _fenced(code, language)
+        case Quote(inner):
+            # An empty line needs its blank after the sign: without it the quotation ends on Discord.
+            return "\n".join("> " + line for line in _blocks(inner).split("\n"))
+        case List():
+            return _list(block, other_marker)
+        case Table():
+            columns = aligned(block, TABLE_COLUMNS)
+            return _block(fields(block)) if columns is None else _fenced(columns, "")
+        case Rule():
+            return "---"
+
+
+def _paragraph(children: Sequence[Inline]) -> str:
+    return escaped_line_starts(_inlines(children))
+
+
+def _fenced(code: str, language: str) -> str:
+    longest = max((len(run) for run in _BACKTICKS.findall(code)), default=0)
+    fence = "`" * max(3, longest + 1)
+    known = language if _LANGUAGE.fullmatch(language) else ""
+    return f"{fence}{known}\n{code}\n{fence}"
+
+
+def _list(block: List, other_marker: bool) -> str:
+    items = []
+    for number, item in enumerate(block.items):
+        if block.start is None:
+            marker = "* " if other_marker else "- "
+        else:
+            marker = f"{block.start + number}{')' if other_marker else '.'} "
+        text = _item(item, apart="\n" if block.tight else "\n\n")
+        indented = text.replace("\n", "\n" + " " * len(marker))
+        # No blanks on an empty line: they would be the only difference to the text that was meant.
+        items.append(marker + re.sub(r"\n +(?=\n)", "\n", indented))
+    return ("\n" if block.tight else "\n\n").join(items)
+
+
+def _item(item: Item, *, apart: str) -> str:
+    blocks = item.blocks
+    if item.checked is None:
+        text = _blocks(blocks, apart=apart)
+        # "[x] " here would read as the box of a task.
+        return "\\" + text if re.match(r"\[[ xX]\]\s", text) else text
+    return f"[{'x' if item.checked else ' '}] {_blocks(blocks, apart=apart)}"
+
+
+# -- inlines
+
+
+def _inlines(inlines: Sequence[Inline], *, inside: str = "") -> str:
+    """`inside` names the signs of the markup around, so that they are not used within."""
+    out: list[str] = []
+    merged = _merged(inlines)
+    for number, inline in enumerate(merged):
+        rest = merged[number + 1] if number + 1 < len(merged) else None
+        before = out[-1][-1:] if out and out[-1] else ""
+        piece = _inline(inline, inside, before, rest)
+        if piece.endswith("!") and isinstance(rest, Link):
+            piece = piece[:-1] + "\\!"  # else it would be a picture
+        out.append(piece)
+    return "".join(out)
+
+
+def _merged(inlines: Sequence[Inline]) -> list[Inline]:
+    """Neighbours of one style as one: `**a****b**` says something else."""
+    merged: list[Inline] = []
+    for inline in inlines:
+        last = merged[-1] if merged else None
+        if isinstance(inline, Bold) and isinstance(last, Bold):
+            merged[-1] = Bold(last.children + inline.children)
+        elif isinstance(inline, Italic) and isinstance(last, Italic):
+            merged[-1] = Italic(last.children + inline.children)
+        elif isinstance(inline, Strike) and isinstance(last, Strike):
+            merged[-1] = Strike(last.children + inline.children)
+        else:
+            merged.append(inline)
+    return merged
+
+
+def _inline(inline: Inline, inside: str, before: str, after: Inline | None) -> str:
+    match inline:
+        case Text(text):
+            return escaped(text, strict=bool(inside))
+        case Break():
+            return "\n"
+        case Code(text):
+            return _code(text)
+        case Link(url, children):
+            return _link(url, children, inside)
+        case Bold(children):
+            return _wrapped("**", children, inside)
+        case Strike(children):
+            return _wrapped("~~", children, inside)
+        case Italic(children):
+            within_word = _is_word(before) or (isinstance(after, Text | Code) and _is_word(after.text[:1]))
+            sign = "*" if within_word or "_" in inside else "_"
+            return _wrapped(sign, children, inside)
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _wrapped(sign: str, children: Sequence[Inline], inside: str) -> str:
+    """The style around its words; white space at its edges goes outside, where it breaks nothing."""
+    if sign in inside.split():
+        return _inlines(children, inside=inside)  # bold within bold says nothing new
+    text = _inlines(children, inside=f"{inside} {sign}")
+    core = text.strip()
+    if not core:
+        return text
+    at = text.index(core)
+    return f"{text[:at]}{sign}{core}{sign}{text[at + len(core) :]}"
+
+
+def _code(text: str) -> str:
+    if not text:
+        return ""
+    runs = {len(run) for run in _BACKTICKS.findall(text)}
+    sign = "`" * next(length for length in range(1, len(runs) + 2) if length not in runs)
+    blanks = text.startswith(" ") and text.endswith(" ") and text.strip()  # one at each end is taken off by readers
+    pad = " " if blanks or text.startswith("`") or text.endswith("`") else ""
+    return f"{sign}{pad}{text}{pad}{sign}"
+
+
+def _link(url: str, children: Sequence[Inline], inside: str) -> str:
+    words = flat(children)
+    if not url.lower().startswith(("http://", "https://")):
+        # Discord shows the raw signs of a link to anything else.
+        label = _inlines(children, inside=inside)
+        return label if words == url or not url else f"{label} ({escaped(url)})".lstrip()
+    if not words.strip() or words == url or (words.lower().startswith(("http://", "https://")) and words in url):
+        return f"<{url}>"
+    label = _inlines(children, inside=f"{inside} []")
+    if "://" in words:
+        return f"{label} (<{url}>)"  # a label that looks like an address is not shown as a link
+    balanced = url.count("(") == url.count(")") and not re.search(r"[\s<>\\`]", url)
+    return f"[{label}]({url})" if balanced else f"[{label}](<{url}>)"

@@ -1,0 +1,112 @@
+"""Who people are and what channels are called: looked up once, remembered for an hour, never waited for long."""
+
+import logging
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import anyio
+
+from adapters.slack.api import SlackApi
+from adapters.slack.address import Address
+from gateway.channels.adapter import Surroundings
+from gateway.channels.errors import ChannelError
+from gateway.channels.inbound import ChatType, Edited, Inbound, Pressed, Said, Sender
+
+log = logging.getLogger("tieline.slack")
+
+KEEP_S = 3600.0
+KEEP_FAILURE_S = 300.0
+MOST = 4096
+PATIENCE_S = 0.8  # Slack wants its acknowledgement within 3 s
+
+_Key = TypeVar("_Key")
+_Entry = TypeVar("_Entry")
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """What `users.info` tells. All empty for somebody who could not be looked up."""
+
+    display: str = ""
+    language: str | None = None
+    is_admin: bool = False
+    is_bot: bool = False
+
+
+class Directory:
+    """People and channels of one workspace."""
+
+    def __init__(self, api: SlackApi, surroundings: Surroundings) -> None:
+        self._api = api
+        self._clock = surroundings.clock
+        self._people: OrderedDict[str, tuple[float, Person]] = OrderedDict()
+        self._titles: OrderedDict[str, tuple[float, str]] = OrderedDict()
+
+    async def introduce(self, inbound: Inbound) -> Inbound:
+        """The same with names, language and admin flag filled in, as far as Slack tells in time."""
+        if not isinstance(inbound, Said | Edited | Pressed):
+            return inbound
+        sender, title = inbound.sender, inbound.chat_title
+        with anyio.move_on_after(PATIENCE_S):
+            if sender.id.startswith(("U", "W")):
+                sender = _known(sender, await self._person(sender.id))
+            if not title and inbound.chat_type is not ChatType.DIRECT:
+                title = await self._title(Address.parse(inbound.key.channel_id).channel)
+        return replace(inbound, sender=sender, chat_title=title)
+
+    async def _person(self, user: str) -> Person:
+        known = self._people.get(user)
+        if known is not None and known[0] > self._clock.monotonic():
+            return known[1]
+        person, keep_s = Person(), KEEP_FAILURE_S
+        try:
+            answer = await self._api.call("users.info", {"user": user, "include_locale": True}, frame=True)
+            person, keep_s = _described(answer.get("user", {})), KEEP_S
+        except ChannelError as error:
+            log.info("a person could not be looked up", extra={"user": user, "why": str(error)})
+        _keep(self._people, user, person, self._clock.monotonic() + keep_s)
+        return person
+
+    async def _title(self, channel: str) -> str:
+        known = self._titles.get(channel)
+        if known is not None and known[0] > self._clock.monotonic():
+            return known[1]
+        title, keep_s = "", KEEP_FAILURE_S
+        try:
+            answer = await self._api.call("conversations.info", {"channel": channel}, frame=True)
+            title, keep_s = str((answer.get("channel") or {}).get("name") or ""), KEEP_S
+        except ChannelError as error:
+            log.info("a channel could not be looked up", extra={"channel": channel, "why": str(error)})
+        _keep(self._titles, channel, title, self._clock.monotonic() + keep_s)
+        return title
+
+
+def _known(sender: Sender, person: Person) -> Sender:
+    return replace(
+        sender,
+        display=person.display or sender.display,
+        language=person.language or sender.language,
+        is_chat_admin=person.is_admin,
+        is_bot=sender.is_bot or person.is_bot,
+    )
+
+
+def _described(user: dict[str, object]) -> Person:
+    profile = user.get("profile")
+    names = profile if isinstance(profile, dict) else {}
+    display = names.get("display_name") or names.get("real_name") or user.get("real_name") or user.get("name") or ""
+    locale = user.get("locale")
+    return Person(
+        display=str(display),
+        language=str(locale) if locale else None,
+        is_admin=bool(user.get("is_admin") or user.get("is_owner")),
+        is_bot=bool(user.get("is_bot")),
+    )
+
+
+def _keep(cache: OrderedDict[_Key, tuple[float, _Entry]], key: _Key, entry: _Entry, until: float) -> None:
+    cache[key] = (until, entry)
+    cache.move_to_end(key)
+    if len(cache) > MOST:
+        cache.popitem(last=False)

@@ -1,0 +1,149 @@
+"""The inside of a paragraph as Markdown, with as few escapes as keep its meaning. Pure."""
+
+import re
+from collections.abc import Sequence
+from typing import assert_never
+
+from gateway.channels.document import Bold, Break, Code, Inline, Italic, Link, Strike, Text
+
+_SPECIAL = re.compile(r"[\\`*_~&<\]!]")
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]*);")
+_AUTOLINK = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>]*")
+_PUNCTUATION = set("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+
+
+def inline(children: Sequence[Inline], *, raw_breaks: bool = False, in_link: bool = False, before: str = " ") -> str:
+    """Markdown of the children. `raw_breaks` keeps line endings inside text; `before` is the character in front."""
+    nodes = _merged(children)
+    out = ""
+    for index, node in enumerate(nodes):
+        after = _first_character(nodes[index + 1 :])
+        previous = out[-1] if out else before
+        match node:
+            case Text(text):
+                shown = text if raw_breaks else text.replace("\n", " ")
+                out += _text(shown, previous, after, in_link=in_link)
+            case Bold(inner):
+                out += _wrapped("**", inner, in_link=in_link)
+            case Strike(inner):
+                out += _wrapped("~~", inner, in_link=in_link)
+            case Italic(inner):
+                # An underscore opens and closes at the edge of a word only; a star would melt into bold's stars.
+                inside_word = previous.isalnum() or after.isalnum()
+                out += _wrapped("*" if inside_word else "_", inner, in_link=in_link)
+            case Code(text):
+                out += _code(text)
+            case Link(url, inner):
+                out += _link(url, inner)
+            case Break():
+                out += "\n"
+            case _:
+                assert_never(node)
+    return out
+
+
+def _merged(children: Sequence[Inline]) -> list[Inline]:
+    """Neighbouring texts as one, so that each sees what really stands beside it."""
+    nodes: list[Inline] = []
+    for node in children:
+        last = nodes[-1] if nodes else None
+        if isinstance(node, Text) and isinstance(last, Text):
+            nodes[-1] = Text(last.text + node.text)
+        elif not (isinstance(node, Text) and not node.text):
+            nodes.append(node)
+    return nodes
+
+
+def _first_character(nodes: Sequence[Inline]) -> str:
+    if not nodes:
+        return " "
+    match nodes[0]:
+        case Text(text):
+            return text[0]
+        case Break():
+            return " "
+        case Link():
+            return "["
+        case Code():
+            return "`"
+        case _:
+            return "*"
+
+
+def _wrapped(mark: str, children: Sequence[Inline], *, in_link: bool) -> str:
+    inner = inline(children, in_link=in_link, before=mark[0])
+    bare = inner.strip()
+    if not bare:
+        return inner
+    lead = inner[: len(inner) - len(inner.lstrip())]
+    trail = inner[len(inner.rstrip()) :]
+    return f"{lead}{mark}{bare}{mark}{trail}"
+
+
+def _code(text: str) -> str:
+    text = " ".join(text.split("\n"))
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    padded = text.startswith("`") or text.endswith("`") or (text[:1] == text[-1:] == " " and text.strip() != "")
+    return f"{fence} {text} {fence}" if padded else f"{fence}{text}{fence}"
+
+
+def _link(url: str, children: Sequence[Inline]) -> str:
+    if children == (Text(url),) and _AUTOLINK.fullmatch(url):
+        return f"<{url}>"
+    if children == (Text(url.removeprefix("mailto:")),) and url.startswith("mailto:"):
+        return f"<{url.removeprefix('mailto:')}>"
+    label = inline(children, in_link=True, before="[")
+    return f"[{label}]({_destination(url)})"
+
+
+def _destination(url: str) -> str:
+    url = _ENTITY.sub(lambda match: "&amp;" + match[0][1:], url)
+    if not url or re.search(r"[\s<>]", url):
+        inner = url.replace("\n", "%0A").replace("<", "%3C").replace(">", "%3E")
+        return f"<{inner}>"
+    depth = 0
+    for character in url:
+        depth += (character == "(") - (character == ")")
+        if depth < 0:
+            break
+    return url if depth == 0 else url.replace("(", "\\(").replace(")", "\\)")
+
+
+def _text(text: str, previous: str, after: str, *, in_link: bool) -> str:
+    if not _SPECIAL.search(text) and not in_link:
+        return text
+    out: list[str] = []
+    for index, character in enumerate(text):
+        left = text[index - 1] if index else previous
+        right = text[index + 1] if index + 1 < len(text) else after
+        out.append(_escaped(character, left, right, text, index, in_link=in_link))
+    return "".join(out)
+
+
+def _escaped(character: str, left: str, right: str, text: str, index: int, *, in_link: bool) -> str:
+    """The character, escaped if it would be read as markup where it stands."""
+    match character:
+        case "\\":
+            dangerous = right in _PUNCTUATION or right == "\n" or index + 1 == len(text)
+        case "`":
+            dangerous = True
+        case "*":
+            dangerous = not (left.isspace() and right.isspace())
+        case "_":
+            dangerous = not ((left.isspace() and right.isspace()) or (left.isalnum() and right.isalnum()))
+        case "~":
+            dangerous = not right.isspace() or not left.isspace()
+        case "&":
+            return "&amp;" if _ENTITY.match(text, index) or index + 1 == len(text) else character
+        case "<":
+            return "&lt;" if right.isalpha() or right in "/!?@#*[`" else character
+        case "[":
+            dangerous = in_link
+        case "]":
+            dangerous = in_link or right in ("(", "[", ":")
+        case "!":
+            dangerous = right == "["
+        case _:
+            dangerous = False
+    return "\\" + character if dangerous else character

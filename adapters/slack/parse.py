@@ -1,0 +1,232 @@
+"""Events of Slack's Events API → what happened, in the house's words. Pure; never asks Slack anything."""
+
+from collections.abc import Container, Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+from adapters.slack.account import Account
+from adapters.slack.address import Address, address_of, is_ts, moment
+from adapters.slack.text import readable, without_mention
+from gateway.channels.inbound import (
+    Attachment,
+    ChatType,
+    Deleted,
+    Edited,
+    Inbound,
+    Membership,
+    Mention,
+    Said,
+    Sender,
+)
+from gateway.channels.keys import ConversationKey, UserId
+
+Event = Mapping[str, Any]
+
+# Other subtypes are Slack's own lines ("joined the channel", "set the topic"), not somebody's words.
+_WORDS = (None, "file_share", "thread_broadcast", "bot_message", "me_message")
+_LEFT = ("channel_left", "group_left", "channel_archive", "group_archive", "channel_deleted", "group_deleted")
+_BACK = ("channel_unarchive", "group_unarchive")
+UNINSTALLED = ("app_uninstalled", "tokens_revoked")
+
+
+def parse_event(
+    event: Event,
+    account: Account,
+    *,
+    received_at: datetime,
+    joined: Container[str] = (),
+    event_id: str | None = None,
+) -> Inbound | None:
+    """What an `event_callback`'s event says, or None for the bot's own words and for what is no message.
+
+    `joined` holds the channel ids of the threads the bot takes part in: words there are meant for it too.
+    A message and its `app_mention` twin give the same `Said`, so neither can be lost to, or answered beside, the other.
+    """
+    kind, subtype = event.get("type"), event.get("subtype")
+    if kind in ("message", "app_mention"):
+        if subtype == "message_changed":
+            return _changed(event, account, received_at, joined, event_id)
+        if subtype == "message_deleted":
+            return _deleted(event, event.get("previous_message") or {}, account, received_at, event_id)
+        return parse_message(event, account, received_at=received_at, joined=joined)
+    return _membership(event, account, received_at, event_id)
+
+
+def parse_message(
+    message: Event,
+    account: Account,
+    *,
+    received_at: datetime,
+    joined: Container[str] = (),
+    channel: str = "",
+    from_history: bool = False,
+) -> Said | None:
+    """A message as an event or the history has it (there it lacks its `channel`)."""
+    ts = str(message.get("ts") or "")
+    channel = str(message.get("channel") or channel)
+    if message.get("subtype") not in _WORDS or message.get("hidden") or not channel or not is_ts(ts):
+        return None
+    if account.wrote(message):
+        return None
+    address, chat_type = _whereabouts(message, account, channel, ts)
+    wire, mentioned = without_mention(str(message.get("text") or ""), account.bot_user)
+    attachments = tuple(_attachment(file) for file in message.get("files") or () if _is_readable(file))
+    shared = tuple(readable(str(one.get("text") or one.get("fallback") or "")) for one in _shared(message))
+    text = readable(wire)
+    if not text and message.get("subtype") == "bot_message":
+        text = "\n".join(readable(str(one.get("fallback") or "")) for one in message.get("attachments") or ()).strip()
+    if not text and not attachments and not mentioned and not shared:
+        return None
+    return Said(
+        key=account.key(address),
+        place=address.place,
+        message_id=ts,
+        sender=_sender(message),
+        received_at=received_at,
+        chat_type=chat_type,
+        grantable=(address.channel, address.team),
+        text=text,
+        attachments=attachments,
+        mention=_mention(message, account, address, mentioned, joined),
+        quoted="\n".join(shared) or None,
+        sent_at=moment(ts),
+        from_history=from_history,
+    )
+
+
+def _changed(
+    event: Event, account: Account, received_at: datetime, joined: Container[str], event_id: str | None
+) -> Inbound | None:
+    new, old = event.get("message") or {}, event.get("previous_message") or {}
+    if new.get("subtype") == "tombstone":  # a deleted message with replies below it stays as a stone
+        return _deleted({**event, "deleted_ts": new.get("ts")}, old, account, received_at, event_id)
+    ts = str(new.get("ts") or "")
+    # Slack also "changes" a message when it unfurls a link or counts a reply: nobody edited anything then.
+    if account.wrote(new) or not is_ts(ts) or not new.get("edited") or new.get("text") == old.get("text"):
+        return None
+    channel = str(event.get("channel") or "")
+    address, chat_type = _whereabouts({**new, "channel_type": event.get("channel_type")}, account, channel, ts)
+    wire, mentioned = without_mention(str(new.get("text") or ""), account.bot_user)
+    return Edited(
+        key=account.key(address),
+        place=address.place,
+        message_id=ts,
+        sender=_sender(new),
+        received_at=received_at,
+        chat_type=chat_type,
+        grantable=(address.channel, address.team),
+        event_id=event_id,
+        text=readable(wire),
+        version=str(new["edited"].get("ts") or event.get("ts") or ts),
+        mention=_mention(new, account, address, mentioned, joined),
+    )
+
+
+def _deleted(
+    event: Event, old: Event, account: Account, received_at: datetime, event_id: str | None
+) -> Deleted | None:
+    ts = str(event.get("deleted_ts") or old.get("ts") or "")
+    channel = str(event.get("channel") or "")
+    if account.wrote(old) or not is_ts(ts) or not channel:
+        return None
+    address, chat_type = _whereabouts({**old, "channel_type": event.get("channel_type")}, account, channel, ts)
+    return Deleted(
+        key=account.key(address),
+        place=address.place,
+        message_id=ts,
+        sender=_sender(old),
+        received_at=received_at,
+        chat_type=chat_type,
+        grantable=(address.channel, address.team),
+        event_id=event_id,
+    )
+
+
+def _membership(event: Event, account: Account, received_at: datetime, event_id: str | None) -> Membership | None:
+    kind, channel = event.get("type"), event.get("channel")
+    if kind in ("member_joined_channel", "member_left_channel"):
+        if not account.bot_user or event.get("user") != account.bot_user:
+            return None
+        present = kind == "member_joined_channel"
+    elif kind in _BACK or kind in _LEFT or kind in UNINSTALLED:
+        present = kind in _BACK
+    else:
+        return None
+    if kind in UNINSTALLED:
+        address = Address(account.team, "")
+        name = place = account.team  # every conversation of the workspace
+    else:
+        address = Address(account.team, str(channel or ""))
+        name, place = str(address), address.place
+        if not address.channel:
+            return None
+    return Membership(
+        key=ConversationKey(account.channel_type, name),
+        place=place,
+        message_id=str(event.get("event_ts") or event_id or kind),
+        sender=Sender(id=UserId(str(event.get("inviter") or event.get("actor_id") or event.get("user") or ""))),
+        received_at=received_at,
+        chat_type=ChatType.DIRECT if address.is_direct else ChatType.GROUP,
+        grantable=(address.channel, address.team) if address.channel else (address.team,),
+        event_id=event_id,
+        present=present,
+    )
+
+
+def _whereabouts(message: Event, account: Account, channel: str, ts: str) -> tuple[Address, ChatType]:
+    direct = message.get("channel_type") == "im" or channel.startswith("D")
+    thread_ts = message.get("thread_ts")
+    address = address_of(account.team, channel, ts, str(thread_ts) if thread_ts else None, direct=direct)
+    return address, ChatType.DIRECT if direct else ChatType.GROUP
+
+
+def _mention(
+    message: Event, account: Account, address: Address, mentioned: bool, joined: Container[str]
+) -> Mention:
+    if mentioned:
+        return Mention.DIRECT
+    replies_to_bot = bool(account.bot_user) and message.get("parent_user_id") == account.bot_user
+    return Mention.IMPLICIT if replies_to_bot or str(address) in joined else Mention.NONE
+
+
+def _sender(message: Event) -> Sender:
+    user, bot = message.get("user"), message.get("bot_id")
+    return Sender(
+        id=UserId(str(user or bot or "")),
+        display=str(message.get("username") or (message.get("bot_profile") or {}).get("name") or ""),
+        is_bot=bool(bot) or message.get("subtype") == "bot_message" or user == "USLACKBOT",
+    )
+
+
+def _shared(message: Event) -> list[Event]:
+    """Other messages that this one shares or links to."""
+    return [one for one in message.get("attachments") or () if one.get("is_share") or one.get("is_msg_unfurl")]
+
+
+def _is_readable(file: Event) -> bool:
+    return bool(file.get("id")) and file.get("mode") not in ("tombstone", "hidden_by_limit")
+
+
+def _attachment(file: Event) -> Attachment:
+    mime_type = str(file.get("mimetype") or "application/octet-stream")
+    size = file.get("size")
+    return Attachment(
+        kind=_kind(mime_type),
+        # Files from shared channels come without an address; it is asked for when they are fetched.
+        handle=str(file.get("url_private_download") or file.get("url_private") or f"file:{file['id']}"),
+        name=str(file.get("name") or file.get("title") or file["id"]),
+        mime_type=mime_type,
+        size=int(size) if isinstance(size, int) else None,
+    )
+
+
+def _kind(mime_type: str) -> Literal["audio", "image", "video", "file"]:
+    match mime_type.partition("/")[0]:
+        case "audio":
+            return "audio"
+        case "image":
+            return "image"
+        case "video":
+            return "video"
+        case _:
+            return "file"

@@ -1,0 +1,41 @@
+"""How much of a growing answer can be streamed already. Pure.
+
+Slack's stream only appends, while Markdown in progress changes its mind: `**bo` is text until its stars are closed, a
+code block ends early in every frame. What may still change is held back, so that the next frame continues this one.
+"""
+
+import re
+
+from adapters.slack.markdown import markdown
+from gateway.channels.document import CodeBlock, Document, Plain, Table
+
+# Markup that is not closed yet shows as an escape, or as a construct that touches the very end.
+_UNSETTLED = re.compile(r"\\|&lt;|&amp;|<(?=[^<>]*>?$)|\[(?=[^\]]*$|[^\]]*\]\([^)]*\)?$)|[|!\[]$")
+_BEGINNING = re.compile(r"\s*(?:[-+*>#=|~`_]+|\d{1,9}[.)]?|\[[ xX]?\]?)?\s*")
+_CLOSING = re.compile(r"[*_~`]+$")
+
+
+def settled(document: Document) -> str:
+    """A beginning of the document's Markdown that the finished text will most likely share."""
+    if not document:
+        return ""
+    last = document[-1]
+    if isinstance(last, Plain):
+        return markdown(document)
+    if isinstance(last, Table):
+        return markdown(document[:-1])  # its rows grow in width and number
+    whole = markdown(document)
+    if isinstance(last, CodeBlock):
+        opened = whole[: whole.rstrip("`").rfind("\n") + 1] if not last.code else whole.rstrip("`").rstrip("\n")
+        head, newline, line = opened.rpartition("\n")
+        return head + newline if not line.strip("`~") else opened
+    head, newline, line = whole.rpartition("\n")
+    return (head + newline + _settled_line(line)).rstrip("\n")
+
+
+def _settled_line(line: str) -> str:
+    if _BEGINNING.fullmatch(line):
+        return ""
+    found = _UNSETTLED.search(line)
+    line = line[: found.start()] if found else line
+    return _CLOSING.sub("", line)

@@ -1,0 +1,155 @@
+"""One Socket Mode connection, from its hello to its end; envelopes are acknowledged only when told to.
+
+Own code over the library's client because that one acknowledges nothing in order, hides its reconnects, keeps trying a
+used-up address and runs tasks nobody owns. (docs.slack.dev, "Using Socket Mode")
+"""
+
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from typing import Any
+
+import aiohttp
+import anyio
+from aiohttp import WSMsgType
+
+from gateway.channels.adapter import Surroundings
+
+log = logging.getLogger("tieline.slack")
+
+Envelope = Mapping[str, Any]
+
+HELLO_S = 15.0
+DEAF_AFTER_PROBES = 3
+CLOSE_S = 3.0
+
+
+class Ending(StrEnum):
+    REFRESH = "refresh"  # Slack asked for a new connection
+    CLOSED = "closed"
+    DEAF = "deaf"  # open, but nothing answers
+
+
+class SocketLink:
+    """A connection that said hello. `connections` is how many the app has open, this one included."""
+
+    def __init__(
+        self, socket: aiohttp.ClientWebSocketResponse, surroundings: Surroundings, *, ping_every_s: float
+    ) -> None:
+        self.connections = 1
+        self._socket = socket
+        self._clock = surroundings.clock
+        self._ping_every_s = ping_every_s
+        self._last_sign = self._clock.monotonic()
+        self._reading = False
+
+    async def hello(self) -> None:
+        """Raises ConnectionError or TimeoutError when it does not come."""
+        with anyio.fail_after(HELLO_S):
+            while True:
+                frame = await self._receive()
+                if frame is None:
+                    raise ConnectionError("Slack closed the socket before its hello")
+                if frame.get("type") == "hello":
+                    self.connections = int(frame.get("num_connections") or 1)
+                    return
+
+    async def listen(
+        self, handle: Callable[[Envelope], Awaitable[None]], sign_of_life: Callable[[], None]
+    ) -> Ending:
+        """Give every envelope to `handle`, in order, until the connection ends; it may wait to slow Slack down."""
+        ending = Ending.CLOSED
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._probe, sign_of_life)
+            while (frame := await self._receive()) is not None:
+                sign_of_life()
+                if frame.get("type") == "disconnect":
+                    log.info("slack asks for a new connection", extra={"reason": str(frame.get("reason"))})
+                    ending = Ending.REFRESH
+                    break
+                if frame.get("envelope_id"):
+                    self._reading = False
+                    await handle(frame)
+                    self._last_sign = self._clock.monotonic()  # the wait was ours, not the socket's
+            else:
+                if self._deaf():
+                    ending = Ending.DEAF
+            group.cancel_scope.cancel()
+        return ending
+
+    async def acknowledge(self, envelope_id: str) -> None:
+        """Tell Slack that it is stored. On a closed socket nothing happens: Slack sends it again."""
+        if self._socket.closed:
+            return
+        try:
+            await self._socket.send_str(json.dumps({"envelope_id": envelope_id}))
+        except (ConnectionError, aiohttp.ClientError, RuntimeError):
+            log.info("an acknowledgement came too late for its socket", extra={"envelope": envelope_id})
+
+    async def _receive(self) -> Envelope | None:
+        """The next JSON frame; None at the end."""
+        while True:
+            self._reading = True
+            try:
+                message = await self._socket.receive()
+            except (ConnectionError, aiohttp.ClientError, RuntimeError):
+                return None
+            if message.type in (WSMsgType.CLOSE, WSMsgType.CLOSING, WSMsgType.CLOSED, WSMsgType.ERROR):
+                return None
+            self._last_sign = self._clock.monotonic()
+            if message.type is WSMsgType.PING:
+                await self._pong(message.data)
+            elif message.type is WSMsgType.TEXT:
+                try:
+                    frame = json.loads(message.data)
+                except ValueError:
+                    log.warning("slack sent a frame that is no JSON")
+                    continue
+                if isinstance(frame, dict):
+                    return frame
+
+    async def _pong(self, payload: bytes) -> None:
+        try:
+            await self._socket.pong(payload)
+        except (ConnectionError, aiohttp.ClientError, RuntimeError):
+            return  # the next receive tells
+
+    async def _probe(self, sign_of_life: Callable[[], None]) -> None:
+        """Ping an idle socket; close it when nothing has come back for three times. A half-open one looks healthy."""
+        heard = self._last_sign
+        while True:
+            await self._clock.sleep(self._ping_every_s)
+            if self._reading and self._deaf():
+                log.warning("the slack socket is open but silent; connecting anew")
+                with anyio.move_on_after(CLOSE_S, shield=True):
+                    await self._socket.close()
+                return
+            if self._last_sign != heard:
+                heard = self._last_sign
+                sign_of_life()
+            try:
+                await self._socket.ping(b"tieline")
+            except (ConnectionError, aiohttp.ClientError, RuntimeError):
+                return  # the reader notices the end by itself
+
+    def _deaf(self) -> bool:
+        return self._clock.monotonic() - self._last_sign > self._ping_every_s * DEAF_AFTER_PROBES
+
+
+@asynccontextmanager
+async def connected(
+    session: aiohttp.ClientSession, url: str, surroundings: Surroundings, *, proxy: str | None, ping_every_s: float
+) -> AsyncIterator[SocketLink]:
+    """A socket that has said hello, closed at the end. Raises ConnectionError, TimeoutError, aiohttp.ClientError."""
+    with anyio.fail_after(HELLO_S):
+        # No automatic pongs and heartbeats: the probe wants to see every sign of life itself.
+        socket = await session.ws_connect(url, autoping=False, proxy=proxy, max_msg_size=16 * 1024 * 1024)
+    try:
+        link = SocketLink(socket, surroundings, ping_every_s=ping_every_s)
+        await link.hello()
+        yield link
+    finally:
+        with anyio.move_on_after(CLOSE_S, shield=True):
+            await socket.close()

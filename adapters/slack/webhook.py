@@ -1,0 +1,104 @@
+"""Slack's signed HTTP requests: believed, handed over, answered only when stored."""
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qsl
+
+import anyio
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from adapters.slack.signing import refusal
+from gateway.channels.adapter import Surroundings
+
+log = logging.getLogger("tieline.slack")
+
+BODY_LIMIT = 256 * 1024  # SPEC §1.3
+ANSWER_WITHIN_S = 2.8  # Slack waits 3 s, then sends an event again
+
+# (kind, payload) → done when it is stored; the kinds are those of Socket Mode's envelopes.
+Handle = Callable[[str, Mapping[str, Any]], Awaitable[None]]
+
+
+class SlackWebhook:
+    """The routes of one account. All three kinds of request are told apart by their content, so one address will do."""
+
+    def __init__(self, signing_secret: str, surroundings: Surroundings, handle: Handle) -> None:
+        self._secret = signing_secret
+        self._clock = surroundings.clock
+        self._handle = handle
+
+    def routes(self) -> Sequence[BaseRoute]:
+        return tuple(
+            Route(path, self._receive, methods=["POST"]) for path in ("/events", "/commands", "/interactivity")
+        )
+
+    async def _receive(self, request: Request) -> Response:
+        try:
+            body = await _limited(request)
+        except ClientDisconnect:
+            return PlainTextResponse("gone", status_code=400)
+        if body is None:
+            return PlainTextResponse("too large", status_code=413)
+        why_not = refusal(
+            self._secret,
+            body,
+            timestamp=request.headers.get("x-slack-request-timestamp"),
+            signed=request.headers.get("x-slack-signature"),
+            now=self._clock.now().timestamp(),
+        )
+        if why_not is not None:
+            log.warning("refused a request that claims to be from Slack", extra={"why": why_not})
+            return PlainTextResponse(why_not, status_code=401)
+        found = _payload(body, request.headers.get("content-type", ""))
+        if found is None:
+            return PlainTextResponse("not understood", status_code=400)
+        kind, payload = found
+        if payload.get("type") == "url_verification":
+            return JSONResponse({"challenge": payload.get("challenge")})
+        if payload.get("ssl_check"):
+            return Response()
+        return await self._hand_over(kind, payload)
+
+    async def _hand_over(self, kind: str, payload: Mapping[str, Any]) -> Response:
+        try:
+            with anyio.fail_after(ANSWER_WITHIN_S):
+                await self._handle(kind, payload)
+        except TimeoutError:
+            return PlainTextResponse("not stored in time", status_code=503)
+        except RuntimeError:
+            log.exception("a request from Slack was not stored; Slack sends events again", extra={"kind": kind})
+            return PlainTextResponse("not stored", status_code=503)
+        return Response()
+
+
+async def _limited(request: Request) -> bytes | None:
+    """The body, or None when it is larger than Slack ever sends."""
+    declared = request.headers.get("content-length", "0")
+    if declared.isdigit() and int(declared) > BODY_LIMIT:
+        return None
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > BODY_LIMIT:
+            return None
+    return bytes(body)
+
+
+def _payload(body: bytes, content_type: str) -> tuple[str, Mapping[str, Any]] | None:
+    """What kind of request it is, and its payload; None for what Slack would not send."""
+    try:
+        if content_type.startswith("application/json"):
+            kind, payload = "events_api", json.loads(body)
+        else:
+            form = dict(parse_qsl(body.decode(), keep_blank_values=True))
+            if "payload" in form:
+                kind, payload = "interactive", json.loads(form["payload"])
+            else:
+                kind, payload = "slash_commands", form
+    except (ValueError, UnicodeDecodeError):
+        return None
+    return (kind, payload) if isinstance(payload, dict) else None

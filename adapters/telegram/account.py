@@ -1,0 +1,80 @@
+"""What all channels of one bot share: the connection, the allowances, and what was learnt on the way."""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from telegram.error import ChatMigrated
+
+from adapters.telegram.api import Api
+from adapters.telegram.learned import Feature
+from adapters.telegram.limits import Limiter, Rates
+from adapters.telegram.request import Flooded
+from adapters.telegram.settings import TelegramSettings
+from agent.core.clock import Clock
+from gateway.channels.outbound import SentRef
+
+log = logging.getLogger("tieline.telegram")
+
+REMEMBERED = 1000
+
+
+class Account:
+    """Shared state of one bot. `announce_move` tells the gateway of a group that got a new id."""
+
+    def __init__(
+        self, settings: TelegramSettings, api: Api, clock: Clock, announce_move: Callable[[int, int], bool]
+    ) -> None:
+        self.settings = settings
+        self.api = api
+        self.clock = clock
+        self.limiter = Limiter(
+            Rates(
+                overall_per_s=settings.messages_per_second,
+                private_per_s=settings.private_messages_per_second,
+                group_per_minute=settings.group_messages_per_minute,
+            ),
+            clock,
+        )
+        self.rich = Feature(wanted=settings.rich == "auto")
+        self.drafts = Feature(wanted=settings.drafts)
+        self._announce_move = announce_move
+        self._moved: OrderedDict[int, int] = OrderedDict()
+        self._delivered: OrderedDict[str, list[SentRef]] = OrderedDict()
+        # Draft ids need only differ within a chat while one is shown (30 s); seconds keep them apart over a restart.
+        self._last_draft = int(clock.now().timestamp()) % 1_000_000 * 1000
+
+    async def ask(self, method: str, chat: int, **parameters: Any) -> Any:
+        """Call a method on a chat, on its new id if it moved. Raises what the library raises."""
+        try:
+            return await self.api.call(method, chat_id=self._moved.get(chat, chat), **parameters)
+        except Flooded as error:
+            self.limiter.refused(chat, error.after_s)
+            raise
+        except ChatMigrated as error:
+            log.info("group moved to a new id", extra={"chat": chat, "new_chat": error.new_chat_id})
+            if self._announce_move(chat, error.new_chat_id):
+                self._moved[chat] = error.new_chat_id
+                _bound(self._moved)
+            return await self.api.call(method, chat_id=error.new_chat_id, **parameters)
+
+    def next_draft(self) -> int:
+        self._last_draft = self._last_draft % 2_000_000_000 + 1
+        return self._last_draft
+
+    def delivered(self, key: str) -> list[SentRef]:
+        """The pieces of a message of several that already arrived, so that a repeat goes on behind them."""
+        if not key:
+            return []
+        pieces = self._delivered.setdefault(key, [])
+        _bound(self._delivered)
+        return pieces
+
+    def complete(self, key: str) -> None:
+        self._delivered.pop(key, None)
+
+
+def _bound(entries: "OrderedDict[Any, Any]") -> None:
+    while len(entries) > REMEMBERED:
+        entries.popitem(last=False)

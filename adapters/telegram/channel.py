@@ -1,0 +1,228 @@
+"""One chat or topic of Telegram: sends, edits and takes away, as rich as the server allows."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import anyio
+from telegram import InputFile
+from telegram.error import BadRequest
+
+from adapters.telegram import rich
+from adapters.telegram.account import Account
+from adapters.telegram.api import Unknown
+from adapters.telegram.drafts import DRAFT, ChatDrafts
+from adapters.telegram.envelope import envelope, keyboard
+from adapters.telegram.errors import in_channel_words, is_gone, speaks_of
+from adapters.telegram.files import UPLOAD_LIMIT, AccountFiles, upload_as
+from adapters.telegram.presence import ButtonAnswers, ChatPresence
+from adapters.telegram.render import CAPTION_LIMIT, TEXT_LIMIT, Rendered, measure, plain, render
+from gateway.channels.channel import Capabilities, Files, History, Interactions, Presence, Streams
+from gateway.channels.document import Document, is_blank
+from gateway.channels.errors import ChannelRejected
+from gateway.channels.keys import ConversationKey, UserId
+from gateway.channels.outbound import File, Outbound, SentRef
+
+TEXT, MEDIA = "message", "media"  # kinds of `SentRef`: a media message has a caption to edit
+NO_PREVIEW = {"is_disabled": True}
+
+
+@dataclass(frozen=True, slots=True)
+class TelegramChannel:
+    """A message with a `key` is a final and waits its turn; one without never waits (see `limits`)."""
+
+    account: Account
+    key: ConversationKey
+    chat: int
+    topic: int | None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        settings = self.account.settings
+        return Capabilities(
+            measure=measure,
+            text_limit=TEXT_LIMIT,
+            threads=self.topic is not None,
+            reactions=settings.reactions,
+            typing=True,
+            typing_every_s=4.0,
+            stream_every_s=settings.private_interval_s if self._drafts_here else self._edit_interval_s,
+            upload_limit=UPLOAD_LIMIT,
+        )
+
+    @property
+    def streams(self) -> Streams | None:
+        if not self._drafts_here:
+            return None
+        return ChatDrafts(self.account, self.chat, self.topic, self._takes_rich, self._send, self.delete)
+
+    @property
+    def presence(self) -> Presence:
+        return ChatPresence(self.account, self.chat, self.topic)
+
+    @property
+    def files(self) -> Files:
+        return AccountFiles(self.account)
+
+    @property
+    def history(self) -> History | None:
+        return None  # the Bot API gives none; what came meanwhile Telegram keeps as updates for a day
+
+    @property
+    def interactions(self) -> Interactions:
+        return ButtonAnswers(self.account)
+
+    async def send(self, message: Outbound) -> SentRef:
+        return await self._send(message, bool(message.key))
+
+    async def whisper(self, message: Outbound, to: UserId | None) -> SentRef:
+        return await self._send(replace(message, silent=True), bool(message.key))
+
+    async def edit(self, sent: SentRef, message: Outbound) -> None:
+        if sent.kind == DRAFT:
+            raise ChannelRejected("a draft is no message; it is updated or finished")
+        markup = keyboard(message.buttons)
+        await self.account.limiter.turn(self.chat, final=bool(message.key))
+        parameters = {"message_id": int(sent.id), "reply_markup": markup}
+        with in_channel_words():
+            try:
+                if sent.kind == MEDIA:
+                    await self._put_caption(message.document, parameters)
+                else:
+                    await self._put_text("editMessageText", message.document, parameters)
+            except BadRequest as error:
+                if not speaks_of(error, "message is not modified"):
+                    raise
+
+    async def delete(self, sent: SentRef) -> None:
+        if sent.kind == DRAFT:
+            return  # it fades by itself
+        with in_channel_words():
+            try:
+                await self.account.ask("deleteMessage", self.chat, message_id=int(sent.id))
+            except BadRequest as error:
+                if not speaks_of(error, "message to delete not found", "message_id_invalid"):
+                    raise
+
+    # -- sending
+
+    async def _send(self, message: Outbound, final: bool) -> SentRef:
+        if message.files:
+            return await self._send_with_files(message, final)
+        parameters = envelope(message, self.topic)
+        if is_blank(message.document):
+            raise ChannelRejected("a message without any text")
+        await self.account.limiter.turn(self.chat, final=final)
+        with in_channel_words():
+            return await self._put_text(None, message.document, parameters)
+
+    async def _put_text(self, edit: str | None, document: Document, parameters: dict[str, Any]) -> SentRef:
+        """Rich if that gains something and the server takes it, else text with entities, else plain."""
+        if self._takes_rich and rich.gains(document) and rich.fits(document) and self.account.rich.usable(self._now):
+            try:
+                result = await self.account.ask(
+                    edit or "sendRichMessage", self.chat, rich_message={"html": rich.html(document)}, **parameters
+                )
+            except (BadRequest, Unknown) as error:
+                if is_gone(error.message) or (edit and speaks_of(error, "not modified", "message to edit not found")):
+                    raise
+                self.account.rich.refused(self._now, unknown=isinstance(error, Unknown))
+            else:
+                self.account.rich.worked()
+                return _sent(result, TEXT)
+        shown = render(document)
+        parameters = {"link_preview_options": NO_PREVIEW, **parameters}
+        method = edit or "sendMessage"
+        try:
+            result = await self.account.ask(method, self.chat, text=shown.text, **_entities(shown), **parameters)
+        except BadRequest as error:
+            if not (shown.entities and speaks_of(error, "entit", "can't parse")):
+                raise
+            result = await self.account.ask(method, self.chat, text=plain(document), **parameters)
+        return _sent(result, TEXT)
+
+    async def _put_caption(self, document: Document, parameters: dict[str, Any]) -> None:
+        shown = render(document)
+        await self.account.ask(
+            "editMessageCaption", self.chat, caption=shown.text, **_entities(shown, "caption_entities"), **parameters
+        )
+
+    async def _send_with_files(self, message: Outbound, final: bool) -> SentRef:
+        """The text as caption of the first file if it is short enough, else before it. The first piece is the message
+        that can be edited; a repeat with the same key goes on where the first try broke off.
+        """
+        arrived = self.account.delivered(message.key)
+        alone = replace(message, files=(), buttons=(), reply_to=None)
+        captioned = measure(message.document) <= CAPTION_LIMIT
+        pieces: list[tuple[Outbound, File | None]] = []
+        if not captioned:
+            pieces.append((replace(message, files=()), None))
+        for file in message.files:
+            pieces.append((alone if pieces else message, file))
+        for number, (piece, file) in enumerate(pieces):
+            if number < len(arrived):
+                continue
+            if file is None:
+                arrived.append(await self._send(piece, final))
+            else:
+                arrived.append(await self._send_file(piece, file, final, with_caption=not number))
+        self.account.complete(message.key)
+        return arrived[0]
+
+    async def _send_file(self, message: Outbound, file: File, final: bool, *, with_caption: bool) -> SentRef:
+        parameters = envelope(message, self.topic)
+        if with_caption:
+            shown = render(message.document)
+            parameters |= {"caption": shown.text or None, **_entities(shown, "caption_entities")}
+        try:
+            size = (await anyio.Path(file.path).stat()).st_size
+        except OSError as error:
+            raise ChannelRejected(f"cannot read {file.name}: {error.strerror}") from error
+        if size > UPLOAD_LIMIT:
+            raise ChannelRejected(f"{file.name} has {size} bytes; Telegram takes up to {UPLOAD_LIMIT}")
+        await self.account.limiter.turn(self.chat, final=final)
+        method, field = upload_as(file, size)
+        with in_channel_words():
+            try:
+                return await self._upload(method, field, file, parameters)
+            except BadRequest as error:
+                if field == "document" or is_gone(error.message):
+                    raise
+                return await self._upload("sendDocument", "document", file, parameters)
+
+    async def _upload(self, method: str, field: str, file: File, parameters: dict[str, Any]) -> SentRef:
+        async with await anyio.open_file(file.path, "rb") as opened:
+            upload = InputFile(opened.wrapped, filename=file.name, read_file_handle=False)
+            upload.mimetype = file.mime_type
+            result = await self.account.ask(method, self.chat, **{field: upload}, **parameters)
+        return _sent(result, MEDIA)
+
+    # -- what is possible here
+
+    @property
+    def _private(self) -> bool:
+        return self.chat > 0  # groups and channels have negative ids
+
+    @property
+    def _drafts_here(self) -> bool:
+        return self._private and self.account.drafts.usable(self._now)
+
+    @property
+    def _edit_interval_s(self) -> float:
+        settings = self.account.settings
+        return settings.stream_interval_ms / 1000 if self._private else settings.group_interval_s
+
+    @property
+    def _takes_rich(self) -> bool:
+        return str(self.chat) not in self.account.settings.rich_off_in
+
+    @property
+    def _now(self) -> float:
+        return self.account.clock.monotonic()
+
+
+def _sent(result: Any, kind: str) -> SentRef:
+    return SentRef(str(result["message_id"]), kind)
+
+
+def _entities(shown: Rendered, field: str = "entities") -> dict[str, Any]:
+    return {field: list(shown.entities)} if shown.entities else {}

@@ -1,0 +1,83 @@
+"""A growing answer in a private chat, by `sendMessageDraft`: animated, silent, gone when the message comes.
+
+Telegram shows a draft for 30 s after its last frame and has no call to take it away.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from telegram.error import BadRequest
+
+from adapters.telegram import rich
+from adapters.telegram.account import Account
+from adapters.telegram.api import Unknown
+from adapters.telegram.errors import in_channel_words, is_gone
+from adapters.telegram.render import TEXT_LIMIT, clipped, render
+from gateway.channels.document import Document, Plain, is_blank
+from gateway.channels.errors import ChannelBusy
+from gateway.channels.keys import UserId
+from gateway.channels.outbound import Outbound, SentRef
+
+DRAFT = "draft"
+
+
+@dataclass(frozen=True, slots=True)
+class ChatDrafts:
+    account: Account
+    chat: int
+    topic: int | None
+    takes_rich: bool
+    send: Callable[[Outbound, bool], Awaitable[SentRef]]  # the channel's own, with "is it final"
+    delete: Callable[[SentRef], Awaitable[None]]
+
+    async def open(self, document: Document, *, reply_to: str | None, to: UserId | None) -> SentRef:
+        draft = self.account.next_draft()
+        await self._show(draft, document)
+        return SentRef(str(draft), DRAFT)
+
+    async def update(self, sent: SentRef, document: Document) -> None:
+        await self._show(int(sent.id), document)
+
+    async def finish(self, sent: SentRef, message: Outbound) -> SentRef:
+        return await self.send(message, True)
+
+    async def drop(self, sent: SentRef) -> None:
+        """A message clears the draft, so one is sent silently and taken away; without room for it the draft fades."""
+        try:
+            placeholder = await self.send(Outbound(document=(Plain("…"),), silent=True), False)
+        except ChannelBusy:
+            return
+        await self.delete(placeholder)
+
+    async def _show(self, draft: int, document: Document) -> None:
+        if is_blank(document):
+            return
+        account = self.account
+        await account.limiter.turn(self.chat, final=False)
+        common = {"draft_id": draft} | ({} if self.topic is None else {"message_thread_id": self.topic})
+        with in_channel_words():
+            if self.takes_rich and rich.gains(document) and rich.fits(document) and account.rich.usable(self._now):
+                try:
+                    html = {"html": rich.html(document)}
+                    await account.ask("sendRichMessageDraft", self.chat, rich_message=html, **common)
+                except (BadRequest, Unknown) as error:
+                    if is_gone(error.message):
+                        raise
+                    account.rich.refused(self._now, unknown=isinstance(error, Unknown))
+                else:
+                    account.rich.worked()
+                    return
+            shown = clipped(render(document), TEXT_LIMIT)
+            try:
+                await account.ask(
+                    "sendMessageDraft", self.chat, text=shown.text, entities=list(shown.entities) or None, **common
+                )
+            except (BadRequest, Unknown) as error:
+                if not is_gone(error.message):
+                    account.drafts.refused(self._now, unknown=isinstance(error, Unknown))
+                raise
+            account.drafts.worked()
+
+    @property
+    def _now(self) -> float:
+        return self.account.clock.monotonic()

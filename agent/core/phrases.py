@@ -1,0 +1,60 @@
+"""The sentences an agent itself says to people: keys and English words; other languages come from above.
+
+Never holds what a model or a provider said: those may carry secrets or untrusted text.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Protocol
+
+ENGLISH: Mapping[str, str] = MappingProxyType(
+    {
+        "message_empty": "There was nothing in that message that I could read.",
+        "message_too_long": "That message is too long: {length} characters, and I take {limit} at most. "
+        "Please send it in pieces or as a file.",
+        "session_terminated": "This session was closed for good. Send /new to start another.",
+        "agent_broken": "My instructions “{agent}” cannot be loaded, so I cannot answer. "
+        "The operator finds the mistakes in the log.",
+        "agent_retired": "My notes say that I no longer serve this conversation.",
+        "provider_busy": "The model service “{provider}” is not answering just now. Please try again in a minute.",
+        "provider_refused": "The model service “{provider}” refused the request; trying again will not help. "
+        "The operator finds the reason in the log under {ref}.",
+        "no_providers": "No model service is available at the moment. Please try again shortly.",
+        "model_slow": "The model took too long to answer.",
+        "model_cut": "The connection to the model broke off and could not be restored.",
+        "retrying": "The model service is not answering; trying again ({attempt})…",
+        "context_too_long": "This conversation no longer fits the model, even shortened. "
+        "Send /new to start afresh, or send a shorter message.",
+        "tools_too_large": "The instructions and tools alone do not fit the model's window of {window} tokens. "
+        "The operator can raise context_window, choose fewer tools or lower [context] output_reserve.",
+        "reply_too_large": "The model's answer grew beyond what I can take, so I stopped it.",
+        "stopped": "Stopped.",
+        "max_tool_iterations": "I stopped after {limit} rounds of tool calls. Say “go on” to let me continue.",
+        "max_turns": "I stopped after {limit} calls of the model, the limit set for me. "
+        "Say “go on” to let me continue.",
+        "step_budget": "I used up the {limit} steps allowed for one task.",
+        "recovery_budget": "Too many tool calls failed ({limit}), so I gave up on this.",
+        "execution_timeout": "This took longer than {seconds} seconds, so I stopped.",
+        "budget_tokens": "This task used up its budget of tokens.",
+        "budget_cost": "This task used up its budget of {limit} USD.",
+        "budget_daily": "Today's budget of {limit} USD for this conversation is used up. It starts anew at 00:00 UTC.",
+        "empty_answer": "The model gave an empty answer. Please try again or put it differently.",
+        "model_declined": "The model declined to answer that.",
+        "answer_cut": "The answer was cut at the model's limit of length. Say “go on” for the rest.",
+        "gave_up": "I could not do this: {reason}",
+        "defect": "Something went wrong on my side. The operator finds it in the log under {ref}.",
+        "unsaved": "I could not save this conversation just now; your message is kept and will be tried again.",
+        "command_failed": "That command failed. The operator finds it in the log under {ref}.",
+    }
+)
+
+
+class Phrases(Protocol):
+    """Gives the sentence for a key in a language (a BCP 47 tag such as "de"); English where it has no other."""
+
+    def __call__(self, key: str, language: str, **values: object) -> str: ...
+
+
+def english(key: str, language: str, **values: object) -> str:
+    """The English sentence, whatever the language. Raises KeyError for a key that is not in `ENGLISH`."""
+    return ENGLISH[key].format(**values)

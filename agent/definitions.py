@@ -1,0 +1,188 @@
+"""Who an agent is: AGENT.md files, loaded and checked (B-06, B-09, B-10). Reads files, never writes them.
+
+A definition lives in `<root>/<name>/AGENT.md`: YAML front matter with the keys of `FrontMatter`, then the identity in
+Markdown. Several roots may be given; the first that has the name wins, so an operator's file stands before the
+shipped one.
+"""
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from agent.core.errors import AgentInvalid, AgentMissing
+
+FILE = "AGENT.md"
+LARGEST = 256 * 1024  # bytes; an identity is sent with every call
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+log = logging.getLogger("tieline.definitions")
+
+
+class FrontMatter(BaseModel):
+    """The keys of the front matter. `tools` names the only tools the agent may call; left out: all of them."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    name: str = Field(min_length=1, max_length=64)
+    description: str = Field(default="", max_length=500)
+    provider: str | None = Field(default=None, min_length=1)
+    tools: list[str] | None = None
+    max_tool_iterations: int | None = Field(default=None, ge=1, le=100)
+    max_turns: int | None = Field(default=None, ge=1)
+    max_tokens: int | None = Field(default=None, ge=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """A loaded AGENT.md. What is None is left to the settings; `provider` is overruled by a person's choice."""
+
+    name: str
+    description: str
+    identity: str
+    provider: str | None = None
+    tools: frozenset[str] | None = None
+    max_tool_iterations: int | None = None
+    max_turns: int | None = None
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    signature: tuple[str, int, int]  # path, mtime in ns, size
+    definition: Definition | None
+    error: AgentInvalid | None
+
+
+class Definitions:
+    """Gives definitions by name; a file that changed is read again the next time it is asked for."""
+
+    def __init__(self, roots: Sequence[Path], *, known_tools: frozenset[str]) -> None:
+        self._roots = tuple(roots)
+        self._known_tools = known_tools
+        self._read: dict[str, _Read] = {}
+
+    def names(self) -> tuple[str, ...]:
+        """Every definition there is, also those with mistakes."""
+        found = {path.parent.name for root in self._roots for path in root.glob(f"*/{FILE}")}
+        return tuple(sorted(name for name in found if _NAME.fullmatch(name)))
+
+    def load(self, name: str) -> Definition:
+        """The definition as the file stands now; the same object while the file is the same.
+
+        Raises AgentMissing (with the nearest names) or AgentInvalid (with all mistakes).
+        """
+        path = self._path(name)
+        status = path.stat()
+        signature = (str(path), status.st_mtime_ns, status.st_size)
+        read = self._read.get(name)
+        if read is None or read.signature != signature:
+            try:
+                read = _Read(signature, self._parse(path, name), None)
+            except AgentInvalid as error:
+                read = _Read(signature, None, error)
+            self._read[name] = read
+        if read.definition is None:
+            assert read.error is not None
+            raise read.error
+        return read.definition
+
+    def reloaded(self, current: Definition, name: str) -> Definition:
+        """The definition to go on with between turns: a file that broke or went away leaves the current one."""
+        try:
+            return self.load(name)
+        except (AgentMissing, AgentInvalid, OSError) as error:
+            log.warning("agent definition kept as it was: %s", error)
+            return current
+
+    def _path(self, name: str) -> Path:
+        if _NAME.fullmatch(name):
+            for root in self._roots:
+                if (path := root / name / FILE).is_file():
+                    return path
+        known = self.names()
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
+        raise AgentMissing(f"there is no agent {name!r}; {hint}")
+
+    def _parse(self, path: Path, name: str) -> Definition:
+        written = _text(path)
+        front, identity, mistakes = _split(written)
+        try:
+            matter = FrontMatter.model_validate(front)
+        except ValidationError as error:
+            mistakes += [_told(detail) for detail in error.errors()]
+            matter = None
+        if not identity:
+            mistakes.append("the text after the front matter is empty; describe there who the agent is")
+        if matter is not None:
+            mistakes += self._unknown_tools(matter)
+        if mistakes or matter is None:
+            raise AgentInvalid(str(path), mistakes)
+        return Definition(
+            name=name,
+            description=matter.description,
+            identity=identity,
+            provider=matter.provider,
+            tools=frozenset(matter.tools) if matter.tools is not None else None,
+            max_tool_iterations=matter.max_tool_iterations,
+            max_turns=matter.max_turns,
+            max_tokens=matter.max_tokens,
+        )
+
+    def _unknown_tools(self, matter: FrontMatter) -> list[str]:
+        mistakes = []
+        for tool in matter.tools or ():
+            if tool not in self._known_tools:
+                near = get_close_matches(tool, sorted(self._known_tools), n=1)
+                hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(self._known_tools))}"
+                mistakes.append(f"tools: there is no tool {tool!r}; {hint}")
+        return mistakes
+
+
+def _text(path: Path) -> str:
+    raw = path.read_bytes()
+    if len(raw) > LARGEST:
+        raise AgentInvalid(str(path), [f"the file has {len(raw)} bytes; {LARGEST} is the most"])
+    try:
+        return raw.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise AgentInvalid(str(path), [f"the file is not UTF-8 (byte {error.start})"]) from error
+
+
+def _split(written: str) -> tuple[Mapping[str, Any], str, list[str]]:
+    """Front matter, body, and what is wrong with the split itself."""
+    if not written.startswith("---\n"):
+        return {}, written.strip(), ['the file must begin with a line "---" and the front matter']
+    head, closed, body = written[4:].partition("\n---")
+    if not closed or (body and not body.startswith("\n")):
+        return {}, "", ['the front matter is not closed by a line "---"']
+    try:
+        front = yaml.safe_load(head)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" in line {mark.line + 2}" if mark is not None else ""
+        return {}, body.strip(), [f"the front matter is not valid YAML{where}"]
+    if front is None:
+        front = {}
+    if not isinstance(front, dict):
+        return {}, body.strip(), ["the front matter must be `key: value` lines"]
+    return {str(key): value for key, value in front.items()}, body.strip(), []
+
+
+def _told(detail: Any) -> str:
+    key = ".".join(map(str, detail["loc"]))
+    if detail["type"] == "extra_forbidden":
+        near = get_close_matches(key, list(FrontMatter.model_fields), n=1)
+        return f"{key}: unknown key; " + (
+            f"did you mean {near[0]}?" if near else f"known: {', '.join(FrontMatter.model_fields)}"
+        )
+    if detail["type"] == "missing":
+        return f"{key}: missing; add a line `{key}: …`"
+    return f"{key}: {detail['msg'][0].lower()}{detail['msg'][1:]}, got {detail['input']!r}"

@@ -1,0 +1,254 @@
+"""A request in the form of the Messages API, as bytes: each message is encoded once in its life. No I/O."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, assert_never
+from weakref import WeakKeyDictionary
+
+from agent.core.messages import (
+    FilePart,
+    Message,
+    Part,
+    RedactedThinking,
+    SummaryPart,
+    TextPart,
+    Thinking,
+    ToolResult,
+    ToolUse,
+    flatten,
+)
+from agent.providers.attachments import IMAGES, NOTHING, Bytes, as_base64, as_text, named
+from agent.providers.json_bytes import dumps
+from agent.providers.newest import carrier, loop_start
+from agent.providers.provider import CacheTier, Request, ToolSchema
+from agent.providers.tool_ids import Ids, unique, wire_id
+
+KEPT_SCHEMAS = 64
+NO_IDS = Ids()
+
+Thought = int | Literal["off", "adaptive"]
+Block = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A message on the wire; b"" if nothing of it is sent."""
+
+    body: bytes
+    ids: Ids
+
+
+class Encoder:
+    """Builds request bodies; keeps what it encoded for as long as the message lives."""
+
+    def __init__(self, family: str) -> None:
+        self._family = family
+        self._kept: WeakKeyDictionary[Message, Encoded] = WeakKeyDictionary()
+        self._schemas: dict[int, tuple[ToolSchema, bytes]] = {}
+
+    def body(
+        self,
+        request: Request,
+        *,
+        model: str,
+        max_tokens: int,
+        thinking: Thought = "off",
+        temperature: float | None = None,
+        tier: CacheTier = "none",
+        files: Bytes = NOTHING,
+    ) -> bytes:
+        """The whole body of a streamed call.
+
+        What may be cached is marked at up to three of the four places allowed: the stable part of the system prompt
+        (with the tools before it), the history before the newest words, whose reminder changes from turn to turn, and
+        the end, for the next call of a tool loop.
+        """
+        limit = request.max_tokens or max_tokens
+        thought = self._thinking(request, thinking, limit)
+        if isinstance(thought, int) and not request.max_tokens:
+            limit = max(limit, thought + 1024)  # the answer comes on top of the budget
+        head: Block = {"model": model, "max_tokens": limit, "stream": True}
+        if thought == "adaptive":
+            head["thinking"] = {"type": "adaptive"}
+        elif isinstance(thought, int):
+            head["thinking"] = {"type": "enabled", "budget_tokens": thought}
+        elif temperature is not None:
+            head["temperature"] = temperature  # thinking admits none but its own
+        marker = {"cache_control": {"type": "ephemeral", "ttl": tier}} if tier != "none" else {}
+        system = _system(request, marker)
+        pieces = [dumps(head)[:-1]]
+        if request.tools.specs:
+            pieces.append(b'"tools":' + self._tools(request.tools))
+        if system:
+            pieces.append(b'"system":' + dumps(system))
+        pieces.append(b'"messages":[' + b",".join(self._messages(request, marker, files)) + b"]}")
+        return b",".join(pieces)
+
+    def _messages(self, request: Request, marker: Block, files: Bytes) -> list[bytes]:
+        messages = request.messages
+        flat = not request.tools.specs and any(message.tool_uses or message.tool_results for message in messages)
+        if flat:  # calls without tools defined are refused: they are told as text instead
+            wire = [Encoded(self._encode(message, None), NO_IDS) for message in messages]
+        else:
+            wire = [self._encoded(message) for message in messages]
+        renamed = unique([encoded.ids for encoded in wire])
+        bodies = [encoded.body for encoded in wire]
+        carries = carrier(messages)
+        marked = _marked(bodies, carries) if marker else frozenset()
+        for position, message in enumerate(messages):
+            carried = request.reminder if position == carries else ""
+            is_marked = position in marked
+            if carried or is_marked or position in renamed or (files and _holds(message, files)):
+                ids = None if flat else renamed.get(position, wire[position].ids)
+                bodies[position] = self._encode(message, ids, carried, files, marker if is_marked else {})
+        return [body for body in bodies if body]
+
+    def _encoded(self, message: Message) -> Encoded:
+        kept = self._kept.get(message)
+        if kept is None:
+            ids = Ids(
+                tuple(wire_id(use.id) for use in message.tool_uses),
+                tuple(wire_id(result.tool_use_id) for result in message.tool_results),
+            )
+            kept = self._kept[message] = Encoded(self._encode(message, ids), ids)
+        return kept
+
+    def _encode(
+        self, message: Message, ids: Ids | None, reminder: str = "", files: Bytes = NOTHING, marker: Block | None = None
+    ) -> bytes:
+        """`ids` None: tool calls and results as text. `marker` goes to the last block that may bear it."""
+        if message.role == "assistant":
+            blocks = _assistant(message.parts, self._family, ids)
+            if not blocks:
+                return b""
+        else:
+            blocks = _user(message.parts, ids, reminder, files) or [{"type": "text", "text": "(no text)"}]
+        if marker:
+            for block in reversed(blocks):
+                if block["type"] not in ("thinking", "redacted_thinking"):
+                    block.update(marker)
+                    break
+        role = "assistant" if message.role == "assistant" else "user"
+        return dumps({"role": role, "content": blocks})
+
+    def _tools(self, schema: ToolSchema) -> bytes:
+        kept = self._schemas.get(id(schema))
+        if kept is None or kept[0] is not schema:
+            described = [
+                {"name": spec.name, "description": spec.description, "input_schema": {"type": "object", **spec.schema}}
+                for spec in schema.specs
+            ]
+            kept = (schema, dumps(described))
+            if len(self._schemas) >= KEPT_SCHEMAS:
+                del self._schemas[next(iter(self._schemas))]
+            self._schemas[id(schema)] = kept
+        return kept[1]
+
+    def _thinking(self, request: Request, thinking: Thought, limit: int) -> Thought:
+        """No thinking where the API would refuse it: too little room, or a tool loop begun without it."""
+        if isinstance(thinking, int):
+            if request.max_tokens and limit <= thinking:
+                return "off"
+            start = loop_start(request.messages)
+            first = next((message for message in request.messages[start:] if message.role == "assistant"), None)
+            if first is not None and not (first.parts and _is_ours(first.parts[0], self._family)):
+                return "off"
+        return thinking
+
+
+def _marked(bodies: Sequence[bytes], carries: int) -> frozenset[int]:
+    """The end, and what precedes the newest words; never a message of which nothing is sent."""
+    sent = [position for position, body in enumerate(bodies) if body]
+    before = [position for position in sent if position < carries]
+    return frozenset([*sent[-1:], *before[-1:]])
+
+
+def _system(request: Request, marker: Block) -> list[Block]:
+    stable, volatile = request.system.stable, request.system.volatile
+    blocks: list[Block] = []
+    if stable.strip():
+        blocks.append({"type": "text", "text": stable, **marker})
+    if volatile.strip():
+        blocks.append({"type": "text", "text": volatile})
+    return blocks
+
+
+def _holds(message: Message, files: Bytes) -> bool:
+    return any(isinstance(part, FilePart) and part in files for part in message.parts)
+
+
+def _is_ours(part: Part, family: str) -> bool:
+    return isinstance(part, Thinking | RedactedThinking) and part.family == family
+
+
+def _assistant(parts: Sequence[Part], family: str, ids: Ids | None) -> list[Block]:
+    blocks: list[Block] = []
+    use_ids = iter(ids.uses if ids else ())
+    for part in parts:
+        match part:
+            case TextPart() | SummaryPart():
+                _add_text(blocks, part.text)
+            case ToolUse() if ids is None:
+                _add_text(blocks, flatten((part,)))
+            case ToolUse():
+                blocks.append({"type": "tool_use", "id": next(use_ids), "name": part.name, "input": part.input})
+            case Thinking() if part.family == family:
+                blocks.append({"type": "thinking", "thinking": part.thinking, "signature": part.signature})
+            case RedactedThinking() if part.family == family:
+                blocks.append({"type": "redacted_thinking", "data": part.data})
+            case Thinking() | RedactedThinking():
+                pass  # signed by somebody else: worthless here, and refused (SPEC §4.3)
+            case FilePart():
+                _add_text(blocks, named(part))
+            case ToolResult():
+                pass  # has no place in an assistant message
+            case _:
+                assert_never(part)
+    if all(block["type"] in ("thinking", "redacted_thinking") for block in blocks):
+        return []  # a reply that was cut before it said anything
+    return blocks
+
+
+def _user(parts: Sequence[Part], ids: Ids | None, reminder: str, files: Bytes) -> list[Block]:
+    results: list[Block] = []
+    blocks: list[Block] = []
+    _add_text(blocks, reminder)
+    result_ids = iter(ids.results if ids else ())
+    for part in parts:
+        match part:
+            case TextPart() | SummaryPart():
+                _add_text(blocks, part.text)
+            case ToolResult() if ids is None:
+                _add_text(results, flatten((part,)))
+            case ToolResult():
+                results.append(_result(part, next(result_ids)))
+            case FilePart():
+                blocks.append(_file(part, files.get(part)))
+            case ToolUse() | Thinking() | RedactedThinking():
+                pass
+            case _:
+                assert_never(part)
+    return results + blocks  # results come first, or the API sees the calls as unanswered
+
+
+def _add_text(blocks: list[Block], text: str) -> None:
+    if text.strip():  # blank blocks are refused
+        blocks.append({"type": "text", "text": text})
+
+
+def _result(part: ToolResult, id: str) -> Block:
+    block: Block = {"type": "tool_result", "tool_use_id": id}
+    if part.content.strip():
+        block["content"] = part.content
+    if part.is_error:
+        block["is_error"] = True
+    return block
+
+
+def _file(part: FilePart, data: bytes | None) -> Block:
+    if data is None:
+        return {"type": "text", "text": named(part)}
+    if part.mime_type in IMAGES or part.mime_type == "application/pdf":
+        source = {"type": "base64", "media_type": part.mime_type, "data": as_base64(data)}
+        return {"type": "image" if part.mime_type in IMAGES else "document", "source": source}
+    return {"type": "text", "text": as_text(part, data)}

@@ -1,0 +1,68 @@
+"""The bytes of files that go into a request: the newest, of a type the model takes, in the data directory only."""
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import anyio.to_thread
+
+from agent.core.messages import FilePart, Message
+
+NEWEST = 4  # files sent along; older ones are named by a line, so that a picture is not paid for in every later turn
+TEXT_LIMIT = 64 * 1024  # bytes of a text file shown whole
+
+IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+TEXTS = ("text/plain", "text/markdown", "text/csv", "text/html", "application/json")
+
+Bytes = Mapping[FilePart, bytes]
+NOTHING: Bytes = {}
+
+
+def wanted(messages: Sequence[Message], takes: frozenset[str]) -> list[FilePart]:
+    """The newest files of a type in `takes`, newest first."""
+    found: list[FilePart] = []
+    for message in reversed(messages):
+        for part in message.parts:
+            if part.kind == "file" and part.mime_type in takes:
+                found.append(part)
+                if len(found) == NEWEST:
+                    return found
+    return found
+
+
+async def load(home: Path, parts: Sequence[FilePart], limit: int) -> Bytes:
+    """What those files hold, read in a thread; without those that are gone, outside `home` or over `limit` bytes."""
+    if not parts:
+        return NOTHING
+    return await anyio.to_thread.run_sync(_read_all, home, tuple(parts), limit)
+
+
+def as_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def as_text(part: FilePart, data: bytes) -> str:
+    """A text file as the model reads it."""
+    return f"[file: {part.name}, {part.mime_type}]\n{data.decode('utf-8', 'replace')}\n[end of file: {part.name}]"
+
+
+def named(part: FilePart) -> str:
+    """The line that stands for a file whose bytes are not sent."""
+    return f"[file: {part.name}, {part.mime_type}, {part.size} bytes]"
+
+
+def _read_all(home: Path, parts: Iterable[FilePart], limit: int) -> Bytes:
+    return {part: data for part in parts if (data := _read(home, part, limit)) is not None}
+
+
+def _read(home: Path, part: FilePart, limit: int) -> bytes | None:
+    largest = min(limit, TEXT_LIMIT) if part.mime_type in TEXTS else limit
+    path = (home / part.path).resolve()
+    if not path.is_relative_to(home.resolve()):
+        return None
+    try:
+        if not path.is_file() or path.stat().st_size > largest:
+            return None
+        return path.read_bytes()
+    except OSError:
+        return None

@@ -1,0 +1,150 @@
+"""From what a provider answered to the error that tells the caller what to do next (SPEC §7.1, §8.8). Pure."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from agent.core.errors import AgentError, ContextTooLong, ProviderBusy, ProviderRefused
+
+CONTEXT_CODES = frozenset({"context_length_exceeded", "model_context_window_exceeded", "request_too_large"})
+CONTEXT_WORDS = re.compile(
+    r"maximum number of tokens|maximum context length|context_length_exceeded|prompt is too long|input(?: is)? too long"
+    r"|exceeds? (?:the |this model's )?(?:available |maximum )?context|context (?:window|size|length) (?:exceeded|of)",
+    re.IGNORECASE,
+)
+# What some servers answer as 429 although waiting does not help: there is no money left.
+QUOTA_CODES = frozenset({"insufficient_quota", "billing_error", "billing_not_active", "credit_balance_too_low"})
+REFUSED_KINDS = frozenset(
+    {"invalid_request_error", "authentication_error", "permission_error", "not_found_error", "invalid_api_key"}
+)
+BUSY_STATUS = frozenset({408, 409, 423, 425, 429})
+LONGEST = 300  # characters of the provider's own words in an error
+
+_KEYLIKE = re.compile(
+    r"\b(?:sk|pk|rk|key|xai|gsk|hf|AIza)[-_][\w\-*.]{6,}|\bAIza[\w-]{10,}|(?i:bearer)\s+[\w\-.~+/=]{8,}"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What is known of a failure. `status` 0: the error came inside a stream that had begun well."""
+
+    status: int
+    kind: str = ""
+    code: str = ""
+    message: str = ""
+    after_s: float | None = None
+
+
+def classify(provider: str, answer: Answer, secrets: Iterable[str] = ()) -> AgentError:
+    """The error for `answer`, with the fix in its words. The class comes from codes and status before any wording."""
+    said = clean(answer.message, secrets)
+    tail = f": {said}" if said else ""
+    if _is_context(answer):
+        return ContextTooLong(f"{provider}: the request is larger than the model's context window{tail}")
+    if answer.code in QUOTA_CODES or answer.kind in QUOTA_CODES:
+        return ProviderRefused(f"{provider}: the account has no quota left{tail}")
+    if _is_busy(answer):
+        return ProviderBusy(f"{provider}: {_busy_words(answer)}{tail}", after_s=answer.after_s)
+    return ProviderRefused(f"{provider}: {_refused_words(answer)}{tail}")
+
+
+def busy(provider: str, what: str, secrets: Iterable[str] = ()) -> ProviderBusy:
+    """The connection failed, was cut, timed out, or carried nonsense."""
+    return ProviderBusy(f"{provider}: {clean(what, secrets)}")
+
+
+def refused(provider: str, what: str, secrets: Iterable[str] = ()) -> ProviderRefused:
+    """The call cannot work until somebody changes the configuration."""
+    return ProviderRefused(f"{provider}: {clean(what, secrets)}")
+
+
+def clean(text: str, secrets: Iterable[str] = ()) -> str:
+    """`text` on one line, short, without secrets: neither ours nor what looks like one (G-28)."""
+    for secret in sorted((secret for secret in secrets if len(secret) > 3), key=len, reverse=True):
+        text = text.replace(secret, "[redacted]")
+    text = " ".join(_KEYLIKE.sub("[redacted]", text).split())
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def read_error(body: Any, status: int, after_s: float | None = None) -> Answer:
+    """The error object of either API's family, in any of the shapes that servers send."""
+    error = body.get("error", body) if isinstance(body, dict) else body
+    if not isinstance(error, dict):
+        return Answer(status=status, message=error if isinstance(error, str) else "", after_s=after_s)
+    code = error.get("code")
+    if status == 0 and isinstance(code, int) and 400 <= code < 600:
+        status = code  # inside a stream some servers put the HTTP status here
+    message = error.get("message") or error.get("detail") or ""
+    return Answer(
+        status=status,
+        kind=error["type"] if isinstance(error.get("type"), str) else "",
+        code=code if isinstance(code, str) else "",
+        message=message if isinstance(message, str) else str(message),
+        after_s=after_s,
+    )
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds the server asks to wait: `retry-after-ms`, or `retry-after` as seconds or as a date."""
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        value = headers.get(name)
+        if value is None:
+            continue
+        try:
+            seconds = float(value) / unit
+        except ValueError:
+            return _until(value, headers.get("date"))
+        return seconds if 0 <= seconds < float("inf") else None
+    return None
+
+
+def _until(moment: str, sent: str | None) -> float | None:
+    try:
+        return max(0.0, (parsedate_to_datetime(moment) - parsedate_to_datetime(sent or "")).total_seconds())
+    except (ValueError, TypeError):
+        return None
+
+
+def _is_context(answer: Answer) -> bool:
+    if answer.code in CONTEXT_CODES or answer.kind in CONTEXT_CODES or answer.status == 413:
+        return True
+    return answer.status in (0, 400, 422) and bool(CONTEXT_WORDS.search(answer.message))
+
+
+def _is_busy(answer: Answer) -> bool:
+    if answer.status in (0, 200):  # mid-stream (200: as an SDK reports it): the request was good enough to begin with
+        return answer.kind not in REFUSED_KINDS
+    return answer.status in BUSY_STATUS or answer.status >= 500
+
+
+def _busy_words(answer: Answer) -> str:
+    match answer.status, answer.kind:
+        case 429, _:
+            return "rate limited (429)"
+        case _, "overloaded_error":
+            return "overloaded"
+        case 529, _:
+            return "overloaded (529)"
+        case ((0 | 200), kind):
+            return f"failed in the middle of its answer ({kind or 'no reason given'})"
+        case status, _:
+            return f"failed (HTTP {status})"
+
+
+def _refused_words(answer: Answer) -> str:
+    match answer.status:
+        case 401:
+            return "the API key was refused (401); check api_key"
+        case 402:
+            return "the account must be paid up (402)"
+        case 403:
+            return "the API key may not do this (403); check the key's permissions and the model"
+        case 404:
+            return "no such model or address (404); check model and base_url"
+        case 0 | 200:
+            return f"refused the request ({answer.kind})"
+        case status:
+            return f"refused the request (HTTP {status})"

@@ -1,0 +1,231 @@
+"""Every endpoint that speaks Chat Completions, by a thin streaming client of our own over aiohttp (DESIGN §13.11).
+
+A library's client takes 3 to 20 ms a call and hundreds at 2,000 messages; this one joins bytes it already has.
+"""
+
+import copy
+import io
+import json
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from typing import Self
+
+import aiohttp
+import anyio
+
+from agent.core.errors import AgentError, ProviderRefused
+from agent.providers.attachments import IMAGES, TEXTS, Bytes, load, wanted
+from agent.providers.endpoints import host_of, is_local, joined
+from agent.providers.failures import Answer, busy, classify, read_error, refused, retry_after
+from agent.providers.openai_requests import Dialect, Encoder, conceded, dialect_for
+from agent.providers.openai_stream import Reading
+from agent.providers.opening import Surroundings
+from agent.providers.prices import DEFAULT_WINDOW, Card
+from agent.providers.provider import Chunk, Request
+from agent.providers.settings import ProviderSettings
+from agent.providers.sse import EventReader
+
+OPENAI = "https://api.openai.com/v1"
+CONNECT_S = 15.0
+DRAIN_S = 0.2  # a server that keeps the body open after [DONE] costs its connection, not our time
+LARGEST_ERROR = 64 * 1024  # bytes of an error body that are read
+LARGEST_FILE = 15 * 1024 * 1024  # bytes of one attachment
+LARGE_BODY = 1024 * 1024  # bytes; above it the body is written in pieces, so that the event loop stays free
+CONCESSIONS = 3  # features an endpoint may refuse one after another within one call
+
+log = logging.getLogger("tieline.providers")
+
+
+class OpenAIProvider:
+    """One model behind one endpoint. Safe for many calls at once; they share connections."""
+
+    family = "openai"
+
+    def __init__(self, settings: ProviderSettings, card: Card, surroundings: Surroundings) -> None:
+        self.name = settings.name
+        self._settings = settings
+        self._home = surroundings.home
+        self._connections = _Connections(settings)
+        self._encoder = Encoder(self.family)
+        self._become(settings.model, card)
+
+    def for_model(self, model: str, card: Card) -> Self:
+        """The same endpoint with another model, on the same connections."""
+        other = copy.copy(self)
+        other._become(model, card)
+        return other
+
+    def _become(self, model: str, card: Card) -> None:
+        settings = self._settings
+        self.model = model
+        self.context_window = settings.context_window or card.window or DEFAULT_WINDOW
+        self.prices = settings.prices or card.prices
+        # Of an unknown model the best is hoped; an endpoint that cannot see says so once (Dialect.media).
+        images = () if card.sees is False else IMAGES
+        self.takes = frozenset(settings.takes if settings.takes is not None else (*images, *card.documents, *TEXTS))
+        self._dialect = dialect_for(model, settings.base_url)
+
+    async def warm_up(self) -> None:
+        self._connections.open()
+
+    async def aclose(self) -> None:
+        await self._connections.aclose()
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        response = await self._respond(request)
+        reading = Reading(self.name, self._settings.secrets)
+        events = EventReader()
+        try:
+            while not reading.closed:
+                piece = await response.content.readany()
+                for data in events.feed(piece) if piece else events.finish():
+                    for chunk in reading.event(data):
+                        yield chunk
+                if not piece:
+                    break
+            if not reading.complete:
+                raise busy(self.name, "the stream was cut before its end")
+            for chunk in reading.end():
+                yield chunk
+            await _drain(response)
+        except (AgentError, ValueError, TimeoutError, aiohttp.ClientError, OSError) as error:
+            if reading.usage is not None and not reading.complete:
+                yield reading.usage
+            raise self._failure(error) from None
+        finally:
+            response.close()
+
+    async def _respond(self, request: Request) -> aiohttp.ClientResponse:
+        """The response whose body is the stream, after conceding what the endpoint does not understand."""
+        dialect = self._dialect
+        files = await load(self._home, wanted(request.messages, self.takes), LARGEST_FILE)
+        for _ in range(CONCESSIONS):
+            response = await self._post(self._body(request, dialect, files))
+            if response.status == 200:
+                return self._streaming(response)
+            answer = await self._answer(response)
+            error = classify(self.name, answer, self._settings.secrets)
+            corrected = conceded(dialect, answer.message, self._used(dialect, files)) if answer.status != 429 else None
+            if not isinstance(error, ProviderRefused) or corrected is None:
+                raise error
+            log.info("%s does not understand a feature and is spared it: %s", self.name, error)
+            self._dialect = dialect = corrected
+        raise error
+
+    def _body(self, request: Request, dialect: Dialect, files: Bytes) -> bytes:
+        settings = self._settings
+        if not dialect.media:
+            files = {part: data for part, data in files.items() if part.mime_type in TEXTS}
+        return self._encoder.body(
+            request,
+            model=self.model,
+            dialect=dialect,
+            max_tokens=settings.max_tokens,
+            temperature=settings.temperature,
+            effort=settings.reasoning_effort,
+            files=files,
+        )
+
+    def _used(self, dialect: Dialect, files: Bytes) -> frozenset[str]:
+        used = {"usage", "completion_limit"}
+        if self._settings.temperature is not None:
+            used.add("temperature")
+        if dialect.media and any(part.mime_type not in TEXTS for part in files):
+            used.add("media")
+        return frozenset(used)
+
+    async def _post(self, body: bytes) -> aiohttp.ClientResponse:
+        data: bytes | io.BytesIO = body if len(body) < LARGE_BODY else io.BytesIO(body)
+        try:
+            return await self._connections.post(data)
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
+            raise self._failure(error) from None
+
+    def _streaming(self, response: aiohttp.ClientResponse) -> aiohttp.ClientResponse:
+        if response.content_type == "text/html":
+            response.close()
+            raise refused(self.name, f"{host_of(self._connections.url)} answered with a web page; check base_url")
+        return response
+
+    async def _answer(self, response: aiohttp.ClientResponse) -> Answer:
+        """The error in a response that is no stream."""
+        pieces = b""
+        try:
+            while len(pieces) < LARGEST_ERROR and (piece := await response.content.readany()):
+                pieces += piece
+        except (TimeoutError, aiohttp.ClientError, OSError):
+            pass  # the status alone says enough
+        finally:
+            response.close()
+        after_s = retry_after(response.headers)
+        try:
+            return read_error(json.loads(pieces), response.status, after_s)
+        except ValueError:
+            return Answer(status=response.status, message=pieces[:1000].decode("utf-8", "replace"), after_s=after_s)
+
+    def _failure(self, error: Exception) -> AgentError:
+        host = host_of(self._connections.url)
+        secrets = self._settings.secrets
+        match error:
+            case AgentError():
+                return error
+            case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
+                return refused(self.name, f"the TLS certificate of {host} was not accepted", secrets)
+            case aiohttp.InvalidURL():
+                return refused(self.name, "base_url is no valid address", secrets)
+            case aiohttp.ConnectionTimeoutError() | aiohttp.ClientConnectorError():
+                return busy(self.name, f"{host} cannot be reached", secrets)
+            case TimeoutError():
+                return busy(self.name, f"no answer from {host} in time", secrets)
+            case aiohttp.ClientError() | OSError():
+                return busy(self.name, f"the connection to {host} was cut ({type(error).__name__})", secrets)
+            case _:
+                return busy(self.name, f"malformed data from {host}", secrets)
+
+
+class _Connections:
+    """The pool of one endpoint, made when first needed: aiohttp wants a running event loop."""
+
+    def __init__(self, settings: ProviderSettings) -> None:
+        self.url = joined(settings.base_url or OPENAI, "chat/completions")
+        self._settings = settings
+        self._session: aiohttp.ClientSession | None = None
+
+    def open(self) -> aiohttp.ClientSession:
+        if self._session is None or self._session.closed:
+            settings = self._settings
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),  # how many turns run at once is decided elsewhere
+                timeout=aiohttp.ClientTimeout(
+                    total=settings.stream_timeout_s, sock_connect=CONNECT_S, sock_read=settings.timeout_s
+                ),
+                headers=_headers(settings),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=not is_local(self.url),
+            )
+        return self._session
+
+    async def post(self, data: bytes | io.BytesIO) -> aiohttp.ClientResponse:
+        proxy = self._settings.proxy.get_secret_value() or None
+        return await self.open().post(self.url, data=data, proxy=proxy, allow_redirects=False)
+
+    async def aclose(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+
+def _headers(settings: ProviderSettings) -> Mapping[str, str]:
+    headers = {"Content-Type": "application/json", "Accept": "text/event-stream", "User-Agent": "tieline"}
+    if key := settings.api_key.get_secret_value():
+        headers["Authorization"] = f"Bearer {key}"
+    return headers | {name: value.get_secret_value() for name, value in settings.extra_headers.items()}
+
+
+async def _drain(response: aiohttp.ClientResponse) -> None:
+    """Read to the end of the body, so that the connection can be used again."""
+    with anyio.move_on_after(DRAIN_S):
+        try:
+            while await response.content.readany():
+                pass
+        except (TimeoutError, aiohttp.ClientError, OSError):
+            pass  # the answer is complete; only the connection is lost

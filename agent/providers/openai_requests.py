@@ -1,0 +1,236 @@
+"""A request in the form of the Chat Completions API, as bytes: each message is encoded once in its life. No I/O."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, assert_never
+from weakref import WeakKeyDictionary
+
+from agent.core.messages import (
+    FilePart,
+    Message,
+    Part,
+    RedactedThinking,
+    SummaryPart,
+    TextPart,
+    Thinking,
+    ToolResult,
+    ToolUse,
+)
+from agent.providers.attachments import IMAGES, NOTHING, TEXTS, Bytes, as_base64, as_text, named
+from agent.providers.json_bytes import dumps
+from agent.providers.newest import carrier, loop_start
+from agent.providers.provider import Request, ToolSchema
+from agent.providers.tool_ids import Ids, unique, wire_id
+
+REASONING_FIELDS = ("reasoning_content", "reasoning")  # what servers call it
+AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+KEPT_SCHEMAS = 64
+
+_NEW_LIMIT = re.compile(r"(?:^|/)(?:o\d|gpt-(?:[5-9]|\d\d))")  # models that refuse `max_tokens`
+_CONCESSIONS = (
+    (re.compile(r"stream_options|include_usage"), "usage"),
+    (re.compile(r"max_completion_tokens"), "completion_limit"),
+    (re.compile(r"temperature"), "temperature"),
+    (re.compile(r"image|vision|multimodal|multi-modal|modalit|input_audio|content part", re.IGNORECASE), "media"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """What an endpoint understands. Starts hopeful and is corrected by what it refuses."""
+
+    usage: bool = True
+    completion_limit: bool = False
+    temperature: bool = True
+    media: bool = True
+
+
+def dialect_for(model: str, base_url: str) -> Dialect:
+    """The first guess. `base_url` empty means OpenAI's own service."""
+    return Dialect(completion_limit=not base_url or bool(_NEW_LIMIT.search(model)))
+
+
+def conceded(dialect: Dialect, refusal: str, used: frozenset[str]) -> Dialect | None:
+    """The dialect without the feature in `used` that `refusal` complains of; None if it complains of something else."""
+    for pattern, feature in _CONCESSIONS:
+        if feature not in used or not pattern.search(refusal):
+            continue
+        if feature == "completion_limit":
+            return replace(dialect, completion_limit=not dialect.completion_limit)
+        if getattr(dialect, feature):
+            return replace(dialect, **{feature: False})
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A message on the wire: one or more objects, joined by commas; b"" if nothing of it is sent."""
+
+    body: bytes
+    ids: Ids
+    reasoned: bool  # holds reasoning that is sent back inside its own tool loop
+
+
+class Encoder:
+    """Builds request bodies; keeps what it encoded for as long as the message lives."""
+
+    def __init__(self, family: str) -> None:
+        self._family = family
+        self._kept: WeakKeyDictionary[Message, Encoded] = WeakKeyDictionary()
+        self._schemas: dict[int, tuple[ToolSchema, bytes]] = {}
+
+    def body(
+        self,
+        request: Request,
+        *,
+        model: str,
+        dialect: Dialect,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        effort: str = "",
+        files: Bytes = NOTHING,
+    ) -> bytes:
+        """The whole body of a streamed call. The cache tier and the routing hint have no place in it (W-37)."""
+        head: dict[str, Any] = {"model": model, "stream": True}
+        if dialect.usage:
+            head["stream_options"] = {"include_usage": True}
+        if limit := request.max_tokens or max_tokens:
+            head["max_completion_tokens" if dialect.completion_limit else "max_tokens"] = limit
+        if temperature is not None and dialect.temperature:
+            head["temperature"] = temperature
+        if effort:
+            head["reasoning_effort"] = effort
+        pieces = [dumps(head)[:-1]]
+        if request.tools.specs:
+            pieces.append(b'"tools":' + self._tools(request.tools))
+        pieces.append(b'"messages":[' + b",".join(self._messages(request, files)) + b"]}")
+        return b",".join(pieces)
+
+    def _messages(self, request: Request, files: Bytes) -> list[bytes]:
+        messages = request.messages
+        wire = [self._encoded(message) for message in messages]
+        renamed = unique([encoded.ids for encoded in wire])
+        bodies = [encoded.body for encoded in wire]
+        carries = carrier(messages) if request.reminder else -1
+        in_loop = loop_start(messages)
+        for position, message in enumerate(messages):
+            encoded = wire[position]
+            reasons = encoded.reasoned and position >= in_loop
+            carried = request.reminder if position == carries else ""
+            if carried or reasons or position in renamed or (files and _holds(message, files)):
+                ids = renamed.get(position, encoded.ids)
+                bodies[position] = _encode(message, self._family, ids, carried, files, reasons=reasons)
+        return [system for system in (_system(request),) if system] + [body for body in bodies if body]
+
+    def _encoded(self, message: Message) -> Encoded:
+        kept = self._kept.get(message)
+        if kept is None:
+            ids = Ids(
+                tuple(wire_id(use.id) for use in message.tool_uses),
+                tuple(wire_id(result.tool_use_id) for result in message.tool_results),
+            )
+            reasoned = any(_is_reasoning(part, self._family) for part in message.parts)
+            kept = Encoded(_encode(message, self._family, ids, "", NOTHING, reasons=False), ids, reasoned)
+            self._kept[message] = kept
+        return kept
+
+    def _tools(self, schema: ToolSchema) -> bytes:
+        kept = self._schemas.get(id(schema))
+        if kept is None or kept[0] is not schema:
+            kept = (schema, dumps([_tool(spec.name, spec.description, spec.schema) for spec in schema.specs]))
+            if len(self._schemas) >= KEPT_SCHEMAS:
+                del self._schemas[next(iter(self._schemas))]
+            self._schemas[id(schema)] = kept
+        return kept[1]
+
+
+def _tool(name: str, description: str, schema: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": schema}}
+
+
+def _system(request: Request) -> bytes:
+    # One message: the templates of many local models take a single system message, in first place.
+    text = "\n\n".join(text for text in (request.system.stable, request.system.volatile) if text)
+    return dumps({"role": "system", "content": text}) if text else b""
+
+
+def _holds(message: Message, files: Bytes) -> bool:
+    return any(isinstance(part, FilePart) and part in files for part in message.parts)
+
+
+def _is_reasoning(part: Part, family: str) -> bool:
+    return isinstance(part, Thinking) and part.family == family and part.signature in REASONING_FIELDS
+
+
+def _encode(message: Message, family: str, ids: Ids, reminder: str, files: Bytes, *, reasons: bool) -> bytes:
+    if message.role == "assistant":
+        built = _assistant(message, family, ids, reasons=reasons)
+        return dumps(built) if built else b""
+    objects: list[dict[str, Any]] = [
+        {"role": "tool", "tool_call_id": id, "content": _result(result)}
+        for id, result in zip(ids.results, message.tool_results, strict=True)
+    ]
+    content = _content(message.parts, reminder, files)
+    if not content and not objects:
+        content = "(no text)"
+    if content:
+        objects.append({"role": message.role, "content": content})
+    return b",".join(dumps(built) for built in objects)
+
+
+def _assistant(message: Message, family: str, ids: Ids, *, reasons: bool) -> dict[str, Any] | None:
+    text = "\n".join(part.text for part in message.parts if isinstance(part, TextPart | SummaryPart) and part.text)
+    uses = message.tool_uses
+    if not text and not uses:
+        return None
+    built: dict[str, Any] = {"role": "assistant", "content": text or None}
+    if reasons:
+        for part in message.parts:
+            if isinstance(part, Thinking) and _is_reasoning(part, family):
+                built[part.signature] = built.get(part.signature, "") + part.thinking
+    if uses:
+        built["tool_calls"] = [
+            {"id": id, "type": "function", "function": {"name": use.name, "arguments": dumps(use.input).decode()}}
+            for id, use in zip(ids.uses, uses, strict=True)
+        ]
+    return built
+
+
+def _result(result: ToolResult) -> str:
+    # The API has no flag for it, and a model must be able to tell a failure from an answer.
+    if result.is_error and not result.content.lower().startswith("error"):
+        return f"Error: {result.content}"
+    return result.content
+
+
+def _content(parts: Sequence[Part], reminder: str, files: Bytes) -> str | list[dict[str, Any]]:
+    """One string where text is all there is: every server takes that; else a list of parts."""
+    built = [{"type": "text", "text": reminder}] if reminder else []
+    for part in parts:
+        match part:
+            case TextPart() | SummaryPart():
+                if part.text:
+                    built.append({"type": "text", "text": part.text})
+            case FilePart():
+                built.append(_file(part, files.get(part)))
+            case ToolUse() | ToolResult() | Thinking() | RedactedThinking():
+                pass
+            case _:
+                assert_never(part)
+    if all(block["type"] == "text" for block in built):
+        return "\n\n".join(block["text"] for block in built)
+    return built
+
+
+def _file(part: FilePart, data: bytes | None) -> dict[str, Any]:
+    if data is None:
+        return {"type": "text", "text": named(part)}
+    if part.mime_type in TEXTS:
+        return {"type": "text", "text": as_text(part, data)}
+    if part.mime_type in AUDIO:
+        return {"type": "input_audio", "input_audio": {"data": as_base64(data), "format": AUDIO[part.mime_type]}}
+    url = f"data:{part.mime_type};base64,{as_base64(data)}"
+    if part.mime_type in IMAGES:
+        return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "file", "file": {"filename": part.name, "file_data": url}}

@@ -1,0 +1,109 @@
+"""Providers that are there at once and load their library when it is first needed, in a thread (DESIGN §2)."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, Self
+
+import anyio
+import anyio.to_thread
+
+from agent.core.clock import Clock
+from agent.core.errors import ProviderRefused
+from agent.providers.prices import DEFAULT_WINDOW, Card, lookup
+from agent.providers.provider import Chunk, Provider, Request
+from agent.providers.settings import ProviderSettings
+
+MODULES = {
+    "anthropic": "agent.providers.anthropic:AnthropicProvider",
+    "openai": "agent.providers.openai:OpenAIProvider",
+    "litellm": "agent.providers.litellm_provider:LitellmProvider",
+    "demo": "agent.providers.demo:DemoProvider",
+}
+
+log = logging.getLogger("tieline.providers")
+
+
+class Opened(Provider, Protocol):
+    """A provider whose library is loaded."""
+
+    def for_model(self, model: str, card: Card) -> Self:
+        """The same account and connections with another model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What every provider is lent: the data directory, where attachments lie, and the time."""
+
+    home: Path
+    clock: Clock
+
+
+class LazyProvider:
+    """A configured provider. Until it is opened its window is the configured one or the default, its prices likewise.
+
+    Opening happens at the first call or in `warm_up`, whichever comes first, and never on the event loop.
+    """
+
+    def __init__(
+        self, settings: ProviderSettings, surroundings: Surroundings, parent: LazyProvider | None = None
+    ) -> None:
+        self.name = settings.name
+        self.family: str = settings.type
+        self.model = settings.model
+        self.context_window = settings.context_window or DEFAULT_WINDOW
+        self.prices = settings.prices
+        self.takes = frozenset(settings.takes or ())
+        self.settings = settings
+        self._surroundings = surroundings
+        self._parent = parent
+        self._opened: Opened | None = None
+        self._opening = anyio.Lock()
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        opened = self._opened or await self.open()
+        async with aclosing(opened.stream(request)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def warm_up(self) -> None:
+        await (await self.open()).warm_up()
+
+    async def aclose(self) -> None:
+        """Close the connections. One made by `registry.with_model` shares its parent's and leaves them open."""
+        if self._opened is not None and self._parent is None:
+            await self._opened.aclose()
+
+    async def open(self) -> Opened:
+        """The provider itself. Raises ProviderRefused when its library is not installed."""
+        async with self._opening:
+            if self._opened is None:
+                parent = await self._parent.open() if self._parent else None
+                # A person who stops the turn must not wait for an import: it goes on by itself and is then done.
+                opened = await anyio.to_thread.run_sync(self._load, parent, abandon_on_cancel=True)
+                self.context_window = opened.context_window
+                self.prices = opened.prices
+                self.takes = opened.takes
+                self.model = opened.model
+                self._opened = opened
+                log.info("provider opened", extra={"provider": self.name, "model": self.model})
+            return self._opened
+
+    def _load(self, parent: Opened | None) -> Opened:
+        settings = self.settings
+        card = lookup(settings.type, settings.model, cache_ttl=settings.prompt_cache_ttl)
+        if parent is not None:
+            return parent.for_model(settings.model, card)
+        module, _, name = MODULES[settings.type].partition(":")
+        try:
+            made: Opened = getattr(importlib.import_module(module), name)(settings, card, self._surroundings)
+        except ImportError as error:
+            raise ProviderRefused(
+                f"{self.name}: the library for type {settings.type!r} cannot be loaded ({error}); install tieline again"
+            ) from error
+        return made

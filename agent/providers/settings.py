@@ -1,0 +1,114 @@
+"""What the configuration says about a provider, and what the environment says where there is none (SPEC §6.1)."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from pydantic import ConfigDict, SecretStr
+
+from agent.providers.provider import Prices
+
+ProviderType = Literal["anthropic", "openai", "litellm", "demo"]
+
+MAX_WINDOW = 2_000_000  # tokens; no configuration exceeds it (SPEC §20.4)
+MIN_THINKING = 1024  # tokens; the least that Anthropic accepts
+
+# For a start with nothing but a key. Any configuration, or *_MODEL in the environment, overrides them.
+ANTHROPIC_MODEL = "claude-sonnet-5-5"
+OPENAI_MODEL = "gpt-5.4-mini"
+
+NO_SECRET = SecretStr("")
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSettings:
+    """One `[[llm.providers]]` section. Raises ValueError with every mistake in it; secrets are never shown.
+
+    `timeout_s` bounds the wait for the first byte and each silence after it, `stream_timeout_s` the whole stream.
+    `thinking` is Anthropic's: a budget in tokens, or "adaptive". `takes` lists the MIME types the model reads; without
+    it they follow from the model. `prompt_cache_ttl` "auto" follows the request (SPEC §6.4).
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    name: str
+    type: ProviderType
+    model: str = ""
+    base_url: str = ""
+    api_key: SecretStr = NO_SECRET
+    default: bool = False
+    max_tokens: int | None = None
+    context_window: int | None = None
+    temperature: float | None = None
+    thinking: int | Literal["off", "adaptive"] = "off"
+    reasoning_effort: str = ""
+    prompt_cache_ttl: Literal["auto", "none", "5m", "1h"] = "auto"
+    prices: Prices | None = None
+    takes: tuple[str, ...] | None = None
+    timeout_s: float = 120.0
+    stream_timeout_s: float = 300.0
+    proxy: SecretStr = NO_SECRET
+    extra_headers: Mapping[str, SecretStr] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        mistakes = tuple(self._mistakes())
+        if mistakes:
+            raise ValueError(f"provider {self.name!r}: " + "; ".join(mistakes))
+
+    def _mistakes(self) -> list[str]:
+        found: list[str] = []
+        if not _NAME.fullmatch(self.name):
+            found.append("name: use 1 to 64 letters, digits, dots, dashes or underscores")
+        if not self.model and self.type != "demo":
+            found.append('model is missing: set model = "…"')
+        if not self.api_key.get_secret_value() and not self.base_url and self.type in ("anthropic", "openai"):
+            found.append(f'api_key is missing: set api_key = "env:{self.type.upper()}_API_KEY"')
+        if self.base_url and not self.base_url.startswith(("http://", "https://")):
+            found.append("base_url: must begin with http:// or https://")
+        if self.max_tokens is not None and self.max_tokens < 1:
+            found.append(f"max_tokens = {self.max_tokens}: must be at least 1")
+        if self.context_window is not None and not 1 <= self.context_window <= MAX_WINDOW:
+            found.append(f"context_window = {self.context_window}: must lie between 1 and {MAX_WINDOW}")
+        if self.temperature is not None and not 0 <= self.temperature <= 2:
+            found.append(f"temperature = {self.temperature}: must lie between 0 and 2")
+        if isinstance(self.thinking, int) and self.thinking < MIN_THINKING:
+            found.append(f'thinking = {self.thinking}: must be at least {MIN_THINKING} tokens, or "off" or "adaptive"')
+        for key, seconds in (("timeout_s", self.timeout_s), ("stream_timeout_s", self.stream_timeout_s)):
+            if not 0 < seconds <= 3600:
+                found.append(f"{key} = {seconds}: must be above 0 and at most 3600 seconds")
+        if (
+            self.prices is not None
+            and min(self.prices.input, self.prices.output, self.prices.cache_write, self.prices.cache_read) < 0
+        ):
+            found.append("prices: must not be negative")
+        return found
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be seen in any text: for redaction only."""
+        held = (self.api_key, self.proxy, *self.extra_headers.values())
+        return tuple(value for secret in held if (value := secret.get_secret_value()))
+
+
+def from_environment(environ: Mapping[str, str]) -> tuple[ProviderSettings, ...]:
+    """The providers of a start without configuration: those whose key is in `environ`, else the demo.
+
+    Anthropic comes first and so is the default if both keys are there. `ANTHROPIC_MODEL`, `OPENAI_MODEL` and the
+    usual `*_BASE_URL` are honoured.
+    """
+    known: tuple[tuple[ProviderType, str], ...] = (("anthropic", ANTHROPIC_MODEL), ("openai", OPENAI_MODEL))
+    found = tuple(
+        ProviderSettings(
+            name=type_,
+            type=type_,
+            model=environ.get(f"{type_.upper()}_MODEL") or model,
+            base_url=environ.get(f"{type_.upper()}_BASE_URL", ""),
+            api_key=SecretStr(key),
+        )
+        for type_, model in known
+        if (key := environ.get(f"{type_.upper()}_API_KEY", "").strip())
+    )
+    return found or (ProviderSettings(name="demo", type="demo"),)

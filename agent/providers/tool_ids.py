@@ -1,0 +1,68 @@
+"""Tool-call ids that every API accepts and that are unique within one request (SPEC §6.10). Pure."""
+
+import hashlib
+import re
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+_SAFE = re.compile(r"[A-Za-z0-9_-]{1,40}")  # Anthropic's alphabet, OpenAI's length
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """The ids of one message, as they go over the wire."""
+
+    uses: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.uses or self.results)
+
+
+def wire_id(id: str) -> str:
+    """`id` itself if every API accepts it, else a stable stand-in: another provider may have named the call."""
+    return id if _SAFE.fullmatch(id) else "call_" + hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:24]
+
+
+def unique(messages: Sequence[Ids]) -> dict[int, Ids]:
+    """New ids for the messages (by position) that repeat an id an earlier call had; empty when all is well."""
+    seen: set[str] = set()
+    if not any(_clashes(seen, ids.uses) for ids in messages if ids):
+        return {}
+    changed: dict[int, Ids] = {}
+    taken: set[str] = {id for ids in messages for id in ids.uses}
+    seen = set()
+    open_calls: dict[str, deque[str]] = {}
+    for position, ids in enumerate(messages):
+        if not ids:
+            continue
+        if ids.uses:
+            open_calls = {}
+        uses = []
+        for id in ids.uses:
+            new = id if id not in seen else _free(id, taken)
+            seen.add(new)
+            taken.add(new)
+            open_calls.setdefault(id, deque()).append(new)
+            uses.append(new)
+        results = [open_calls[id].popleft() if open_calls.get(id) else id for id in ids.results]
+        renamed = Ids(tuple(uses), tuple(results))
+        if renamed != ids:
+            changed[position] = renamed
+    return changed
+
+
+def _clashes(seen: set[str], ids: Iterable[str]) -> bool:
+    for id in ids:
+        if id in seen:
+            return True
+        seen.add(id)
+    return False
+
+
+def _free(id: str, taken: set[str]) -> str:
+    number = 2
+    while (candidate := f"{id[:34]}_{number}") in taken:
+        number += 1
+    return candidate

@@ -1,0 +1,71 @@
+"""What a session keeps, as values: its row, its messages, what its calls cost."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from agent.core.ids import PersonId, SessionId
+from agent.core.messages import Message
+
+SessionStatus = Literal["active", "ended", "terminated"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A session as `/sessions` lists it. `terminated`: closed for good, no run may go on in it (B-13)."""
+
+    id: SessionId
+    title: str
+    state: SessionStatus
+    message_count: int
+    prompt_tokens: int
+    output_tokens: int
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A message of the transcript with the run that wrote it and whose words it holds."""
+
+    message: Message
+    inbox_id: int | None
+    position: int
+    person: PersonId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What a model may see of a session, oldest first. `damaged` counts rows that could not be read (B-23)."""
+
+    messages: tuple[Message, ...]
+    damaged: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallUsage:
+    """What one call of a model used. `cost_usd` None: its price is unknown. `estimated`: nothing was reported."""
+
+    provider: str
+    model: str
+    prompt: int
+    output: int
+    cache_creation: int = 0
+    cache_read: int = 0
+    cost_usd: float | None = None
+    estimated: bool = False
+    purpose: str = "turn"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageTotals:
+    """Sums over calls. `unpriced` counts calls without a price, which `cost_usd` leaves out (SPEC §20.6, 6.3)."""
+
+    calls: int = 0
+    prompt: int = 0
+    output: int = 0
+    cache_creation: int = 0
+    cache_read: int = 0
+    cost_usd: float = 0.0
+    unpriced: int = 0
+    estimated: int = 0

@@ -1,0 +1,109 @@
+"""Turn rows: which run works for an inbox row and how far its tools have come (DESIGN §4.4). Safe to repeat."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+from sqlalchemy import Connection, bindparam, insert, select, update
+
+from agent.core.ids import ConversationId, RunId, SessionId
+from agent.core.messages import ToolResult
+from agent.storage.conflicts import or_ignore
+from agent.storage.payloads import decode_parts, encode_parts
+from agent.storage.tables import turn
+
+RunState = Literal["running", "done", "failed", "cancelled", "waiting"]
+
+_BY_INBOX = turn.c.inbox_id == bindparam("inbox")
+_OPEN = or_ignore(insert(turn))
+_FIND = select(turn).where(_BY_INBOX)
+_TAKE_OVER = update(turn).where(_BY_INBOX).values(run_id=bindparam("run"), epoch=bindparam("by"))
+_CHECKPOINT = update(turn).where(_BY_INBOX).values(checkpoint=bindparam("written"))
+_END = (
+    update(turn)
+    .where(_BY_INBOX, turn.c.state == "running")
+    .values(state=bindparam("end_state"), checkpoint=None, ended_at=bindparam("at"))
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """How far the calls of the newest assistant message have come. In `started` and not in `results`: unknown."""
+
+    started: frozenset[str] = frozenset()
+    results: Mapping[str, ToolResult] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    inbox_id: int
+    session: SessionId
+    run: RunId
+    state: RunState
+    checkpoint: Checkpoint
+
+
+def open_run(
+    conn: Connection,
+    *,
+    inbox_id: int,
+    conversation: ConversationId,
+    session: SessionId,
+    run: RunId,
+    epoch: int,
+    at: int,
+) -> None:
+    """Note that the run has begun."""
+    values = {
+        "inbox_id": inbox_id,
+        "conv": conversation,
+        "session_id": session,
+        "run_id": run,
+        "epoch": epoch,
+        "state": "running",
+        "created_at": at,
+    }
+    conn.execute(_OPEN, values)
+
+
+def find_run(conn: Connection, inbox_id: int) -> RunRow | None:
+    """The run of an inbox row, if one was begun."""
+    row = conn.execute(_FIND, {"inbox": inbox_id}).one_or_none()
+    if row is None:
+        return None
+    return RunRow(
+        inbox_id=inbox_id,
+        session=SessionId(row.session_id),
+        run=RunId(row.run_id),
+        state=cast(RunState, row.state),
+        checkpoint=_decoded(row.checkpoint),
+    )
+
+
+def take_over(conn: Connection, inbox_id: int, *, run: RunId, epoch: int) -> None:
+    """Another run goes on where the one before was cut off."""
+    conn.execute(_TAKE_OVER, {"inbox": inbox_id, "run": run, "by": epoch})
+
+
+def save_checkpoint(conn: Connection, inbox_id: int, checkpoint: Checkpoint | None) -> None:
+    conn.execute(_CHECKPOINT, {"inbox": inbox_id, "written": _encoded(checkpoint) if checkpoint is not None else None})
+
+
+def end_run(conn: Connection, inbox_id: int, state: RunState, at: int) -> bool:
+    """End a running run; False when it was ended before, so that a repeated commit adds nothing twice."""
+    return conn.execute(_END, {"inbox": inbox_id, "end_state": state, "at": at}).rowcount == 1
+
+
+def _encoded(checkpoint: Checkpoint) -> str:
+    return json.dumps(
+        {"started": sorted(checkpoint.started), "results": encode_parts(tuple(checkpoint.results.values()))}
+    )
+
+
+def _decoded(written: str | None) -> Checkpoint:
+    if not written:
+        return Checkpoint()
+    value: dict[str, Any] = json.loads(written)
+    results = [part for part in decode_parts(value["results"]) if isinstance(part, ToolResult)]
+    return Checkpoint(started=frozenset(value["started"]), results={result.tool_use_id: result for result in results})

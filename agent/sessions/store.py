@@ -1,0 +1,261 @@
+"""Sessions and their transcripts: append-only rows whose visibility is all that ever changes (SPEC §4.2, §19.1).
+
+Plain functions over a `Connection`; each write is safe to repeat.
+"""
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from pydantic import ValidationError
+from sqlalchemy import Connection, bindparam, func, insert, or_, select, update
+
+from agent.core.ids import ConversationId, PersonId, SessionId
+from agent.core.messages import Message, Part, Role, TextPart
+from agent.sessions.records import History, Session, SessionStatus, Stored
+from agent.storage.conflicts import or_ignore
+from agent.storage.moments import from_us, to_us
+from agent.storage.payloads import decode_parts, encode_parts
+from agent.storage.tables import conversation as conversation_table
+from agent.storage.tables import message as message_table
+from agent.storage.tables import session as session_table
+
+MOST_LOADED = 5_000  # newest messages of a session; no window holds more
+PAGE = 500
+LONGEST_TITLE = 60
+
+log = logging.getLogger("tieline.sessions")
+
+_KEY = conversation_table.c.key == bindparam("conversation")
+_CURRENT = select(conversation_table.c.session_id).where(_KEY)
+_SET_CURRENT = update(conversation_table).where(_KEY).values(session_id=bindparam("to"))
+_OPEN = or_ignore(insert(session_table))
+_ONE = select(session_table).where(session_table.c.id == bindparam("session"))
+_STATE = update(session_table).where(session_table.c.id == bindparam("session")).values(state=bindparam("new_state"))
+_LIST = (
+    select(session_table)
+    .where(session_table.c.conv == bindparam("conversation"))
+    .order_by(session_table.c.updated_at.desc(), session_table.c.id)
+    .limit(bindparam("most"))
+)
+_BY_PREFIX = (
+    select(session_table)
+    .where(
+        session_table.c.conv == bindparam("conversation"),
+        session_table.c.id.startswith(bindparam("prefix"), autoescape=True),
+    )
+    .order_by(session_table.c.updated_at.desc())
+    .limit(2)
+)
+_GROW = (
+    update(session_table)
+    .where(session_table.c.id == bindparam("session"))
+    .values(
+        message_count=session_table.c.message_count + bindparam("messages"),
+        prompt_tokens=session_table.c.prompt_tokens + bindparam("more_prompt"),
+        output_tokens=session_table.c.output_tokens + bindparam("more_output"),
+        updated_at=bindparam("at"),
+    )
+)
+_APPEND = or_ignore(insert(message_table)).returning(message_table.c.id)
+_VISIBLE = (
+    select(message_table)
+    .where(message_table.c.session_id == bindparam("session"), message_table.c.agent_visible)
+    .order_by(message_table.c.id.desc())
+    .limit(bindparam("most"))
+)
+_OF_RUN = select(message_table).where(message_table.c.inbox_id == bindparam("inbox")).order_by(message_table.c.position)
+_ALL = (
+    select(message_table)
+    .where(message_table.c.session_id == bindparam("session"), message_table.c.id > bindparam("after"))
+    .order_by(message_table.c.id)
+    .limit(bindparam("most"))
+)
+_HIDE = (
+    update(message_table)
+    .where(message_table.c.session_id == bindparam("session"), message_table.c.id >= bindparam("first"))
+    .where(or_(message_table.c.agent_visible, message_table.c.user_visible))
+)
+_HIDE_FROM_AGENT = _HIDE.values(agent_visible=False)
+_HIDE_FROM_ALL = _HIDE.values(agent_visible=False, user_visible=False)
+_COUNT = (
+    select(func.count())
+    .select_from(message_table)
+    .where(message_table.c.session_id == bindparam("session"), message_table.c.agent_visible)
+)
+
+
+def current(conn: Connection, conversation: ConversationId) -> SessionId | None:
+    """The session that the conversation is in; None: the next message begins one."""
+    found = conn.execute(_CURRENT, {"conversation": conversation}).scalar_one_or_none()
+    return SessionId(found) if found else None
+
+
+def open_session(conn: Connection, id: SessionId, conversation: ConversationId, *, title: str, at: int) -> None:
+    """Make the session and let the conversation be in it."""
+    values = {"id": id, "conv": conversation, "title": title_of(title), "created_at": at, "updated_at": at}
+    conn.execute(_OPEN, values)
+    set_current(conn, conversation, id)
+
+
+def set_current(conn: Connection, conversation: ConversationId, session: SessionId | None) -> None:
+    """Put the conversation into a session; None: the next message begins one."""
+    conn.execute(_SET_CURRENT, {"conversation": conversation, "to": session})
+
+
+def set_state(conn: Connection, session: SessionId, state: SessionStatus) -> None:
+    conn.execute(_STATE, {"session": session, "new_state": state})
+
+
+def find(conn: Connection, session: SessionId) -> Session | None:
+    row = conn.execute(_ONE, {"session": session}).one_or_none()
+    return _session(row) if row is not None else None
+
+
+def sessions_of(conn: Connection, conversation: ConversationId, *, most: int = 20) -> tuple[Session, ...]:
+    """The conversation's sessions, the one used last first."""
+    return tuple(_session(row) for row in conn.execute(_LIST, {"conversation": conversation, "most": most}))
+
+
+def by_prefix(conn: Connection, conversation: ConversationId, prefix: str) -> tuple[Session, ...]:
+    """The conversation's sessions whose id begins so: none, the one, or two that make the prefix ambiguous."""
+    found = conn.execute(_BY_PREFIX, {"conversation": conversation, "prefix": prefix.lower()})
+    return tuple(_session(row) for row in found)
+
+
+def grow(conn: Connection, session: SessionId, *, messages: int, prompt: int, output: int, at: int) -> None:
+    """Add to what the session counts (B-43)."""
+    values = {"session": session, "messages": messages, "more_prompt": prompt, "more_output": output, "at": at}
+    conn.execute(_GROW, values)
+
+
+def append(
+    conn: Connection, session: SessionId, conversation: ConversationId, stored: Stored, *, at: int
+) -> int | None:
+    """Add a message to the transcript and return its id; None when that place of that run is written already."""
+    message = stored.message
+    values = {
+        "session_id": session,
+        "conv": conversation,
+        "inbox_id": stored.inbox_id,
+        "position": stored.position,
+        "role": message.role,
+        "parts": encode_parts(message.parts),
+        "agent_visible": message.agent_visible,
+        "user_visible": message.user_visible,
+        "pinned": message.pinned,
+        "person": stored.person,
+        "created_at": to_us(message.created_at) if message.created_at is not None else at,
+    }
+    return conn.execute(_APPEND, values).scalar_one_or_none()
+
+
+def history(conn: Connection, session: SessionId, *, most: int = MOST_LOADED) -> History:
+    """The messages a model may see, oldest first; at most the newest `most` (Z-24, B-15)."""
+    rows = conn.execute(_VISIBLE, {"session": session, "most": most}).all()
+    read = [_message(row) for row in reversed(rows)]
+    messages = tuple(message for message in read if message is not None)
+    return History(messages=messages, damaged=len(read) - len(messages))
+
+
+def messages_of_run(conn: Connection, inbox_id: int) -> tuple[Stored, ...]:
+    """What is stored of a run, in order, whatever its visibility."""
+    return _stored(conn.execute(_OF_RUN, {"inbox": inbox_id}))
+
+
+def transcript(conn: Connection, session: SessionId) -> Iterator[Stored]:
+    """Every message of the session, oldest first, read in pages."""
+    after = 0
+    while rows := conn.execute(_ALL, {"session": session, "after": after, "most": PAGE}).all():
+        yield from _stored(rows)
+        after = rows[-1].id
+
+
+def hide_from(conn: Connection, session: SessionId, first: int, *, also_from_people: bool) -> int:
+    """Hide the messages from id `first` on from the model, or from everybody; returns how many. Nothing is deleted."""
+    statement = _HIDE_FROM_ALL if also_from_people else _HIDE_FROM_AGENT
+    return conn.execute(statement, {"session": session, "first": first}).rowcount
+
+
+def visible_count(conn: Connection, session: SessionId) -> int:
+    count: int = conn.execute(_COUNT, {"session": session}).scalar_one()
+    return count
+
+
+def title_of(text: str) -> str:
+    """The first words of a text on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_TITLE else line[: LONGEST_TITLE - 1].rstrip() + "…"
+
+
+def _stored(rows: Any) -> tuple[Stored, ...]:
+    read = ((row, _message(row)) for row in rows)
+    return tuple(
+        Stored(
+            message=message,
+            inbox_id=row.inbox_id,
+            position=row.position,
+            person=PersonId(row.person) if row.person else None,
+        )
+        for row, message in read
+        if message is not None
+    )
+
+
+def _message(row: Any) -> Message | None:
+    """The message of a row. A damaged one is mended as far as it can be read, else left out, loudly (B-23)."""
+    try:
+        parts, damaged = decode_parts(row.parts), False
+    except ValidationError:  # its text holds the message's own words: they do not belong in a log
+        parts, damaged = _salvaged(row.parts), True
+    if damaged:
+        rest = f"{len(parts)} of its parts could be read" if parts else "nothing of it could be read, it is left out"
+        log.error("message %d of session %s is damaged: %s", row.id, row.session_id, rest)
+    if not parts or row.role not in ("user", "assistant", "system"):
+        return None
+    return Message(
+        role=cast(Role, row.role),
+        parts=parts,
+        created_at=from_us(row.created_at),
+        id=row.id,
+        agent_visible=row.agent_visible,
+        user_visible=row.user_visible,
+        pinned=row.pinned,
+    )
+
+
+def _salvaged(written: str) -> tuple[Part, ...]:
+    """The parts that can be read one by one; plain text of a message from before there were parts is one."""
+    try:
+        value = json.loads(written)
+    except ValueError:
+        return ()
+    if isinstance(value, str):
+        return (TextPart(text=value),) if value else ()
+    kept: Sequence[Part] = ()
+    for item in value if isinstance(value, list) else ():
+        try:
+            kept = (*kept, *decode_parts(json.dumps([item])))
+        except ValidationError:
+            continue
+    return tuple(kept)
+
+
+def _session(row: Any) -> Session:
+    return Session(
+        id=SessionId(row.id),
+        title=row.title,
+        state=cast(SessionStatus, row.state),
+        message_count=row.message_count,
+        prompt_tokens=row.prompt_tokens,
+        output_tokens=row.output_tokens,
+        created_at=from_us(row.created_at),
+        updated_at=from_us(row.updated_at),
+    )
+
+
+def with_id(message: Message, id: int | None) -> Message:
+    """The message as it stands in the transcript; the same object where it has its id already."""
+    return message if id is None or message.id == id else replace(message, id=id)

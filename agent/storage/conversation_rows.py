@@ -1,0 +1,136 @@
+"""Who owns a conversation: its row, its epoch and the lease of whoever works on it (SPEC §3.2, B-60…B-64).
+
+A lease is freed by the run that took it, by its time running out, or by force. The epoch grows with every claim and
+never falls, so a former owner that wakes up late writes nothing (`agent.storage.fence`).
+"""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, and_, bindparam, insert, or_, select, update
+
+from agent.core.ids import ConversationId, SessionId
+from agent.storage.conflicts import or_ignore
+from agent.storage.tables import conversation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """The lock record (B-63). Moments are UTC microseconds."""
+
+    conversation: ConversationId
+    session: SessionId | None
+    worker: str
+    run: str
+    epoch: int
+    acquired_at: int
+    expires_at: int
+
+
+_KEY = conversation.c.key == bindparam("conversation")
+_FREE = or_(conversation.c.run_id.is_(None), conversation.c.expires_at <= bindparam("now"))
+_NO_LEASE = {"worker": None, "run_id": None, "acquired_at": None, "expires_at": None}
+
+_ENSURE = or_ignore(insert(conversation))
+_LOCK = select(conversation.c.key).where(_KEY).with_for_update()
+# A lease of the same worker is one that it failed to release: within a process the dispatcher keeps runs apart.
+_CLAIM = (
+    update(conversation)
+    .where(_KEY, or_(_FREE, conversation.c.worker == bindparam("me")))
+    .values(
+        epoch=conversation.c.epoch + 1,
+        worker=bindparam("me"),
+        run_id=bindparam("run"),
+        acquired_at=bindparam("now"),
+        expires_at=bindparam("until"),
+    )
+    .returning(conversation.c.epoch)
+)
+_LEASE = select(conversation).where(_KEY, conversation.c.run_id.is_not(None))
+_HELD_BY = select(conversation.c.key, conversation.c.run_id).where(
+    conversation.c.worker == bindparam("me"), conversation.c.run_id.is_not(None)
+)
+_EXTEND = (
+    update(conversation)
+    .where(and_(conversation.c.worker == bindparam("me"), conversation.c.run_id.is_not(None)))
+    .values(expires_at=bindparam("until"))
+)
+_RELEASE = update(conversation).where(_KEY, conversation.c.run_id == bindparam("run")).values(**_NO_LEASE)
+_FORCE = update(conversation).where(_KEY).values(**_NO_LEASE)
+_EXPIRE = (
+    update(conversation)
+    .where(conversation.c.run_id.is_not(None), conversation.c.expires_at <= bindparam("now"))
+    .values(**_NO_LEASE)
+    .returning(conversation.c.key)
+)
+_RELEASE_ALL = update(conversation).where(conversation.c.run_id.is_not(None)).values(**_NO_LEASE)
+_STATE = update(conversation).where(_KEY).values(state=bindparam("what"))
+_GONE = select(conversation.c.key).where(_KEY, conversation.c.state == "gone")
+
+
+def ensure(conn: Connection, key: ConversationId, at: int) -> None:
+    """Make the row if there is none."""
+    conn.execute(_ENSURE, {"key": key, "created_at": at})
+
+
+def lock_row(conn: Connection, key: ConversationId) -> None:
+    """Keep others from admitting here until this transaction ends, so that ids follow the order of arrival."""
+    if conn.dialect.name != "sqlite":  # which has one writer
+        conn.execute(_LOCK, {"conversation": key})
+
+
+def claim(conn: Connection, key: ConversationId, *, worker: str, run: str, now: int, until: int) -> int | None:
+    """Take the lease until `until` and return the new epoch; None while somebody else holds it."""
+    ensure(conn, key, now)
+    found = conn.execute(_CLAIM, {"conversation": key, "me": worker, "run": run, "now": now, "until": until})
+    return found.scalar_one_or_none()
+
+
+def lease(conn: Connection, key: ConversationId) -> Lease | None:
+    """The lock record, also one that has run out but was not cleared; None when nobody works here."""
+    row = conn.execute(_LEASE, {"conversation": key}).one_or_none()
+    if row is None:
+        return None
+    return Lease(
+        conversation=ConversationId(row.key),
+        session=SessionId(row.session_id) if row.session_id else None,
+        worker=row.worker,
+        run=row.run_id,
+        epoch=row.epoch,
+        acquired_at=row.acquired_at,
+        expires_at=row.expires_at,
+    )
+
+
+def extend_all(conn: Connection, *, worker: str, until: int) -> dict[ConversationId, str]:
+    """Put off the end of every lease of this worker; what is returned (conversation → run) it really holds."""
+    conn.execute(_EXTEND, {"me": worker, "until": until})
+    return {ConversationId(row.key): row.run_id for row in conn.execute(_HELD_BY, {"me": worker})}
+
+
+def release(conn: Connection, key: ConversationId, *, run: str) -> bool:
+    """Free the lease that this run took; False when it is not this run's (any more)."""
+    return conn.execute(_RELEASE, {"conversation": key, "run": run}).rowcount == 1
+
+
+def force_release(conn: Connection, key: ConversationId) -> None:
+    """Free whatever lease there is (B-49)."""
+    conn.execute(_FORCE, {"conversation": key})
+
+
+def clear_expired(conn: Connection, now: int) -> tuple[ConversationId, ...]:
+    """Free the leases that have run out (B-64)."""
+    return tuple(ConversationId(key) for key in conn.execute(_EXPIRE, {"now": now}).scalars())
+
+
+def clear_all(conn: Connection) -> int:
+    """Free every lease: only for the start of a process that is the sole owner of the database."""
+    return conn.execute(_RELEASE_ALL).rowcount
+
+
+def set_gone(conn: Connection, key: ConversationId, *, gone: bool) -> None:
+    """Note that the bot was removed from the place, or is back (DESIGN §13.20)."""
+    conn.execute(_STATE, {"conversation": key, "what": "gone" if gone else "open"})
+
+
+def is_gone(conn: Connection, key: ConversationId) -> bool:
+    return conn.execute(_GONE, {"conversation": key}).first() is not None

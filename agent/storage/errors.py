@@ -1,0 +1,39 @@
+"""What can go wrong with the database; the class says what the caller may do next.
+
+StorageError
+├── DatabaseUnusable       at start: somebody must change something; the message names the fix
+│   ├── DatabaseHeld(pid)  another process owns it
+│   └── SchemaTooNew       a newer Tieline has written it
+├── StorageTrouble         also Transient: a write or read failed, also when repeated (B-48); nothing of it stays
+└── BackupRefused          no backup was made; the message says what to do instead
+"""
+
+from agent.core.errors import Transient
+
+
+class StorageError(Exception):
+    """Root of what the storage raises by itself."""
+
+
+class DatabaseUnusable(StorageError):
+    """The database cannot be opened as it is."""
+
+
+class DatabaseHeld(DatabaseUnusable):
+    """Another process owns the database. `pid` is None where it cannot be told."""
+
+    def __init__(self, message: str, *, pid: int | None) -> None:
+        super().__init__(message)
+        self.pid = pid
+
+
+class SchemaTooNew(DatabaseUnusable):
+    """The stored revision is unknown to this version."""
+
+
+class StorageTrouble(StorageError, Transient):
+    """The disk or the server fails; the same work may be given again later."""
+
+
+class BackupRefused(StorageError):
+    """No backup was made."""

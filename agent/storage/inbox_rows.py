@@ -1,0 +1,207 @@
+"""Rows of the inbox: what was said to an agent and what became of it (SPEC §3.1, G-12, G-13).
+
+A row is `new` until its run ends it. `attempts` counts the runs begun: as long as it is 0, the row can still be
+edited, taken back, merged or cleared; afterwards only its run's owner touches it.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
+
+from pydantic import ValidationError
+from sqlalchemy import Connection, Row, bindparam, case, func, insert, or_, select, update
+
+from agent.core.ids import ConversationId
+from agent.inbox import Incoming, WorkKind
+from agent.storage.conflicts import or_ignore
+from agent.storage.conversation_rows import ensure, lock_row
+from agent.storage.payloads import decode_incoming, encode_incoming
+from agent.storage.tables import inbox
+
+InboxStatus = Literal["new", "done", "merged", "refused", "dead"]
+
+_log = logging.getLogger("tieline.storage")
+
+MAX_WAITING = 10  # people's messages of one conversation that wait for their run (B-62, B-84)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """What became of it. `depth` counts the people's messages that wait, this one included.
+
+    duplicate: `id` is None, it was stored before. refused: stored, but the queue was full; the person must be told.
+    """
+
+    id: int | None
+    duplicate: bool = False
+    refused: bool = False
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxRow:
+    """One row that is `new`. Moments are UTC microseconds."""
+
+    id: int
+    conversation: ConversationId
+    kind: WorkKind
+    incoming: Incoming
+    attempts: int
+    not_before: int | None
+    created_at: int
+
+
+_CONV = inbox.c.conv == bindparam("conversation")
+_NEW = inbox.c.status == "new"
+_WAITING = (inbox.c.conv == bindparam("conversation"), _NEW, inbox.c.kind == "message", inbox.c.attempts == 0)
+_REF = inbox.c.platform_ref == bindparam("ref")
+_ONE = inbox.c.id == bindparam("row")
+_DUE = or_(inbox.c.not_before.is_(None), inbox.c.not_before <= bindparam("now"))
+# Injected work first, then people, then whatever the schedule or the house itself put off (Z-22, DESIGN §13.3).
+_RANK = case(
+    ((inbox.c.kind == "system") & inbox.c.not_before.is_(None), 0),
+    (inbox.c.kind == "message", 1),
+    else_=2,
+)
+
+_ADMIT = or_ignore(insert(inbox)).returning(inbox.c.id)
+_DEPTH = select(func.count()).select_from(inbox).where(*_WAITING)
+_BY_REF = select(inbox.c.id, inbox.c.payload).where(*_WAITING, _REF).with_for_update()
+_REWRITE = update(inbox).where(_ONE).values(payload=bindparam("text"))
+_END = update(inbox).where(_ONE).values(status=bindparam("ending"), note=bindparam("why"))
+_WAITING_IDS = select(inbox.c.id).where(*_WAITING).order_by(inbox.c.id)
+_DUE_ROWS = select(inbox).where(_CONV, _NEW, _DUE).order_by(_RANK, inbox.c.id).limit(bindparam("most"))
+_ALL_WAITING = select(inbox).where(*_WAITING).order_by(inbox.c.id)
+_FINISH = (
+    update(inbox)
+    .where(inbox.c.id.in_(bindparam("rows", expanding=True)), _NEW)
+    .values(status=bindparam("ending"), done_epoch=bindparam("by"), note=bindparam("why"))
+)
+_BEGIN = update(inbox).where(_ONE, _NEW).values(attempts=inbox.c.attempts + 1, payload=bindparam("text"))
+_WITH_NEW = select(inbox.c.conv).where(_NEW, _DUE).distinct()
+_NEXT_DUE = select(func.min(inbox.c.not_before)).where(_NEW, inbox.c.not_before > bindparam("now"))
+
+
+def admit(
+    conn: Connection,
+    *,
+    conversation: ConversationId,
+    kind: WorkKind,
+    dedup: str,
+    payload: str,
+    at: int,
+    event_dedup: str | None = None,
+    platform_ref: str | None = None,
+    not_before: int | None = None,
+    limit: int | None = MAX_WAITING,
+) -> Admitted:
+    """Store it, once. `payload` is an encoded Incoming. `limit` bounds people's messages only; None: no bound.
+
+    A repeat is known by `dedup` (the message) or by `event_dedup` (the platform's event), whatever became of the
+    first. A refused one is kept as well, so that its repeat is a duplicate and not a second refusal.
+    """
+    ensure(conn, conversation, at)
+    lock_row(conn, conversation)
+    values = {
+        "conv": conversation,
+        "kind": kind,
+        "dedup": dedup,
+        "event_dedup": event_dedup,
+        "platform_ref": platform_ref,
+        "payload": payload,
+        "not_before": not_before,
+        "created_at": at,
+    }
+    row_id = conn.execute(_ADMIT, values).scalar_one_or_none()
+    depth: int = conn.execute(_DEPTH, {"conversation": conversation}).scalar_one()
+    if row_id is None:
+        return Admitted(id=None, duplicate=True, depth=depth)
+    if kind == "message" and limit is not None and depth > limit:
+        conn.execute(_END, {"row": row_id, "ending": "refused", "why": f"more than {limit} messages were waiting"})
+        return Admitted(id=row_id, refused=True, depth=depth - 1)
+    return Admitted(id=row_id, depth=depth)
+
+
+def edit(conn: Connection, *, conversation: ConversationId, platform_ref: str, text: str) -> bool:
+    """Give a message its new text; False when its run has begun (or it is unknown): then nothing changes."""
+    row = conn.execute(_BY_REF, {"conversation": conversation, "ref": platform_ref}).first()
+    if row is None:
+        return False
+    incoming = replace(decode_incoming(row.payload), text=text)
+    conn.execute(_REWRITE, {"row": row.id, "text": encode_incoming(incoming)})
+    return True
+
+
+def take_back(conn: Connection, *, conversation: ConversationId, platform_ref: str) -> bool:
+    """End a message that was deleted before its run; False when that has begun (or it is unknown)."""
+    row = conn.execute(_BY_REF, {"conversation": conversation, "ref": platform_ref}).first()
+    if row is None:
+        return False
+    conn.execute(_END, {"row": row.id, "ending": "done", "why": "deleted"})
+    return True
+
+
+def waiting(conn: Connection, conversation: ConversationId) -> tuple[InboxRow, ...]:
+    """The people's messages that wait for their run, oldest first."""
+    return tuple(_row(row) for row in conn.execute(_ALL_WAITING, {"conversation": conversation}))
+
+
+def clear_waiting(conn: Connection, conversation: ConversationId, *, note: str) -> int:
+    """End all waiting messages as refused and return how many they were."""
+    ids = conn.execute(_WAITING_IDS, {"conversation": conversation}).scalars().all()
+    return finish(conn, ids, status="refused", epoch=None, note=note)
+
+
+def drop_last_waiting(conn: Connection, conversation: ConversationId, *, note: str) -> bool:
+    """End the newest waiting message as refused; False when none waits."""
+    ids = conn.execute(_WAITING_IDS, {"conversation": conversation}).scalars().all()
+    return finish(conn, ids[-1:], status="refused", epoch=None, note=note) == 1
+
+
+def due(conn: Connection, conversation: ConversationId, *, now: int, most: int = MAX_WAITING + 2) -> list[InboxRow]:
+    """What is to be done now, in the order in which it must be done; rows under work included."""
+    return [_row(row) for row in conn.execute(_DUE_ROWS, {"conversation": conversation, "now": now, "most": most})]
+
+
+def begin(conn: Connection, row: InboxRow, incoming: Incoming, absorbed: Sequence[int] = ()) -> int:
+    """Count a run for the row and return its number, 1 for the first.
+
+    Rows in `absorbed` were merged into `incoming`: they end here, in the same transaction, so that a run repeated
+    after a crash has the same words again.
+    """
+    if absorbed:
+        finish(conn, absorbed, status="merged", epoch=None, note=f"merged into {row.id}")
+    conn.execute(_BEGIN, {"row": row.id, "text": encode_incoming(incoming)})
+    return row.attempts + 1
+
+
+def finish(
+    conn: Connection, ids: Sequence[int], status: InboxStatus, epoch: int | None = None, note: str | None = None
+) -> int:
+    """End rows that are `new` and return how many were; merged and ended rows stay what they are."""
+    if not ids:
+        return 0
+    return conn.execute(_FINISH, {"rows": list(ids), "ending": status, "by": epoch, "why": note}).rowcount
+
+
+def conversations_with_work(conn: Connection, now: int) -> tuple[ConversationId, ...]:
+    """Conversations that have something to do now."""
+    return tuple(ConversationId(key) for key in conn.execute(_WITH_NEW, {"now": now}).scalars())
+
+
+def next_due(conn: Connection, now: int) -> int | None:
+    """The next moment after `now` at which put-off work becomes due."""
+    return cast(int | None, conn.execute(_NEXT_DUE, {"now": now}).scalar_one())
+
+
+def _row(row: Row[Any]) -> InboxRow:
+    return InboxRow(
+        id=row.id,
+        conversation=ConversationId(row.conv),
+        kind=cast(WorkKind, row.kind),
+        incoming=decode_incoming(row.payload),
+        attempts=row.attempts,
+        not_before=row.not_before,
+        created_at=row.created_at,
+    )

@@ -1,0 +1,119 @@
+"""Rows of the outbox: what must arrive on a platform, in the order of `id` within a conversation (DESIGN §4.6).
+
+new → sending → sent, or dead; `postpone` takes a row back to new. Nothing here sends.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from sqlalchemy import Connection, bindparam, insert, select, update
+
+from agent.core.ids import ConversationId
+from agent.core.outbox import Say
+from agent.storage.conflicts import or_ignore
+from agent.storage.payloads import decode_say, encode_say
+from agent.storage.tables import outbox
+
+OutboxStatus = Literal["new", "sending", "sent", "dead"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxRow:
+    """One thing to say. `sent_refs` are the platform's ids of the pieces that arrived; moments are UTC microseconds."""
+
+    id: int
+    conversation: ConversationId
+    inbox_id: int | None
+    part: int
+    dedup: str
+    say: Say
+    status: OutboxStatus
+    attempts: int
+    sent_refs: tuple[str, ...]
+    not_before: int | None
+    created_at: int
+
+
+_OPEN = outbox.c.status.in_(("new", "sending"))
+_ADD = or_ignore(insert(outbox)).returning(outbox.c.id)
+_OPEN_OF = select(outbox).where(outbox.c.conv == bindparam("conversation"), _OPEN).order_by(outbox.c.id)
+_WITH_OPEN = select(outbox.c.conv).where(_OPEN).distinct()
+_ONE = outbox.c.id == bindparam("row")
+_SENDING = update(outbox).where(_ONE).values(status="sending", attempts=outbox.c.attempts + 1, not_before=None)
+_PROGRESS = update(outbox).where(_ONE).values(sent_refs=bindparam("refs"))
+_SENT = update(outbox).where(_ONE).values(status="sent", sent_refs=bindparam("refs"), not_before=None)
+_DEAD = update(outbox).where(_ONE).values(status="dead", note=bindparam("why"))
+_POSTPONE = update(outbox).where(_ONE, _OPEN).values(status="new", not_before=bindparam("until"))
+
+
+def add(
+    conn: Connection,
+    *,
+    conversation: ConversationId,
+    inbox_id: int | None,
+    part: int,
+    dedup: str,
+    say: Say,
+    at: int,
+) -> int | None:
+    """Write one row and return its id; None when `dedup` is there already: then it was written before."""
+    values = {
+        "conv": conversation,
+        "inbox_id": inbox_id,
+        "part": part,
+        "dedup": dedup,
+        "payload": encode_say(say),
+        "created_at": at,
+    }
+    return conn.execute(_ADD, values).scalar_one_or_none()
+
+
+def open_rows(conn: Connection, conversation: ConversationId) -> tuple[OutboxRow, ...]:
+    """What is not yet sent, in order; also rows that must wait and rows whose sending was cut off."""
+    return tuple(
+        OutboxRow(
+            id=row.id,
+            conversation=ConversationId(row.conv),
+            inbox_id=row.inbox_id,
+            part=row.part,
+            dedup=row.dedup,
+            say=decode_say(row.payload),
+            status=cast(OutboxStatus, row.status),
+            attempts=row.attempts,
+            sent_refs=tuple(json.loads(row.sent_refs)),
+            not_before=row.not_before,
+            created_at=row.created_at,
+        )
+        for row in conn.execute(_OPEN_OF, {"conversation": conversation})
+    )
+
+
+def conversations_with_open(conn: Connection) -> tuple[ConversationId, ...]:
+    """Conversations that have something to send, for the start."""
+    return tuple(ConversationId(key) for key in conn.execute(_WITH_OPEN).scalars())
+
+
+def mark_sending(conn: Connection, row_id: int) -> None:
+    """Committed before the platform is called: whoever finds it later knows that it may have arrived."""
+    conn.execute(_SENDING, {"row": row_id})
+
+
+def mark_progress(conn: Connection, row_id: int, sent_refs: Sequence[str]) -> None:
+    """These pieces have arrived; the row stays open."""
+    conn.execute(_PROGRESS, {"row": row_id, "refs": json.dumps(list(sent_refs))})
+
+
+def mark_sent(conn: Connection, row_id: int, sent_refs: Sequence[str]) -> None:
+    conn.execute(_SENT, {"row": row_id, "refs": json.dumps(list(sent_refs))})
+
+
+def mark_dead(conn: Connection, row_id: int, note: str) -> None:
+    """Never to be sent; `note` says why."""
+    conn.execute(_DEAD, {"row": row_id, "why": note})
+
+
+def postpone(conn: Connection, row_id: int, not_before: int) -> None:
+    """Certainly not sent: try again from `not_before` on."""
+    conn.execute(_POSTPONE, {"row": row_id, "until": not_before})

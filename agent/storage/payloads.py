@@ -1,0 +1,80 @@
+"""The bytes of what the database keeps as JSON: the only place that knows them.
+
+Every field is written, also one that holds its default, so that a default may change without changing what was stored.
+"""
+
+from typing import Annotated, TypeVar
+
+from pydantic import Field, TypeAdapter
+from pydantic_core import PydanticSerializationError
+
+from agent.core.messages import (
+    FilePart,
+    Part,
+    RedactedThinking,
+    SummaryPart,
+    TextPart,
+    Thinking,
+    ToolResult,
+    ToolUse,
+)
+from agent.core.outbox import Say
+from agent.inbox import Incoming
+
+T = TypeVar("T")
+
+_AnyPart = Annotated[
+    TextPart | ToolUse | ToolResult | Thinking | RedactedThinking | FilePart | SummaryPart,
+    Field(discriminator="kind"),
+]
+_INCOMING: TypeAdapter[Incoming] = TypeAdapter(Incoming)
+_SAY: TypeAdapter[Say] = TypeAdapter(Say)
+_PARTS: TypeAdapter[tuple[_AnyPart, ...]] = TypeAdapter(tuple[_AnyPart, ...])
+
+
+def encode_incoming(incoming: Incoming) -> str:
+    return _dump(_INCOMING, incoming)
+
+
+def decode_incoming(text: str) -> Incoming:
+    """Raises pydantic's ValidationError for anything but an encoded Incoming."""
+    return _INCOMING.validate_json(text)
+
+
+def encode_say(say: Say) -> str:
+    return _dump(_SAY, say)
+
+
+def decode_say(text: str) -> Say:
+    """Raises pydantic's ValidationError for anything but an encoded Say."""
+    return _SAY.validate_json(text)
+
+
+def encode_parts(parts: tuple[Part, ...]) -> str:
+    return _dump(_PARTS, parts)
+
+
+def decode_parts(text: str) -> tuple[Part, ...]:
+    """Raises pydantic's ValidationError for anything but encoded message parts."""
+    return _PARTS.validate_json(text)
+
+
+def _dump(adapter: TypeAdapter[T], value: T) -> str:
+    try:
+        return adapter.dump_json(value).decode()
+    except PydanticSerializationError:
+        # Platforms deliver half an emoji now and then; UTF-8 has no bytes for it, and one message must not stop a chat.
+        return adapter.dump_json(adapter.validate_python(_whole(adapter.dump_python(value)))).decode()
+
+
+def _whole(value: object) -> object:
+    """The same plain data, with U+FFFD for each lone surrogate."""
+    match value:
+        case str():
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case dict():
+            return {_whole(key): _whole(item) for key, item in value.items()}
+        case list() | tuple():
+            return type(value)(_whole(item) for item in value)
+        case _:
+            return value

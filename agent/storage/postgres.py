@@ -1,0 +1,94 @@
+"""PostgreSQL through psycopg 3: the same stores, run inside an asynchronous connection. Loaded only when configured."""
+
+import socket
+from collections.abc import Callable
+from typing import TypeVar
+
+import anyio
+from sqlalchemy import URL, Connection, text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from agent.storage.database import Dialect
+from agent.storage.errors import DatabaseHeld
+
+T = TypeVar("T")
+
+POOL = 10
+LONGEST_S = 60.0  # a transaction of ours that takes longer hangs
+LONGEST_MIGRATION_S = 3600.0
+_OWNER_KEY = 0x7469656C  # "tiel": the advisory lock of the process that owns the database
+
+# Without these a connection whose server vanished is noticed after hours (ENGINE.md "Reminders").
+_CONNECT = {
+    "connect_timeout": 10,
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+}
+
+
+class PostgresDatabase:
+    """A `Database` over a pool. Made by `agent.storage.opening`, which has migrated it."""
+
+    dialect: Dialect = "postgresql"
+
+    def __init__(self, url: URL) -> None:
+        connect = {**_CONNECT, "application_name": f"tieline {socket.gethostname()}"}
+        self._engine: AsyncEngine = create_async_engine(
+            url, pool_size=POOL, max_overflow=0, pool_timeout=30, connect_args=connect, hide_parameters=True
+        )
+        # One snapshot for the whole read, as SQLite gives it.
+        self._reading = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        self._owner: AsyncConnection | None = None
+
+    async def own(self) -> None:
+        """Become the sole owner, for as long as this connection lives. Raises DatabaseHeld.
+
+        Should the connection break, another process may start; the epoch then keeps its writes and ours apart.
+        """
+        with anyio.fail_after(LONGEST_S, shield=True):
+            connection = await self._engine.connect()
+            self._owner = await connection.execution_options(isolation_level="AUTOCOMMIT")
+            if (await self._owner.execute(text(f"select pg_try_advisory_lock({_OWNER_KEY})"))).scalar_one():
+                return
+            holder = await self._owner.execute(
+                text(
+                    "select a.application_name, a.pid from pg_locks l join pg_stat_activity a using (pid)"
+                    " where l.locktype = 'advisory' and l.granted and l.objid = :key"
+                    " and l.database = (select oid from pg_database where datname = current_database())"
+                ),
+                {"key": _OWNER_KEY},
+            )
+            row = holder.first()
+        who = f"{row.application_name} (server process {row.pid})" if row else "another process"
+        raise DatabaseHeld(
+            f"the database {self._engine.url.database} is in use by {who}; stop that one first", pid=None
+        )
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        return await self._write(work, LONGEST_S)
+
+    async def migrate(self, work: Callable[[Connection], T]) -> T:
+        """A write that may take long."""
+        return await self._write(work, LONGEST_MIGRATION_S)
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        with anyio.fail_after(LONGEST_S, shield=True):
+            async with self._reading.connect() as connection:
+                return await connection.run_sync(work)
+
+    async def _write(self, work: Callable[[Connection], T], longest_s: float) -> T:
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        with anyio.fail_after(longest_s, shield=True):
+            async with self._engine.begin() as connection:
+                return await connection.run_sync(work)
+
+    async def aclose(self) -> None:
+        """Close every connection. May be called twice."""
+        with anyio.CancelScope(shield=True):
+            if self._owner is not None:
+                await self._owner.close()
+                self._owner = None
+            await self._engine.dispose()

@@ -1,0 +1,157 @@
+"""The embedded database: one thread writes, two read, nobody else may (ENGINE.md "Store").
+
+Callers that write at the same time share one commit and so one fsync. A lone write is committed at once: nothing waits
+for company. WAL with synchronous=FULL: what was acknowledged survives a power cut.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, NullPool, create_engine, event
+
+from agent.storage.database import Dialect
+from agent.storage.lane import Job, Lane
+from agent.storage.lock import OwnerLock
+
+T = TypeVar("T")
+
+GROUP_WINDOW_S = 0.005  # a commit gathers callers for no longer than this
+GROUP_MOST = 256
+READERS = 2  # a long export must not hold up the conversations
+
+_PRAGMAS = (
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA busy_timeout = 5000",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA cache_size = -8000",
+)
+_WRITER_PRAGMAS = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA fullfsync = ON",  # macOS: else its fsync stops at the drive's cache
+    "PRAGMA journal_size_limit = 67108864",
+)
+
+
+def sqlite_engine(path: Path, *, read_only: bool = False, foreign_keys: bool = True) -> Engine:
+    """An engine without a pool; each connection is for one thread at a time. Transactions are begun explicitly."""
+    uri = f"file:{quote(str(path))}?mode={'ro' if read_only else 'rwc'}"
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+        for pragma in _PRAGMAS if read_only else (*_PRAGMAS, *_WRITER_PRAGMAS):
+            connection.execute(pragma).fetchall()
+        if not foreign_keys:
+            connection.execute("PRAGMA foreign_keys = OFF")
+        return connection
+
+    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
+    begin = "BEGIN" if read_only else "BEGIN IMMEDIATE"
+
+    @event.listens_for(engine, "begin")
+    def _begin(conn: Connection) -> None:
+        _driver(conn).execute(begin)
+
+    return engine
+
+
+def _driver(conn: Connection) -> sqlite3.Connection:
+    raw: Any = conn.connection.driver_connection
+    assert isinstance(raw, sqlite3.Connection)
+    return raw
+
+
+class SqliteDatabase:
+    """A `Database` over one file. Made by `agent.storage.opening`, which has migrated it and holds its lock."""
+
+    dialect: Dialect = "sqlite"
+
+    def __init__(self, path: Path, lock: OwnerLock) -> None:
+        """Opens the connections: blocking, call it in a thread. The file must exist and be in WAL mode."""
+        self.path = path
+        self._lock = lock
+        self._writer = Lane("tieline-writer")
+        self._readers = Lane("tieline-reader")
+        writing = sqlite_engine(path).connect()
+        reading = sqlite_engine(path, read_only=True)
+        connections = [reading.connect() for _ in range(READERS)]
+        self._writer.start(partial(self._serve_writes, writing))
+        for connection in connections:
+            self._readers.start(partial(self._serve_reads, connection))
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        return await self._writer.do(work)
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        return await self._readers.do(work)
+
+    async def aclose(self) -> None:
+        """Finish what was given, fold the log into the file, free the lock. May be called twice."""
+        await self._readers.aclose()
+        await self._writer.aclose()
+        self._lock.release()
+
+    def _serve_reads(self, conn: Connection) -> None:
+        while (job := self._readers.take()) is not None:
+            job.run(conn)
+            conn.rollback()
+            Job.hand_over([job])
+        conn.close()
+
+    def _serve_writes(self, conn: Connection) -> None:
+        while (job := self._writer.take()) is not None:
+            batch = _Batch(conn)
+            ends = monotonic() + GROUP_WINDOW_S
+            while job is not None:
+                batch.add(job)
+                enough = len(batch.jobs) >= GROUP_MOST or monotonic() >= ends
+                job = None if enough else self._writer.take_waiting()
+            batch.commit()
+            Job.hand_over(batch.jobs)
+        _driver(conn).execute("PRAGMA optimize")
+        conn.close()
+
+
+class _Batch:
+    """One transaction that several callers share, each behind a savepoint of its own."""
+
+    def __init__(self, conn: Connection) -> None:
+        self.jobs: list[Job[object]] = []
+        self._conn = conn
+        self._written: list[Job[object]] = []  # succeeded so far, waiting for the commit
+
+    def add(self, job: Job[object]) -> None:
+        self.jobs.append(job)
+        # The first needs no savepoint: rolling back the whole transaction takes nothing from others.
+        savepoint = self._conn.begin_nested() if self._written else None
+        job.run(self._conn)
+        if job.error is None:
+            if savepoint is not None:
+                savepoint.commit()
+            self._written.append(job)
+        elif not _driver(self._conn).in_transaction:
+            # Disk full, I/O error: SQLite itself has taken the whole transaction back.
+            self._lose(job.error)
+        elif savepoint is not None:
+            savepoint.rollback()
+        else:
+            self._conn.rollback()
+
+    def commit(self) -> None:
+        if self._written:
+            try:
+                self._conn.commit()
+            except Exception as error:  # noqa: BLE001 - it belongs to the callers
+                self._lose(error)
+
+    def _lose(self, error: BaseException) -> None:
+        """Nothing of the transaction is left: say so to everybody who was in it."""
+        for job in self._written:
+            job.error = error
+        self._written = []
+        self._conn.rollback()

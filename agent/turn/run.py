@@ -1,0 +1,158 @@
+"""One run's own state, from intake to persist, and what its stages hand to each other."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+import anyio
+
+from agent.core.cancel import CancelToken
+from agent.core.ids import RunId, SessionId
+from agent.core.messages import Message
+from agent.core.outbox import Audience
+from agent.definitions import Definition
+from agent.inbox import Work
+from agent.sessions.records import CallUsage
+from agent.sessions.runs import Checkpoint
+from agent.turn.guards import Progress
+from agent.turn.settings import Settings
+
+SHUTDOWN = "shutdown"  # the reason that leaves a run unfinished, to be resumed by the next process
+
+Verdict = Literal["answered", "waiting", "failed", "cancelled", "refused", "suspended"]
+
+
+class Interrupts:
+    """What a stop ends at once: the waits for the model and for tools, and nothing that is stored (DESIGN §13.8)."""
+
+    def __init__(self, token: CancelToken) -> None:
+        self._token = token
+        self._open: set[anyio.CancelScope] = set()
+
+    @contextmanager
+    def scope(self) -> Iterator[anyio.CancelScope]:
+        """A scope that the stop cancels; look at the token afterwards to know why it ended."""
+        with anyio.CancelScope() as scope:
+            self._open.add(scope)
+            if self._token.fired:
+                scope.cancel()
+            try:
+                yield scope
+            finally:
+                self._open.discard(scope)
+
+    def fire(self) -> None:
+        """End every open wait."""
+        for scope in tuple(self._open):
+            scope.cancel()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedChanges:
+    """What a command wants changed in the session; committed with the command's own end, or with the run's intake.
+
+    Being in that transaction it happens exactly once, whatever crashes between (DESIGN §4.5).
+    """
+
+    hide_from: int | None = None  # messages of the current session from this id on
+    hide_from_people: bool = False
+    switch_session: bool = False
+    session: SessionId | None = None  # the session to switch to; None: a fresh one with the next message
+
+    @property
+    def any(self) -> bool:
+        return self.hide_from is not None or self.switch_session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One round of the loop (R-35)."""
+
+    index: int
+    tool_calls: tuple[str, ...]
+    failures: int
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Run:
+    """One execution for one piece of work (B-04). `messages` are this run's, `stored` of them are in the store."""
+
+    id: RunId
+    work: Work
+    session: SessionId
+    fresh: bool  # the session has no row yet
+    settings: Settings
+    definition: Definition
+    token: CancelToken
+    interrupts: Interrupts
+    audience: Audience
+    began: float  # monotonic
+    reminder: str
+    staged: StagedChanges = field(default_factory=StagedChanges)
+    opened: bool = False  # the turn row is committed
+    resumed: bool = False
+    messages: list[Message] = field(default_factory=list)
+    stored: int = 0
+    next_position: int = 0
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    progress: Progress = field(default_factory=Progress)
+    steps: list[Step] = field(default_factory=list)
+    usage: list[CallUsage] = field(default_factory=list)
+    usage_stored: int = 0
+    context_retries: int = 0
+    repeats: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A sentence of the catalogue for the person, and its values."""
+
+    phrase: str
+    values: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executed:
+    """How a run came out. `text` is what the model said to the person, `notice` what the house adds (B-28).
+
+    `error` goes into the log and the event, never into a chat.
+    """
+
+    verdict: Verdict
+    text: str = ""
+    notice: Notice | None = None
+    error: str = ""
+
+    @property
+    def success(self) -> bool:
+        return self.verdict in ("answered", "waiting")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What intake gives: the run is on disk, or it is refused."""
+
+    refused: Executed | None = None
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What the context stage gives (B-14). `degraded`: it took too long and what was cached is used (Z-24)."""
+
+    history: Sequence[Message]
+    memory: str
+    token_estimate: int
+    degraded: bool = False
+    ended: Executed | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Persisted:
+    """What persist has written (B-51)."""
+
+    transcript_updated: bool
+    session_updated: bool
+    memory_updated: bool

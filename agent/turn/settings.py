@@ -1,0 +1,197 @@
+"""What an operator may set about turns; the gateway's configuration embeds these sections as they are (SPEC §20.4).
+
+Impossible settings are refused when they are built, so that a turn never meets them.
+"""
+
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, ClassVar
+
+FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
+MOST_TOOL_ITERATIONS = 100
+LARGEST_WINDOW = 2_000_000
+DEFAULT_WINDOW = 128_000
+
+
+def _refuse(mistakes: list[str]) -> None:
+    if mistakes:
+        raise ValueError("; ".join(mistakes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSettings:
+    """`[agent]`: how far one run may go. `max_turns` counts calls of the model in one run; None: no cap (W-22)."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    name: str = "default"
+    max_tool_iterations: int = 10
+    max_turns: int | None = None
+    execution_timeout_ms: int = 600_000
+    step_budget: int = 200
+    recovery_budget: int = 5
+    max_message_chars: int = 32_000
+
+    def __post_init__(self) -> None:
+        self.validate()
+
+    def validate(self) -> None:
+        """Raise ValueError that names every impossible key and what it may be."""
+        mistakes = []
+        if not 1 <= self.max_tool_iterations <= MOST_TOOL_ITERATIONS:
+            mistakes.append(
+                f"max_tool_iterations is {self.max_tool_iterations}; it must be 1 to {MOST_TOOL_ITERATIONS}"
+            )
+        if self.max_turns is not None and self.max_turns < 1:
+            mistakes.append(f"max_turns is {self.max_turns}; it must be 1 or more, or left out for no cap")
+        mistakes += [
+            f"{key} is {value}; it must be 1 or more"
+            for key, value in (
+                ("execution_timeout_ms", self.execution_timeout_ms),
+                ("step_budget", self.step_budget),
+                ("recovery_budget", self.recovery_budget),
+                ("max_message_chars", self.max_message_chars),
+            )
+            if value < 1
+        ]
+        _refuse(mistakes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeoutSettings:
+    """`[timeouts]`, all in seconds. `context_prep = 0`: preparing the context is not bounded (SPEC §7.4)."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    context_prep: float = 30.0
+    no_providers_backoff: float = 2.0
+    llm: float = 120.0  # longest silence of a stream
+    llm_stream: float = 300.0  # a whole stream (R-18)
+    stop_grace: float = 10.0  # from a stop to the hard cancel (SPEC §2.6)
+    tool_exec: float = 600.0
+    tool_mcp: float = 120.0
+    tool_info: float = 30.0
+    tool_edit: float = 30.0
+
+    def __post_init__(self) -> None:
+        self.validate()
+
+    def validate(self) -> None:
+        """Raise ValueError that names every impossible key and what it may be."""
+        mistakes = [
+            f"{key} is {value}; it must be more than 0"
+            for key, value in (
+                ("no_providers_backoff", self.no_providers_backoff),
+                ("llm", self.llm),
+                ("llm_stream", self.llm_stream),
+                ("stop_grace", self.stop_grace),
+                ("tool_exec", self.tool_exec),
+                ("tool_mcp", self.tool_mcp),
+                ("tool_info", self.tool_info),
+                ("tool_edit", self.tool_edit),
+            )
+            if not (isfinite(value) and value > 0)
+        ]
+        if not (isfinite(self.context_prep) and self.context_prep >= 0):
+            mistakes.append(f"context_prep is {self.context_prep}; it must be 0 (unbounded) or more")
+        _refuse(mistakes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetSettings:
+    """`[budget]`: caps of one run; `max_daily_cost_usd` of one conversation and UTC day. None: no cap (SPEC §2.7)."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    max_tokens_in: int | None = 10_000_000
+    max_tokens_out: int | None = 1_000_000
+    max_cost_usd: float | None = 25.0
+    max_daily_cost_usd: float | None = None
+
+    def __post_init__(self) -> None:
+        self.validate()
+
+    def validate(self) -> None:
+        """Raise ValueError that names every impossible key and what it may be."""
+        mistakes = [
+            f"{key} is {value}; it must be 1 or more, or left out for no cap"
+            for key, value in (("max_tokens_in", self.max_tokens_in), ("max_tokens_out", self.max_tokens_out))
+            if value is not None and value < 1
+        ]
+        mistakes += [
+            f"{key} is {value}; it must be a finite amount of 0 or more"
+            for key, value in (("max_cost_usd", self.max_cost_usd), ("max_daily_cost_usd", self.max_daily_cost_usd))
+            if value is not None and not (isfinite(value) and value >= 0)
+        ]
+        _refuse(mistakes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextSettings:
+    """`[context]`, in tokens; for windows too small for the reserves a share of the window is used instead."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    output_reserve: int = 20_000
+    emergency_buffer: int = 3_000
+    memory_chars: int = 50_000
+
+    def __post_init__(self) -> None:
+        self.validate()
+
+    def validate(self) -> None:
+        """Raise ValueError that names every impossible key and what it may be."""
+        mistakes = [
+            f"{key} is {value}; it must be 0 or more"
+            for key, value in (
+                ("output_reserve", self.output_reserve),
+                ("emergency_buffer", self.emergency_buffer),
+                ("memory_chars", self.memory_chars),
+            )
+            if value < 0
+        ]
+        if self.output_reserve + self.emergency_buffer >= LARGEST_WINDOW:
+            mistakes.append(
+                f"output_reserve + emergency_buffer is {self.output_reserve + self.emergency_buffer}; "
+                f"it must be less than {LARGEST_WINDOW}"
+            )
+        _refuse(mistakes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSettings:
+    """`[tools]`: how calls run together and what stops a model that repeats itself."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    max_parallel: int = 8
+    repeat_threshold: int = 2
+    max_retries: int = 2
+    max_retry_duration_secs: float = 30.0
+
+    def __post_init__(self) -> None:
+        self.validate()
+
+    def validate(self) -> None:
+        """Raise ValueError that names every impossible key and what it may be."""
+        mistakes = []
+        if not 1 <= self.max_parallel <= 64:
+            mistakes.append(f"max_parallel is {self.max_parallel}; it must be 1 to 64")
+        if self.repeat_threshold < 1:
+            mistakes.append(f"repeat_threshold is {self.repeat_threshold}; it must be 1 or more")
+        if not 0 <= self.max_retries <= 10:
+            mistakes.append(f"max_retries is {self.max_retries}; it must be 0 to 10")
+        if not (isfinite(self.max_retry_duration_secs) and self.max_retry_duration_secs >= 0):
+            mistakes.append(f"max_retry_duration_secs is {self.max_retry_duration_secs}; it must be 0 or more")
+        _refuse(mistakes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All of it; replaced as a whole between turns when the configuration is read anew (Z-21)."""
+
+    agent: AgentSettings = field(default_factory=AgentSettings)
+    timeouts: TimeoutSettings = field(default_factory=TimeoutSettings)
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
+    context: ContextSettings = field(default_factory=ContextSettings)
+    tools: ToolSettings = field(default_factory=ToolSettings)

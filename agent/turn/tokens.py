@@ -1,0 +1,135 @@
+"""How many tokens a text is about, and how far off that was lately (SPEC §6.9). No I/O."""
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import assert_never
+from weakref import WeakKeyDictionary
+
+from agent.core.messages import (
+    FilePart,
+    Message,
+    Part,
+    RedactedThinking,
+    SummaryPart,
+    TextPart,
+    Thinking,
+    ToolResult,
+    ToolUse,
+)
+from agent.providers.provider import ToolSchema
+
+PER_MESSAGE = 4
+SAMPLES = 8
+LOWEST_SCALE, HIGHEST_SCALE = 0.5, 2.0
+PER_IMAGE = 1_600  # what a picture of the largest useful size costs at Anthropic
+PER_DOCUMENT = 3_000
+PER_NAMED_FILE = 40
+
+CountText = Callable[[str], int]
+
+
+def count_by_bytes(text: str) -> int:
+    """Tokens of a text guessed from its bytes: structured text 2 a token, mostly non-ASCII 3, other 4, rounded up."""
+    if not text:
+        return 0
+    if text.isascii():
+        size = len(text)
+        return -(-size // (2 if _looks_structured(text) else 4))
+    encoded = text.encode("utf-8", "replace")
+    if _looks_structured(text):
+        divisor = 2
+    else:
+        head = encoded[:256]
+        divisor = 3 if sum(byte > 127 for byte in head) * 2 >= len(head) else 4
+    return -(-len(encoded) // divisor)
+
+
+def _looks_structured(text: str) -> bool:
+    head = text[:64].lstrip()
+    first, rest = head[:1], head[1:].lstrip()
+    match first:
+        case "{":
+            return True
+        case "[":
+            return rest[:1] in {'"', "{", "[", "]", "-"} or rest[:1].isdigit()
+        case "<":
+            return head[1:2] in {"/", "!", "?"} or head[1:2].isalpha()
+        case _:
+            return False
+
+
+class Estimator:
+    """Counts messages, each once in its life, and corrects itself by what providers report."""
+
+    def __init__(self, count: CountText = count_by_bytes) -> None:
+        self._count = count
+        self._counted: WeakKeyDictionary[Message, int] = WeakKeyDictionary()
+        self._schemas: dict[int, tuple[ToolSchema, int]] = {}
+        self._samples: deque[float] = deque(maxlen=SAMPLES)
+        self.scale = 1.0
+
+    def text(self, text: str) -> int:
+        """Raw tokens of a text."""
+        return self._count(text)
+
+    def message(self, message: Message) -> int:
+        """Raw tokens of a message."""
+        counted = self._counted.get(message)
+        if counted is None:
+            counted = PER_MESSAGE + sum(_part(part, self._count) for part in message.parts)
+            self._counted[message] = counted
+        return counted
+
+    def messages(self, messages: Iterable[Message]) -> int:
+        """Raw tokens of messages."""
+        return sum(map(self.message, messages))
+
+    def tools(self, schema: ToolSchema) -> int:
+        """Raw tokens of tool definitions; counted once for each schema object."""
+        known = self._schemas.get(id(schema))
+        if known is not None and known[0] is schema:
+            return known[1]
+        raw = sum(
+            self._count(spec.name) + self._count(spec.description) + self._count(json.dumps(dict(spec.schema)))
+            for spec in schema.specs
+        )
+        self._schemas = {id(schema): (schema, raw)}
+        return raw
+
+    def scaled(self, raw: int) -> int:
+        """What `raw` means after calibration, rounded up."""
+        return int(raw * self.scale + 0.999999)
+
+    def learn(self, raw: int, real: int) -> None:
+        """Note that a request estimated at `raw` (unscaled) was `real` tokens; zero on either side says nothing."""
+        if raw <= 0 or real <= 0:
+            return
+        self._samples.append(real / raw)
+        mean = sum(self._samples) / len(self._samples)
+        self.scale = min(HIGHEST_SCALE, max(LOWEST_SCALE, mean))
+
+    def forget_samples(self) -> None:
+        """Another model counts differently: start the calibration anew."""
+        self._samples.clear()
+        self.scale = 1.0
+
+
+def _part(part: Part, count: CountText) -> int:
+    match part:
+        case TextPart() | SummaryPart():
+            return count(part.text)
+        case ToolUse():
+            return count(part.name) + count(json.dumps(dict(part.input)))
+        case ToolResult():
+            return count(part.content)
+        case Thinking():
+            return count(part.thinking)
+        case RedactedThinking():
+            return count(part.data)
+        case FilePart():
+            if part.mime_type.startswith("image/"):
+                return PER_IMAGE
+            return PER_DOCUMENT if part.mime_type == "application/pdf" else PER_NAMED_FILE
+        case _:
+            assert_never(part)

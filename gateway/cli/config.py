@@ -1,0 +1,58 @@
+"""`tieline config check | show | schema`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from pydantic import TypeAdapter
+
+from gateway.channels.loading import known_types, settings_class
+from gateway.cli.options import config_option, settings_from
+from gateway.config.settings import Sections, Settings
+
+
+@click.group("config")
+def command() -> None:
+    """Check, show or explain the configuration."""
+
+
+@command.command()
+@config_option
+def check(config_path: Path | None, home: Path | None) -> None:
+    """Say what is wrong, all at once, or that nothing is."""
+    settings = settings_from(config_path, home)
+    providers = ", ".join(provider.name for provider in settings.llm.providers)
+    channels = ", ".join(channel.channel_type for channel in settings.channels)
+    click.echo(f"{settings.source or 'no file, defaults'}: fine")
+    click.echo(f"providers: {providers}\nchannels:  {channels}\ndata:      {settings.home}")
+
+
+@command.command()
+@config_option
+def show(config_path: Path | None, home: Path | None) -> None:
+    """Print what is in force, as JSON, secrets left out."""
+    click.echo(json.dumps(in_force(settings_from(config_path, home)), indent=2, ensure_ascii=False))
+
+
+@command.command()
+def schema() -> None:
+    """Print the JSON schema of the file, for editors."""
+    whole = Sections.model_json_schema()
+    whole["title"] = "Tieline configuration"
+    kinds = [settings_class(name).model_json_schema(ref_template="#/$defs/{model}") for name in known_types()]
+    for kind in kinds:
+        whole.setdefault("$defs", {}).update(kind.pop("$defs", {}))
+    whole["properties"]["channels"] = {"type": "array", "items": {"anyOf": kinds}}
+    click.echo(json.dumps(whole, indent=2))
+
+
+def in_force(settings: Settings) -> dict[str, Any]:
+    """Every value; pydantic masks the secrets."""
+    values = {
+        name: TypeAdapter(type(section)).dump_python(section, mode="json")
+        for name in Sections.model_fields
+        for section in (getattr(settings, name),)
+    }
+    values["channels"] = [channel.model_dump(mode="json") for channel in settings.channels]
+    return values

@@ -1,0 +1,40 @@
+"""What several sub-commands share: where the configuration is, and how mistakes are said."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from gateway.config.mistakes import ConfigError
+from gateway.config.settings import Settings, load
+
+
+def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--config FILE` and `--home DIR`."""
+    command = click.option(
+        "--home", type=click.Path(path_type=Path), help="Data directory; else TIELINE_HOME, else ~/.tieline."
+    )(command)
+    return click.option(
+        "--config", "config_path", type=click.Path(path_type=Path), help="Configuration; else gateway.toml in there."
+    )(command)
+
+
+def settings_from(config_path: Path | None, home: Path | None) -> Settings:
+    """The checked configuration; ends the program with one line a mistake."""
+    environ = dict(os.environ)
+    if home is not None:
+        environ["TIELINE_HOME"] = str(home)
+    try:
+        return load(config_path, environ)
+    except ConfigError as error:
+        fail(str(error))
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    """Say what is wrong, to the error output, and end."""
+    for line in message.splitlines():
+        click.secho(line, err=True, fg="red" if sys.stderr.isatty() else None)
+    raise SystemExit(code)

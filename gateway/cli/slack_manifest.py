@@ -1,0 +1,28 @@
+"""`tieline slack-manifest`: what to paste into Slack's "create app from manifest"."""
+
+import json
+from importlib import import_module
+
+import click
+
+from gateway.commands.all import specs
+from gateway.phrases.catalogue import read_catalogue
+
+
+@click.command("slack-manifest")
+@click.option("--name", default="Tieline", show_default=True, help="The app's name in Slack.")
+@click.option("--request-url", help="Public address of this gateway; leave it out for Socket Mode.")
+@click.option("--format", "form", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
+def command(name: str, request_url: str | None, form: str) -> None:
+    """Print the manifest for your Slack app.
+
+    Create the app at https://api.slack.com/apps → Create New App → From a manifest, and paste it there.
+    """
+    phrase = read_catalogue()
+    manifest = import_module("adapters.slack.manifest").manifest(
+        specs(lambda key: phrase(key, "en")), name=name, request_url=request_url
+    )
+    if form == "json":
+        click.echo(json.dumps(manifest, indent=2))
+    else:
+        click.echo(import_module("yaml").safe_dump(manifest, sort_keys=False, allow_unicode=True), nl=False)

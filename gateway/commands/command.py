@@ -1,0 +1,126 @@
+"""What a slash command is: its name, who may use it, and what it does. Families of them live in the files beside."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeVar
+
+from agent.core.outbox import Button
+from agent.inbox import Incoming
+from gateway.access.policy import Role
+from gateway.channels.keys import ConversationKey
+from gateway.channels.outbound import CommandSpec
+
+Group = Literal["chat", "model", "people", "more"]
+HouseT = TypeVar("HouseT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Generic[HouseT]):
+    """One use of a command: by whom, where, with which words after the name."""
+
+    name: str
+    args: str
+    key: ConversationKey
+    incoming: Incoming
+    role: Role
+    house: HouseT
+
+    @property
+    def words(self) -> list[str]:
+        return self.args.split()
+
+    @property
+    def in_group(self) -> bool:
+        return self.incoming.chat_type != "direct"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a command answers. `go_on_with` makes it a turn with that text; `end` closes the conversation's loop.
+
+    A `private` answer is whispered where the platform can.
+    """
+
+    text: str = ""
+    buttons: tuple[tuple[Button, ...], ...] = ()
+    private: bool = False
+    verbatim: bool = False
+    files: tuple[str, ...] = ()
+    go_on_with: str | None = None
+    end: bool = False
+
+
+Run = Callable[[Call[HouseT]], Awaitable[Reply]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command(Generic[HouseT]):
+    """`immediate` commands run at once, beside a running turn; the others wait their turn in the inbox.
+
+    `admin_in_groups` asks for the role where several people share the chat, `admin` asks for it everywhere.
+    """
+
+    name: str
+    run: Run[HouseT]
+    group: Group
+    usage: str = ""
+    aliases: tuple[str, ...] = ()
+    immediate: bool = False
+    admin: bool = False
+    admin_in_groups: bool = False
+    hidden: bool = field(default=False)
+
+    @property
+    def summary_key(self) -> str:
+        """The phrase that says what it does."""
+        return f"command.{self.name}"
+
+    def allowed(self, role: Role, *, in_group: bool) -> bool:
+        needed = Role.ADMIN if self.admin or (self.admin_in_groups and in_group) else Role.MEMBER
+        return role >= needed
+
+
+class Commands(Generic[HouseT]):
+    """All commands by name. Two of one name are a programming error, found at start."""
+
+    def __init__(self, commands: Iterable[Command[HouseT]]) -> None:
+        self.all: tuple[Command[HouseT], ...] = tuple(commands)
+        self._by_name: dict[str, Command[HouseT]] = {}
+        for command in self.all:
+            for name in (command.name, *command.aliases):
+                if name in self._by_name:
+                    raise ValueError(f"two commands are called /{name}")
+                self._by_name[name] = command
+
+    def find(self, text: str) -> tuple[Command[HouseT], str] | None:
+        """The command a text calls and the words after it; None for ordinary text and unknown names."""
+        name, args = split_command(text)
+        command = self._by_name.get(name)
+        return (command, args) if command else None
+
+    def named(self, name: str) -> Command[HouseT] | None:
+        return self._by_name.get(name.removeprefix("/").lower())
+
+    @property
+    def names(self) -> Sequence[str]:
+        return tuple(self._by_name)
+
+    def specs(self, phrase: Callable[[str], str]) -> tuple[CommandSpec, ...]:
+        """What platforms register."""
+        return tuple(
+            CommandSpec(
+                name=command.name, description=phrase(command.summary_key), options=command.usage, admin=command.admin
+            )
+            for command in self.all
+            if not command.hidden
+        )
+
+
+def split_command(text: str) -> tuple[str, str]:
+    """`/name rest` as ("name", "rest"); ("", "") for anything else, also for a path such as `/etc/hosts`."""
+    head, _, rest = text.strip().partition(" ")
+    first, newline, more = head.partition("\n")
+    name = first.removeprefix("/").lower()
+    if not first.startswith("/") or not name or not name.replace("-", "").replace("_", "").isalnum():
+        return "", ""
+    return name.replace("_", "-"), (f"{more} {rest}" if newline else rest).strip()

@@ -1,0 +1,150 @@
+"""The sections of the configuration that belong to the process as a whole; the rooms define their own."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+from urllib.parse import urlsplit
+
+from agent.providers.settings import ProviderSettings
+
+FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseSettings:
+    """`[database]`: `sqlite:///FILE` below TIELINE_HOME, or `postgresql://…`."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    url: str = "sqlite:///tieline.db"
+
+    def mistakes(self) -> list[str]:
+        if self.url.startswith(("sqlite:///", "postgresql://", "postgresql+psycopg://")):
+            return []
+        scheme = urlsplit(self.url).scheme or "no"
+        return [f'database.url: {scheme!r} scheme is not known; use "sqlite:///tieline.db" or "postgresql://…"']
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlmSettings:
+    """`[llm]`: the providers people may choose from; the default is marked, else the first."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    providers: tuple[ProviderSettings, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    """`[session]`. `idle_minutes`: an agent without work for so long is put to sleep and woken by the next message."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    provider_persistence: bool = True
+    idle_minutes: float = 30.0
+    most_awake: int = 1000
+
+    def mistakes(self) -> list[str]:
+        found = []
+        if self.idle_minutes <= 0:
+            found.append(f"session.idle_minutes: {self.idle_minutes} must be more than 0")
+        if self.most_awake < 1:
+            found.append(f"session.most_awake: {self.most_awake} must be 1 or more")
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSettings:
+    """`[queue]`: what a message meets while a turn runs (SPEC §3). Milliseconds; `linger_ms` keeps an agent hot."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    mode: Literal["queue", "drop", "interrupt"] = "queue"
+    max_depth: int = 10
+    merge_ms: int = 500
+    linger_ms: int = 2000
+
+    def mistakes(self) -> list[str]:
+        found = [
+            f"queue.{key}: {value} must be {least} or more"
+            for key, value, least in (
+                ("max_depth", self.max_depth, 1),
+                ("merge_ms", self.merge_ms, 0),
+                ("linger_ms", self.linger_ms, 0),
+            )
+            if value < least
+        ]
+        if self.max_depth > 1000:
+            found.append(f"queue.max_depth: {self.max_depth} must be 1000 or less")
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockSettings:
+    """`[lock]`, in milliseconds: how long a run waits for the conversation, and when a dead owner's lease ends."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    queue_timeout_ms: int = 30_000
+    lock_timeout_ms: int = 900_000
+
+    def mistakes(self) -> list[str]:
+        if self.lock_timeout_ms < 90_000:
+            return [f"lock.lock_timeout_ms: {self.lock_timeout_ms} must be 90000 or more; it is renewed every 30 s"]
+        if self.queue_timeout_ms < 1000:
+            return [f"lock.queue_timeout_ms: {self.queue_timeout_ms} must be 1000 or more"]
+        return []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggingSettings:
+    """`[logging]`: `json` for machines, `human` for a terminal; `auto` takes human when one is attached."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["auto", "human", "json"] = "auto"
+    traces: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkSettings:
+    """`[network]`: `proxy` for everything that leaves the machine; `catch_up_max_age` in seconds (DESIGN §4)."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    proxy: str | None = None
+    catch_up_max_age: float = 900.0
+
+    def mistakes(self) -> list[str]:
+        found = []
+        if self.proxy is not None and not self.proxy.startswith(("http://", "https://", "socks5://")):
+            found.append('network.proxy: must begin with "http://", "https://" or "socks5://"')
+        if self.catch_up_max_age < 0:
+            found.append(f"network.catch_up_max_age: {self.catch_up_max_age} must be 0 or more")
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionSettings:
+    """`[retention]`: how long what nobody needs any more is kept, in days, and how large files may be, in mebibytes."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    attachment_days: int = 30
+    attachment_mb: int = 20
+    inbox_days: int = 30
+    outbox_days: int = 30
+    backups: int = 5
+
+    def mistakes(self) -> list[str]:
+        return [
+            f"retention.{key}: {value} must be 1 or more"
+            for key, value in (
+                ("attachment_days", self.attachment_days),
+                ("attachment_mb", self.attachment_mb),
+                ("inbox_days", self.inbox_days),
+                ("outbox_days", self.outbox_days),
+                ("backups", self.backups),
+            )
+            if value < 1
+        ]

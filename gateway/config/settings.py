@@ -1,0 +1,183 @@
+"""The whole configuration as one frozen value, and how it is read: file, environment, secrets, then all checks.
+
+Nothing is opened and no platform library is imported here.
+"""
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+from agent.providers.settings import from_environment
+from agent.turn.settings import AgentSettings, BudgetSettings, ContextSettings, TimeoutSettings, ToolSettings
+from agent.turn.settings import Settings as TurnSettings
+from gateway.access.settings import AccessSettings
+from gateway.channels.adapter import ChannelSettings
+from gateway.channels.loading import known_types, settings_class
+from gateway.config.environment import overlaid
+from gateway.config.mistakes import ConfigError, lines
+from gateway.config.secrets import resolved
+from gateway.config.sections import (
+    DatabaseSettings,
+    LlmSettings,
+    LockSettings,
+    LoggingSettings,
+    NetworkSettings,
+    QueueSettings,
+    RetentionSettings,
+    SessionSettings,
+)
+from gateway.config.web import WebSettings
+from gateway.delivery.settings import DeliverySettings
+
+ALWAYS = ("web", "console")  # channels that need no section
+
+
+class Sections(BaseModel):
+    """The file's sections but `[[channels]]`, whose keys depend on the platform."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    database: DatabaseSettings = Field(default_factory=DatabaseSettings)
+    web: WebSettings = Field(default_factory=WebSettings)
+    access: AccessSettings = Field(default_factory=AccessSettings)
+    llm: LlmSettings = Field(default_factory=LlmSettings)
+    agent: AgentSettings = Field(default_factory=AgentSettings)
+    timeouts: TimeoutSettings = Field(default_factory=TimeoutSettings)
+    budget: BudgetSettings = Field(default_factory=BudgetSettings)
+    context: ContextSettings = Field(default_factory=ContextSettings)
+    tools: ToolSettings = Field(default_factory=ToolSettings)
+    session: SessionSettings = Field(default_factory=SessionSettings)
+    queue: QueueSettings = Field(default_factory=QueueSettings)
+    lock: LockSettings = Field(default_factory=LockSettings)
+    delivery: DeliverySettings = Field(default_factory=DeliverySettings)
+    network: NetworkSettings = Field(default_factory=NetworkSettings)
+    retention: RetentionSettings = Field(default_factory=RetentionSettings)
+    logging: LoggingSettings = Field(default_factory=LoggingSettings)
+
+    @property
+    def turn(self) -> TurnSettings:
+        """What an agent needs of it."""
+        return TurnSettings(
+            agent=self.agent, timeouts=self.timeouts, budget=self.budget, context=self.context, tools=self.tools
+        )
+
+
+class Settings(Sections):
+    """Everything, checked. `home` is the data directory; `source` the file it came from, None without one."""
+
+    channels: tuple[ChannelSettings, ...]
+    home: Path
+    source: Path | None
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """Every secret value in it, for redaction."""
+        found = {secret for provider in self.llm.providers for secret in provider.secrets}
+        for section in (self.web, *self.channels):
+            found |= set(_secrets(section))
+        return frozenset(value for value in found if len(value) >= 6)  # shorter ones would blank ordinary words
+
+
+def home_directory(environ: Mapping[str, str]) -> Path:
+    """Where data lives: TIELINE_HOME, else `~/.tieline`."""
+    return Path(environ.get("TIELINE_HOME") or "~/.tieline").expanduser().absolute()
+
+
+def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Read and check everything.
+
+    `path` None: `gateway.toml` in the home directory, if it is there. Raises ConfigError with every mistake in it.
+    """
+    home = home_directory(environ)
+    source = path or home / "gateway.toml"
+    if path is None and not source.exists():
+        return read({}, environ, home=home, source=None)
+    try:
+        data = tomllib.loads(source.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(str(source), [f"not valid TOML: {error}"]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(source), ["not a text file in UTF-8"]) from error
+    except OSError as error:
+        raise ConfigError(str(source), [f"cannot be read: {error.strerror}; `tieline init` writes one"]) from error
+    return read(data, environ, home=home, source=source)
+
+
+def read(data: Mapping[str, Any], environ: Mapping[str, str], *, home: Path, source: Path | None) -> Settings:
+    """Check parsed TOML with the environment over it. Raises ConfigError with every mistake in it."""
+    mistakes: list[str] = []
+    values = resolved(overlaid(data, environ), environ=environ, home=home, mistake=mistakes.append)
+    channels = _channels(values.pop("channels", []), mistakes)
+    sections: Sections | None = None
+    try:
+        sections = Sections.model_validate(values)
+    except ValidationError as error:
+        mistakes += lines(error.errors(), Sections)
+    if sections is not None:
+        mistakes += _conflicts(sections)
+    if mistakes or sections is None:
+        raise ConfigError(str(source or "environment"), list(dict.fromkeys(mistakes)))
+    chosen = {name: getattr(sections, name) for name in Sections.model_fields}
+    if not sections.llm.providers:
+        chosen["llm"] = LlmSettings(providers=from_environment(environ))
+    return Settings.model_construct(**chosen, channels=channels, home=home, source=source)
+
+
+def _channels(entries: Any, mistakes: list[str]) -> tuple[ChannelSettings, ...]:
+    """Each `[[channels]]` entry by its platform's own rules, and the two channels that are always there."""
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        mistakes.append("channels: write each account as a [[channels]] section")
+        return ()
+    found: list[ChannelSettings] = []
+    for index, entry in enumerate(entries):
+        prefix = f"channels[{index}]"
+        kind = entry.get("type")
+        if kind not in known_types():
+            known = ", ".join(known_types())
+            mistakes.append(f"{prefix}.type: {kind!r} is no platform; use one of {known}" if kind else
+                            f"{prefix}.type: missing; use one of {known}")  # fmt: skip
+            continue
+        model = settings_class(kind)
+        try:
+            found.append(model.model_validate(entry))
+        except ValidationError as error:
+            mistakes += lines(error.errors(), model, prefix)
+    names = [settings.channel_type for settings in found]
+    mistakes += [
+        f'channels: two accounts are called "{name}"; give each its own `account`'
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
+    found += [settings_class(name)(type=name) for name in ALWAYS if name not in names and name in known_types()]
+    return tuple(found)
+
+
+def _conflicts(sections: Sections) -> Iterator[str]:
+    """What each section finds wrong in itself, and what does not fit together."""
+    for name in Sections.model_fields:
+        check = getattr(getattr(sections, name), "mistakes", None)
+        if check is not None:
+            yield from check()
+    names = [provider.name.lower() for provider in sections.llm.providers]
+    yield from (
+        f'llm.providers: two are called "{name}"; names must differ'
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    )
+    defaults = [provider.name for provider in sections.llm.providers if provider.default]
+    if len(defaults) > 1:
+        yield f"llm.providers: {' and '.join(defaults)} are both marked default; keep one"
+
+
+def _secrets(section: Any) -> Iterator[str]:
+    values: Sequence[Any] = ()
+    if isinstance(section, BaseModel):
+        values = [getattr(section, name) for name in type(section).model_fields]
+    elif is_dataclass(section):
+        values = [getattr(section, field.name) for field in fields(section)]
+    yield from (value.get_secret_value() for value in values if isinstance(value, SecretStr))

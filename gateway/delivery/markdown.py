@@ -1,0 +1,284 @@
+"""Reads Markdown into a `Document`: CommonMark, tables, strikethrough and task lists; HTML is ordinary text. Pure.
+
+Text without any markup stays one `Plain`, so that it arrives byte for byte (DESIGN §13.14).
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from gateway.channels.document import (
+    Align,
+    Block,
+    Bold,
+    Break,
+    Code,
+    CodeBlock,
+    Document,
+    Heading,
+    Inline,
+    Italic,
+    Item,
+    Link,
+    List,
+    Paragraph,
+    Plain,
+    Quote,
+    Rule,
+    Strike,
+    Table,
+    Text,
+    is_blank,
+)
+
+DEEPEST = 60  # levels of nesting; the parser drops text below its limit, so such a text is not parsed at all
+
+# Whatever can begin markup: within a line, and at its start. A text without a match is plain; one with a match is parsed
+# and may turn out plain as well.
+_INLINE = re.compile(r"[*_`~\[\]<>&\\|\0]")
+_LINE = re.compile(
+    r"[ ]{0,3}(?:#{1,6}(?:[ \t]|$)|[-+](?:[ \t]|$)|\d{1,9}[.)](?:[ \t]|$)|(?:-[ \t]*){2,}$|=+[ \t]*$)|[ ]{0,3}\t|[ ]{4}"
+)
+_PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST}).enable(["table", "strikethrough"])
+_WITHOUT_REFERENCES = (
+    MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST})
+    .enable(["table", "strikethrough"])
+    .disable("reference")
+)
+_TASK = re.compile(r"\[([ xX])\][ \t]+(?=\S)")
+_ALIGNS: dict[str, Align] = {"text-align:left": "left", "text-align:center": "center", "text-align:right": "right"}
+
+
+def parse(text: str) -> Document:
+    """The blocks of a Markdown text; empty for a blank one."""
+    if not text.strip():
+        return ()
+    if not _INLINE.search(text) and not any(_LINE.match(line) for line in text.splitlines()):
+        return (Plain(text),)
+    document = _blocks(text)
+    if document is None or _adds_nothing(document, text):
+        return (Plain(text),)
+    return document
+
+
+def _adds_nothing(document: Document, text: str) -> bool:
+    """Are there only paragraphs, and did the parser take away nothing but white space?"""
+    if is_blank(document):
+        return True
+    if not all(
+        isinstance(block, Paragraph) and all(isinstance(child, Text | Break) for child in block.children)
+        for block in document
+    ):
+        return False
+    read = " ".join(
+        child.text if isinstance(child, Text) else " "
+        for block in document
+        if isinstance(block, Paragraph)
+        for child in block.children
+    )
+    return "".join(read.split()) == "".join(text.split())
+
+
+def _blocks(text: str) -> Document | None:
+    """None when it is nested too deeply to be read without loss."""
+    env: dict[str, dict[str, dict[str, str]]] = {}
+    tokens = _PARSER.parse(text, env)
+    defined = {reference["href"] for reference in env.get("references", {}).values()}
+    if defined and not defined <= set(_hrefs(tokens)):
+        # "[Result]: 42" is a definition that nothing refers to: it would vanish.
+        tokens = _WITHOUT_REFERENCES.parse(text)
+    if any(_depth(token) >= DEEPEST - 2 for token in tokens):
+        return None
+    return _Reader(tokens).blocks_until("")
+
+
+def _depth(token: Token) -> int:
+    return max((child.level for child in token.children), default=0) if token.children else token.level
+
+
+def _hrefs(tokens: Sequence[Token]) -> Iterator[str]:
+    for token in tokens:
+        for child in token.children or ():
+            yield str(child.attrs.get("href") or child.attrs.get("src") or "")
+
+
+class _Reader:
+    """Walks the flat token list and builds the tree."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    def _next(self) -> Token:
+        token = self._tokens[self._at]
+        self._at += 1
+        return token
+
+    def blocks_until(self, closing: str) -> tuple[Block, ...]:
+        """The blocks up to and including the token of type `closing` (or the end)."""
+        blocks: list[Block] = []
+        while self._at < len(self._tokens):
+            token = self._next()
+            if token.type == closing:
+                break
+            blocks.extend(self._block(token))
+        return tuple(blocks)
+
+    def _block(self, token: Token) -> Iterator[Block]:
+        match token.type:
+            case "paragraph_open":
+                yield from _paragraph(self._inline("paragraph_close"))
+            case "heading_open":
+                if children := self._inline("heading_close"):
+                    yield Heading(int(token.tag[1:]), _on_one_line(children))
+            case "fence" | "code_block":
+                language = token.info.split(maxsplit=1)[0] if token.info.strip() else ""
+                yield CodeBlock(token.content.removesuffix("\n"), language)
+            case "blockquote_open":
+                if blocks := self.blocks_until("blockquote_close"):
+                    yield Quote(blocks)
+            case "bullet_list_open":
+                yield self._list(None, "bullet_list_close")
+            case "ordered_list_open":
+                yield self._list(int(token.attrs.get("start", 1)), "ordered_list_close")
+            case "table_open":
+                yield self._table()
+            case "hr":
+                yield Rule()
+            case _:
+                raise AssertionError(f"unexpected token {token.type}")
+
+    def _inline(self, closing: str) -> tuple[Inline, ...]:
+        token = self._next()
+        closed = self._next()
+        assert closed.type == closing, closed.type
+        return _inlines(token.children or [])
+
+    def _list(self, start: int | None, closing: str) -> List:
+        items: list[Item] = []
+        tight = True
+        while (token := self._next()).type != closing:
+            assert token.type == "list_item_open", token.type
+            begin = self._at
+            blocks = self.blocks_until("list_item_close")
+            tight = tight and not any(
+                inner.type == "paragraph_open" and inner.level == token.level + 1 and not inner.hidden
+                for inner in self._tokens[begin : self._at]
+            )
+            items.append(_item(blocks))
+        return List(tuple(items), start, tight)
+
+    def _table(self) -> Table:
+        rows: list[tuple[tuple[Inline, ...], ...]] = []
+        aligns: list[Align] = []
+        cells: list[tuple[Inline, ...]] = []
+        while (token := self._next()).type != "table_close":
+            if token.type == "tr_open":
+                cells = []
+            elif token.type in ("th_open", "td_open"):
+                if token.type == "th_open":
+                    aligns.append(_ALIGNS.get(str(token.attrs.get("style", "")), "none"))
+                cells.append(_inlines(self._next().children or []))
+            elif token.type == "tr_close":
+                rows.append(tuple(cells))
+        return Table(rows[0], tuple(rows[1:]), tuple(aligns))
+
+
+def _paragraph(children: tuple[Inline, ...]) -> Iterator[Paragraph]:
+    if children:
+        yield Paragraph(children)
+
+
+def _on_one_line(children: tuple[Inline, ...]) -> tuple[Inline, ...]:
+    found: list[Inline] = []
+    for child in children:
+        match child:
+            case Break():
+                child = Text(" ")
+            case Bold(inner) | Italic(inner) | Strike(inner) | Link(_, inner):
+                child = replace(child, children=_on_one_line(inner))
+        _append(found, (child,))
+    return tuple(found)
+
+
+def _item(blocks: tuple[Block, ...]) -> Item:
+    """Read the box of a task: `[ ]` or `[x]` before the text of a list item."""
+    if blocks and isinstance(first := blocks[0], Paragraph) and isinstance(text := first.children[0], Text):
+        box = _TASK.match(text.text)
+        # A box right before other markup ("[ ] **bold**") leaves an empty text behind it.
+        if box is None and len(first.children) > 1 and re.fullmatch(r"\[([ xX])\][ \t]+", text.text):
+            box = re.match(r"\[([ xX])\][ \t]+", text.text)
+        if box:
+            rest = text.text[box.end() :]
+            children = (Text(rest), *first.children[1:]) if rest else first.children[1:]
+            return Item((Paragraph(children), *blocks[1:]), box[1] != " ")
+    return Item(blocks)
+
+
+_WRAPPERS: dict[str, tuple[str, Callable[[tuple[Inline, ...]], Inline]]] = {
+    "strong_open": ("strong_close", Bold),
+    "em_open": ("em_close", Italic),
+    "s_open": ("s_close", Strike),
+}
+
+
+def _inlines(tokens: Sequence[Token], within: frozenset[str] = frozenset()) -> tuple[Inline, ...]:
+    return _run(iter(tokens), "", within)
+
+
+def _run(tokens: Iterator[Token], closing: str, within: frozenset[str]) -> tuple[Inline, ...]:
+    """The inlines up to `closing`. `within` names the styles already in force: bold in bold is bold."""
+    found: list[Inline] = []
+    for token in tokens:
+        if token.type == closing:
+            break
+        match token.type:
+            case "text" | "text_special":
+                _append(found, (Text(token.content),) if token.content else ())
+            case "softbreak" | "hardbreak":
+                found.append(Break())
+            case "code_inline":
+                found.append(Code(token.content))
+            case "link_open":
+                _append(found, _link(str(token.attrs["href"]), _run(tokens, "link_close", within | {"link"}), within))
+            case "image":
+                alternative = _inlines(token.children or [], within | {"link"})
+                _append(found, _link(str(token.attrs["src"]), alternative, within))
+            case kind if kind in _WRAPPERS:
+                end, wrap = _WRAPPERS[kind]
+                children = _run(tokens, end, within | {kind})
+                _append(found, children if kind in within or is_blank((Paragraph(children),)) else (wrap(children),))
+            case kind:
+                raise AssertionError(f"unexpected token {kind}")
+    return tuple(found)
+
+
+def _link(url: str, children: tuple[Inline, ...], within: frozenset[str]) -> tuple[Inline, ...]:
+    """What leads nowhere, or stands in another link, is text; what has no text shows where it leads."""
+    shown = (Text(url),) if url and is_blank((Paragraph(children),)) else children
+    return (Link(url, shown),) if url and "link" not in within else shown
+
+
+def _append(found: list[Inline], more: tuple[Inline, ...]) -> None:
+    """Join neighbours of a kind: the same words must give the same document, however the parser cut them."""
+    for inline in more:
+        match (found[-1] if found else None), inline:
+            case Text(before), Text(after):
+                found[-1] = Text(before + after)
+            case Bold(before), Bold(after):
+                found[-1] = Bold(_joined(before, after))
+            case Italic(before), Italic(after):
+                found[-1] = Italic(_joined(before, after))
+            case Strike(before), Strike(after):
+                found[-1] = Strike(_joined(before, after))
+            case _:
+                found.append(inline)
+
+
+def _joined(before: tuple[Inline, ...], after: tuple[Inline, ...]) -> tuple[Inline, ...]:
+    found = list(before)
+    _append(found, after)
+    return tuple(found)

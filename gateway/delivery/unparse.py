@@ -1,0 +1,212 @@
+"""Writes a `Document` as canonical Markdown: what `markdown.parse` reads back as the same document. Pure."""
+
+import re
+from itertools import pairwise
+from typing import assert_never
+
+from gateway.channels.document import (
+    Block,
+    Bold,
+    Break,
+    Code,
+    CodeBlock,
+    Document,
+    Heading,
+    Inline,
+    Italic,
+    Item,
+    Link,
+    List,
+    Paragraph,
+    Plain,
+    Quote,
+    Rule,
+    Strike,
+    Table,
+    Text,
+)
+from gateway.delivery.markdown import parse
+
+_SPECIAL = re.compile(r"[\\`*_\[\]<>&~|#]")
+_LINE_START = re.compile(r"[-+=:]|(\d{1,9})([.)])")
+_SAFE_URL = re.compile(r"[\w\-.~:/?#@!$*+,;=%]+", re.ASCII)
+_DELIMITERS = {"left": ":--", "center": ":-:", "right": "--:", "none": "---"}
+
+
+def to_markdown(document: Document) -> str:
+    """The source of the document. A lone `Plain` is given as it is where Markdown leaves it alone, else escaped."""
+    match document:
+        case (Plain(text),) if parse(text) == document:
+            return text
+    return "\n".join(_blocks(document, loose=True))
+
+
+def _blocks(blocks: tuple[Block, ...], *, loose: bool) -> list[str]:
+    lines: list[str] = []
+    other_marker = False
+    for before, block in pairwise((None, *blocks)):
+        if block is None:
+            continue
+        if before is not None and loose:
+            lines.append("")
+        # Two lists of a kind in a row would be read as one, if their markers were the same.
+        follows_its_like = (
+            isinstance(before, List) and isinstance(block, List) and (before.start is None) == (block.start is None)
+        )
+        other_marker = follows_its_like and not other_marker
+        lines.extend(_block(block, other_marker))
+    return lines
+
+
+def _block(block: Block, other_marker: bool) -> list[str]:
+    match block:
+        case Plain(text):
+            return _lines(tuple(_with_breaks(text)))
+        case Paragraph(children):
+            return _lines(children)
+        case Heading(level, children):
+            return [("#" * level + " " + " ".join(_lines(children))).rstrip()]
+        case CodeBlock(code, language):
+            return _fence(code, language)
+        case Quote(blocks):
+            return [f"> {line}" if line else ">" for line in _blocks(blocks, loose=True)]
+        case List():
+            return _list(block, other_marker)
+        case Table():
+            return _table(block)
+        case Rule():
+            return ["___"]
+        case _:
+            assert_never(block)
+
+
+def _with_breaks(text: str) -> list[Inline]:
+    found: list[Inline] = []
+    for line in text.splitlines():
+        found.extend((Text(line), Break()) if line else (Break(),))
+    return found[:-1]
+
+
+def _fence(code: str, language: str) -> list[str]:
+    character = "~" if "`" in language else "`"
+    longest = max((len(run) for run in re.findall(re.escape(character) + "+", code)), default=0)
+    fence = character * max(3, longest + 1)
+    return [fence + language, *code.split("\n"), fence]
+
+
+def _list(block: List, other_marker: bool) -> list[str]:
+    lines: list[str] = []
+    for number, item in enumerate(block.items, start=block.start or 0):
+        if block.start is None:
+            marker = "*" if other_marker else "-"
+        else:
+            marker = f"{number}{')' if other_marker else '.'}"
+        if lines and not block.tight:
+            lines.append("")
+        content = _item(item, loose=not block.tight)
+        lines.append(f"{marker} {content[0]}".rstrip() if content else marker)
+        indent = " " * (len(marker) + 1)
+        lines.extend(indent + line if line else "" for line in content[1:])
+    return lines
+
+
+def _item(item: Item, *, loose: bool) -> list[str]:
+    content = _blocks(item.blocks, loose=loose)
+    if item.checked is not None:
+        box = "[x] " if item.checked else "[ ] "
+        content = [box + content[0], *content[1:]] if content else [box]
+    return content
+
+
+def _table(block: Table) -> list[str]:
+    rows = [" | ".join(_cell(cell) for cell in row) for row in (block.header, *block.rows)]
+    rows.insert(1, " | ".join(_DELIMITERS[align] for align in block.aligns))
+    return [f"| {row} |" for row in rows]
+
+
+def _cell(children: tuple[Inline, ...]) -> str:
+    return re.sub(r"\\?\|", r"\\|", " ".join(_lines(children)))
+
+
+def _lines(children: tuple[Inline, ...]) -> list[str]:
+    """The inlines as lines of Markdown, none of which is read as anything but text."""
+    if not children:
+        return [""]
+    text = _inlines(children, in_bold=False)
+    return [_line(line) for line in text.split("\n")]
+
+
+def _line(line: str) -> str:
+    inner = line.strip()
+    if not line:
+        return "\\"  # a line ending on its own; a blank line would end the paragraph
+    if not inner:
+        return "".join(_reference(character) for character in line)
+    start = line.index(inner)
+    inner = _LINE_START.sub(lambda found: f"{found[1]}\\{found[2]}" if found[1] else f"\\{found[0]}", inner, count=1) if (
+        _LINE_START.match(inner)
+    ) else inner
+    head = "".join(_reference(character) for character in line[:start])
+    tail = "".join(_reference(character) for character in line[start + len(line.strip()) :])
+    return head + inner + tail
+
+
+def _reference(character: str) -> str:
+    """White space at the edge of a line, which would be stripped if it stood there itself."""
+    return f"&#{ord(character)};"
+
+
+def _inlines(children: tuple[Inline, ...], *, in_bold: bool) -> str:
+    parts: list[str] = []
+    for at, child in enumerate(children):
+        after = children[at + 1] if at + 1 < len(children) else None
+        match child:
+            case Text(text):
+                escaped = _SPECIAL.sub(r"\\\g<0>", text).replace("\n", "&#10;")
+                parts.append(escaped[:-1] + "\\!" if escaped.endswith("!") and isinstance(after, Link) else escaped)
+            case Code(text):
+                parts.append(_code(text))
+            case Bold(inner):
+                parts.append(f"**{_hugged(inner, in_bold=True)}**")
+            case Italic(inner):
+                # "***x***" is read with the emphasis outside, so italics at the edge of bold take the other mark.
+                lonely = in_bold and (at == 0 or after is None) and not _touches(parts, after)
+                mark = "_" if lonely else "*"
+                parts.append(f"{mark}{_hugged(inner, in_bold=False)}{mark}")
+            case Strike(inner):
+                parts.append(f"~~{_hugged(inner, in_bold=in_bold)}~~")
+            case Link(url, inner):
+                parts.append(f"[{_inlines(inner, in_bold=in_bold)}]({_url(url)})")
+            case Break():
+                parts.append("\n")
+            case _:
+                assert_never(child)
+    return "".join(parts)
+
+
+def _hugged(children: tuple[Inline, ...], *, in_bold: bool) -> str:
+    """A mark beside white space marks nothing, so white space at the edges is written as references."""
+    text = _inlines(children, in_bold=in_bold)
+    inner = text.strip()
+    if not inner or inner == text:
+        return text
+    before, after = text[: text.index(inner)], text[text.index(inner) + len(inner) :]
+    return "".join(map(_reference, before)) + inner + "".join(map(_reference, after))
+
+
+def _touches(before: list[str], after: Inline | None) -> bool:
+    """Does a letter stand directly beside it?"""
+    return bool(before and before[-1][-1:].isalnum()) or (isinstance(after, Text) and after.text[:1].isalnum())
+
+
+def _code(text: str) -> str:
+    runs = {len(run) for run in re.findall("`+", text)}
+    ticks = next("`" * length for length in range(1, len(runs) + 2) if length not in runs)
+    padded = text.startswith("`") or text.endswith("`") or (text[:1] == text[-1:] == " " and text.strip(" "))
+    return f"{ticks} {text} {ticks}" if padded else f"{ticks}{text}{ticks}"
+
+
+def _url(url: str) -> str:
+    if _SAFE_URL.fullmatch(url):
+        return url
+    return "<" + re.sub(r"[\\<>&]", r"\\\g<0>", url) + ">"

@@ -1,0 +1,114 @@
+"""The metrics in Prometheus' text format; loaded by name at the first scrape. Names: OpenTelemetry's GenAI
+semantic conventions where they have one (gen_ai.*), else `tieline_*`.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from prometheus_client import CollectorRegistry, Metric, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+from gateway.telemetry.gauges import Gauges
+from gateway.telemetry.metrics import Histogram, Metrics
+
+Labels = TypeVar("Labels", bound=tuple[str, ...])
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Collector:
+    metrics: Metrics
+    gauges: Gauges
+
+    def collect(self) -> Iterable[Metric]:
+        totals = self.metrics.totals
+        tokens = CounterMetricFamily(
+            "gen_ai_client_token_usage_tokens", "Tokens billed by providers.", labels=["gen_ai_token_type"]
+        )
+        for kind, count in (
+            ("input", totals.prompt_tokens),
+            ("output", totals.output_tokens),
+            ("cache_creation", totals.cache_creation_tokens),
+            ("cache_read", totals.cache_read_tokens),
+        ):
+            tokens.add_metric([kind], count)
+        yield tokens
+        of_model = ["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"]
+        for name, text, by_model in (
+            ("gen_ai_client_operation_duration_seconds", "Time of one model call.", self.metrics.llm_seconds),
+            (
+                "gen_ai_client_operation_time_to_first_chunk_seconds",
+                "Time to the first piece of a model's answer.",
+                self.metrics.first_token_seconds,
+            ),
+        ):
+            durations = HistogramMetricFamily(name, text, labels=of_model)
+            for (provider, model), histogram in by_model.items():
+                durations.add_metric(["chat", provider, model], _buckets(histogram), histogram.total)
+            yield durations
+        turns = HistogramMetricFamily("tieline_turn_duration_seconds", "Time of one turn.", labels=["outcome"])
+        for outcome, histogram in self.metrics.turn_seconds.items():
+            turns.add_metric([outcome], _buckets(histogram), histogram.total)
+        yield turns
+        yield _counter("tieline_turns", "Turns that ended.", ["outcome"], {
+            ("success",): totals.turns - totals.failed_turns, ("error",): totals.failed_turns,
+        })  # fmt: skip
+        yield _counter("tieline_tool_calls", "Calls of tools.", ["tool", "outcome"], self.metrics.tools)
+        retries = {(provider,): count for provider, count in self.metrics.retries.items()}
+        yield _counter("tieline_llm_retries", "Repeated model calls.", ["gen_ai_provider_name"], retries)
+        for name, text, value in (
+            ("tieline_cost_usd", "Money spent on models, as far as prices are known.", totals.cost_usd),
+            ("tieline_unpriced_runs", "Runs whose price is unknown.", float(totals.unpriced_runs)),
+            ("tieline_estimated_runs", "Runs whose tokens are estimated.", float(totals.estimated_runs)),
+            ("tieline_degraded_contexts", "Turns that went on without a full context.", totals.degraded_contexts),
+            ("tieline_event_listener_failures", "Events a listener could not take.", self.metrics.lost_events),
+        ):
+            yield CounterMetricFamily(name, text, value=value)
+        yield from self._gauges()
+
+    def _gauges(self) -> Iterable[Metric]:
+        gauges = self.gauges
+        for name, text, value in (
+            ("tieline_queue_depth", "Messages that wait for their turn.", gauges.queue_depth),
+            ("tieline_outbox_open", "Messages that wait for their platform.", gauges.outbox_open),
+            ("tieline_outbox_dead", "Messages that could not be delivered.", gauges.outbox_dead),
+            ("tieline_conversations_awake", "Agents in memory.", gauges.awake),
+            ("tieline_ready", "1 when /readyz is green.", float(gauges.ready)),
+            ("tieline_troubles_open", "What the operator should look at.", gauges.troubles_open),
+            ("tieline_event_loop_lag_seconds", "How late the event loop was last.", gauges.loop_lag_s),
+            ("tieline_event_loop_lag_worst_seconds", "Its worst in the last minute.", gauges.loop_lag_worst_s),
+        ):
+            yield GaugeMetricFamily(name, text, value=float(value))
+        up = GaugeMetricFamily("tieline_adapter_up", "1 when the account can hear.", labels=["channel_type"])
+        for channel_type, hears in gauges.adapters.items():
+            up.add_metric([channel_type], float(hears))
+        yield up
+        build = GaugeMetricFamily("tieline_build_info", "Which version runs.", labels=["version"])
+        build.add_metric([gauges.version], 1.0)
+        yield build
+
+
+def exposition(metrics: Metrics, gauges: Gauges) -> bytes:
+    """Everything, as a scrape wants it. An own registry: nothing of other libraries slips in."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(metrics, gauges))
+    ProcessCollector(registry=registry)
+    return generate_latest(registry)
+
+
+def _counter(name: str, text: str, labels: list[str], values: Mapping[Labels, int]) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, text, labels=labels)
+    for key, value in values.items():
+        family.add_metric(list(key), value)
+    return family
+
+
+def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
+    buckets: list[tuple[str, float]] = []
+    seen = 0
+    for bound, count in zip([*map(str, histogram.bounds), "+Inf"], histogram.counts, strict=True):
+        seen += count
+        buckets.append((bound, float(seen)))
+    return buckets

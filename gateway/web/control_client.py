@@ -1,0 +1,124 @@
+"""The other end of the control socket, for commands: standard library only, so that they start fast."""
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+CONNECT_WITHIN_S = 5.0
+ANSWER_WITHIN_S = 300.0
+
+
+class NoGateway(Exception):
+    """No gateway runs with this data directory."""
+
+
+class Refused(Exception):
+    """The gateway said no; `fix` tells what to do about it."""
+
+    def __init__(self, message: str, *, fix: str = "") -> None:
+        super().__init__(message)
+        self.fix = fix
+
+
+def socket_path(home: Path) -> Path:
+    """Where the control socket of a data directory lies."""
+    return home / "tieline.sock"
+
+
+def is_running(home: Path) -> bool:
+    """Does a gateway answer there?"""
+    try:
+        _connected(home, CONNECT_WITHIN_S).close()
+    except NoGateway:
+        return False
+    return True
+
+
+def call(home: Path, operation: str, **arguments: Any) -> Any:
+    """Have the running gateway do something and return its answer. Raises NoGateway and Refused."""
+    with _request(home, "POST", f"/do/{operation}", arguments) as response:
+        return _result(response.read())
+
+
+def stream(home: Path, operation: str, **arguments: Any) -> Iterator[Any]:
+    """The same for operations that answer bit by bit. Raises Refused where the operation fails, also midway."""
+    with _request(home, "POST", f"/do/{operation}", arguments) as response:
+        for line in response:
+            if line.strip():
+                yield _result(line)
+
+
+def channel_lines(home: Path, path: str) -> Iterator[Any]:
+    """JSON lines of an adapter on the control socket (`/channels/console/events`), until it ends; no time limit."""
+    with _request(home, "GET", path, None, within_s=None) as response:
+        for line in response:
+            if line.strip():
+                yield json.loads(line)
+
+
+def channel_call(home: Path, path: str, body: Any) -> Any:
+    """Post JSON to an adapter on the control socket and return its JSON answer."""
+    with _request(home, "POST", path, body) as response:
+        return json.loads(response.read())
+
+
+@contextmanager
+def _request(
+    home: Path, method: str, path: str, body: Any, *, within_s: float | None = ANSWER_WITHIN_S
+) -> Iterator[http.client.HTTPResponse]:
+    connection = http.client.HTTPConnection("localhost", timeout=within_s)
+    connection.sock = _connected(home, within_s)
+    try:
+        connection.request(
+            method,
+            path,
+            body=None if body is None else json.dumps(body).encode(),
+            headers={"content-type": "application/json", "connection": "close"},
+        )
+        response = connection.getresponse()
+        if response.status >= 400:
+            _refuse(response)
+        yield response
+    except TimeoutError as error:
+        raise Refused("the gateway did not answer in time", fix="see its log, or restart it") from error
+    except (ConnectionError, http.client.HTTPException) as error:
+        raise NoGateway("the gateway went away before it had answered; see its log") from error
+    finally:
+        connection.close()
+
+
+def _connected(home: Path, within_s: float | None) -> socket.socket:
+    connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connected.settimeout(CONNECT_WITHIN_S)
+    try:
+        connected.connect(str(socket_path(home)))
+    except PermissionError as error:
+        connected.close()
+        raise NoGateway(f"{socket_path(home)} belongs to another account; use the one that runs the gateway") from error
+    except OSError as error:
+        connected.close()
+        raise NoGateway(f"no gateway runs with the data directory {home}; start it with `tieline run`") from error
+    connected.settimeout(within_s)
+    return connected
+
+
+def _refuse(response: http.client.HTTPResponse) -> None:
+    try:
+        answer = json.loads(response.read())
+    except ValueError:
+        answer = {}
+    if not isinstance(answer, dict):
+        answer = {}
+    default = f"the gateway failed (status {response.status})"
+    raise Refused(answer.get("error", default), fix=answer.get("fix", "see its log" if not answer else ""))
+
+
+def _result(text: bytes) -> Any:
+    answer = json.loads(text)
+    if "error" in answer:
+        raise Refused(answer["error"], fix=answer.get("fix", ""))
+    return answer["result"]

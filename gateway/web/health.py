@@ -1,0 +1,90 @@
+"""`/healthz`, `/readyz` and `/metrics`: is it alive, can it work, how much has it done."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hmac import compare_digest
+from importlib import import_module
+
+from anyio import to_thread
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from gateway.channels.adapter import Health, State
+from gateway.telemetry.gauges import Gauges
+from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.trouble import Trouble
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why the process is not ready: what it is about and what is wrong with it."""
+
+    subject: str
+    text: str
+
+
+STARTING = Reason("tieline", "starting")
+STOPPING = Reason("tieline", "stopping")
+
+
+def not_ready(adapters: Mapping[str, Health], troubles: Sequence[Trouble]) -> tuple[Reason, ...]:
+    """The reasons, none when all is well. Red when an adapter does not hear or a trouble blocks (issue 2)."""
+    deaf = [
+        Reason(name, f"{health.state}{': ' + health.detail if health.detail else ''}")
+        for name, health in adapters.items()
+        if health.state is not State.CONNECTED
+    ]
+    return (*deaf, *(Reason(trouble.subject, trouble.text) for trouble in troubles if trouble.blocking))
+
+
+class HealthPages:
+    """The three routes. Until `watch` was called the process is starting; details are for the operator only."""
+
+    def __init__(self, is_trusted: Callable[[Request], bool], metrics_token: str | None = None) -> None:
+        self._is_trusted = is_trusted
+        self._token = metrics_token
+        self._reasons: Callable[[], Sequence[Reason]] = lambda: (STARTING,)
+        self._metrics: tuple[Metrics, Callable[[], Awaitable[Gauges]]] | None = None
+
+    def watch(self, reasons: Callable[[], Sequence[Reason]]) -> None:
+        """From now on these are the reasons not to be ready."""
+        self._reasons = reasons
+
+    def measure(self, metrics: Metrics, gauges: Callable[[], Awaitable[Gauges]]) -> None:
+        """From now on `/metrics` has something to tell."""
+        self._metrics = (metrics, gauges)
+
+    @property
+    def routes(self) -> Sequence[BaseRoute]:
+        return [
+            Route("/healthz", self._healthz),
+            Route("/readyz", self._readyz),
+            Route("/metrics", self._metrics_page),
+        ]
+
+    async def _healthz(self, request: Request) -> Response:
+        return JSONResponse({"alive": True})
+
+    async def _readyz(self, request: Request) -> Response:
+        reasons = self._reasons()
+        answer: dict[str, object] = {"ready": not reasons}
+        if self._is_trusted(request):
+            answer["reasons"] = [{"subject": reason.subject, "text": reason.text} for reason in reasons]
+        return JSONResponse(answer, status_code=503 if reasons else 200)
+
+    async def _metrics_page(self, request: Request) -> Response:
+        if not self._is_trusted(request) and not self._has_token(request):
+            text = "metrics are for this machine, signed-in people and holders of the metrics_token of section [web]\n"
+            return PlainTextResponse(text, status_code=403)
+        if self._metrics is None:
+            return PlainTextResponse("starting\n", status_code=503, headers={"retry-after": "1"})
+        metrics, gauges = self._metrics
+        now = await gauges()
+        # Loaded at the first scrape: most installations are never scraped, and the library is slow to import.
+        exposition = await to_thread.run_sync(import_module, "gateway.telemetry.exposition")
+        return Response(exposition.exposition(metrics, now), media_type=exposition.CONTENT_TYPE)
+
+    def _has_token(self, request: Request) -> bool:
+        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        return self._token is not None and compare_digest(given.encode(), self._token.encode())

@@ -1,0 +1,66 @@
+"""What the status page shows, and what may be done there; the app hands in somebody who knows (`Desk`)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from gateway.channels.adapter import Health
+from gateway.channels.keys import ConversationKey
+from gateway.telemetry.trouble import Trouble
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """A signed-in bot account."""
+
+    channel_type: str
+    health: Health
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Awake:
+    """A conversation whose agent is in memory."""
+
+    key: ConversationKey
+    is_running: bool
+    waiting: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairing:
+    """Somebody unknown who asked to be let in."""
+
+    code: str
+    channel_type: str
+    person: str
+    display: str
+    asked_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """How the house stands at one moment. Tokens and money are since the start."""
+
+    version: str
+    started_at: datetime
+    provider: str
+    accounts: tuple[Account, ...]
+    awake: tuple[Awake, ...]
+    pairings: tuple[Pairing, ...]
+    troubles: tuple[Trouble, ...]
+    queue_depth: int = 0
+    outbox_open: int = 0
+    dead_letters: int = 0
+    turns: int = 0
+    tokens: int = 0
+    cost_usd: float = 0.0
+    loop_lag_s: float = 0.0
+
+
+class Desk(Protocol):
+    """Where the operator's pages get their facts and put their decisions."""
+
+    async def overview(self) -> Overview: ...
+
+    async def decide_pairing(self, code: str, *, approve: bool) -> str:
+        """Let the person in, or not; returns a sentence for the operator. Raises KeyError for an unknown code."""

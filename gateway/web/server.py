@@ -1,0 +1,192 @@
+"""The web server: binds first and tells that it is alive; everything else is mounted into it afterwards.
+
+Nothing is served to strangers but health, the sign-in page and what platforms sign themselves.
+"""
+
+import errno
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import anyio
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route, Router
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from agent.core.clock import Clock
+from gateway.channels.adapter import Adapter, Entrance
+from gateway.telemetry.gauges import Gauges
+from gateway.telemetry.metrics import Metrics
+from gateway.web.doorway import Doorway
+from gateway.web.gate import Cookies, Gate, session_of
+from gateway.web.guard import directly_local, own_hosts
+from gateway.web.health import STOPPING, HealthPages, Reason
+from gateway.web.overview import Desk
+from gateway.web.serving import serve
+from gateway.web.sessions import Sessions
+from gateway.web.settings import WebSettings
+from gateway.web.sign_in import SignIn
+
+STATIC = Path(__file__).parent / "pages" / "static"
+CHAT = "/chat"
+
+
+class WebError(Exception):
+    """The server cannot start; the text holds the fix."""
+
+
+class WebServer:
+    """`bind`, then `run` in a task, then `mount…` whatever there is, then `watch`."""
+
+    def __init__(self, settings: WebSettings, *, home: Path, clock: Clock) -> None:
+        self._settings = settings
+        self._home = home
+        self._clock = clock
+        self._closing = anyio.Event()
+        self._socket: socket.socket | None = None
+        self._everything_mounted = False
+        self._upload_paths: list[str] = []
+
+    def bind(self) -> None:
+        """Take the port; from now on connections wait. Raises WebError with the fix."""
+        settings = self._settings
+        mistakes = settings.mistakes()
+        if mistakes:
+            raise WebError("; ".join(mistakes))
+        self._socket = _listen(settings.host, settings.port)
+        self.port: int = self._socket.getsockname()[1]
+        hosts = own_hosts(settings, self.port)
+        self._cookies = Cookies(port=self.port, secure=settings.scheme == "https")
+        try:
+            self._sessions = Sessions(self._home / "web", self._clock)
+        except OSError as error:
+            self._socket.close()
+            raise WebError(f"cannot write {self._home / 'web'}: {error.strerror}; check its owner and mode") from error
+        self.sign_in = SignIn(self._sessions, self._cookies, self._clock)
+        token = settings.metrics_token.get_secret_value() if settings.metrics_token else None
+        self._health = HealthPages(self._is_trusted, token)
+        self._hosts = hosts
+        self._app = Starlette(
+            routes=[
+                *self._health.routes,
+                *self.sign_in.routes,
+                Mount("/static", StaticFiles(directory=STATIC)),
+                Route("/favicon.ico", _favicon),
+            ],
+            middleware=[Middleware(Doorway, settings=settings, hosts=hosts, upload_paths=self._upload_paths)],
+            exception_handlers={HTTPException: _as_json, 404: self._missing},
+        )
+        self._behind_sign_in([Route("/sign-out", self.sign_in.sign_out, methods=["POST"])])
+
+    @property
+    def url(self) -> str:
+        """How people reach it: `public_url`, else the address it is bound to."""
+        host = self._settings.host
+        shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
+        return (self._settings.public_url or f"http://{shown}:{self.port}").rstrip("/")
+
+    def sign_in_link(self) -> str:
+        """A new one-time link for the operator, good for ten minutes."""
+        return self.sign_in.link(self.url)
+
+    async def run(self) -> None:
+        """Serve until cancelled; running answers get a few seconds to end."""
+        assert self._socket is not None, "bind first"
+        app: ASGIApp = self._app
+        if self._settings.trusted_proxies:
+            app = ProxyHeadersMiddleware(app, list(self._settings.trusted_proxies))  # type: ignore[arg-type,assignment]
+        await serve(app, self._socket, self._closing)
+
+    def mount(self, path: str, routes: Sequence[BaseRoute], *, entrance: Entrance) -> None:
+        """Serve routes below `path`, for anybody (`platform`) or behind the sign-in."""
+        mounted = Mount(path, routes=list(routes))
+        match entrance:
+            case "platform":
+                self._app.router.routes.append(mounted)
+            case "sign_in":
+                self._behind_sign_in([mounted])
+                self._upload_paths.append(f"{path}/")
+            case "control":
+                raise ValueError(f"{path}: such routes belong to the control socket")
+
+    def mount_adapter(self, adapter: Adapter, entrance: Entrance) -> None:
+        """Serve what an adapter has, below `/channels/<channel_type>`; the first web chat is `/chat` too."""
+        if not adapter.routes or entrance == "control":
+            return
+        self.mount(f"/channels/{adapter.channel_type}", adapter.routes, entrance=entrance)
+        if entrance == "sign_in" and self.sign_in.start == "/":
+            self.mount(CHAT, adapter.routes, entrance=entrance)
+            self.sign_in.start = f"{CHAT}/"
+
+    def mount_pages(self, pages: Callable[[Desk], Sequence[Route]], desk: Desk) -> None:
+        """Serve the operator's pages (`gateway.web.pages.status:routes`, loaded by name) behind the sign-in."""
+        self._behind_sign_in(pages(desk))
+
+    def measure(self, metrics: Metrics, gauges: Callable[[], Awaitable[Gauges]]) -> None:
+        """Give `/metrics` its numbers."""
+        self._health.measure(metrics, gauges)
+
+    def watch(self, reasons: Callable[[], Sequence[Reason]]) -> None:
+        """Everything is mounted; from now on `/readyz` asks `reasons` why it should be red."""
+        self._everything_mounted = True
+        self._health.watch(lambda: (STOPPING,) if self._closing.is_set() else reasons())
+
+    def _behind_sign_in(self, routes: Sequence[Mount | Route]) -> None:
+        for route in routes:
+            inside = route.app if isinstance(route, Mount) else Router([route])
+            gate = Gate(inside, sessions=self._sessions, cookies=self._cookies, hosts=self._hosts)
+            kept = Mount(route.path, gate) if isinstance(route, Mount) else Route(route.path, gate)
+            self._app.router.routes.append(kept)
+
+    async def _missing(self, request: Request, error: Exception) -> Response:
+        if isinstance(error, HTTPException) and error.detail != "Not Found":
+            return await _as_json(request, error)  # an adapter's own words
+        if not self._everything_mounted:
+            return PlainTextResponse("Tieline is starting.\n", status_code=503, headers={"retry-after": "1"})
+        return PlainTextResponse("There is nothing here.\n", status_code=404)
+
+    def _is_trusted(self, request: Request) -> bool:
+        client = request.client.host if request.client else None
+        if directly_local(client, request.headers):
+            return True
+        return session_of(request, self._sessions, self._cookies) is not None
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return socket.create_server(address[:2], family=family, backlog=2048)
+    except socket.gaierror as error:
+        raise WebError(f'web.host: "{host}" is no address of this machine ({error.strerror})') from error
+    except OSError as error:
+        raise WebError(_why_not(host, port, error)) from error
+
+
+def _why_not(host: str, port: int, error: OSError) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return (
+                f"port {port} on {host} is taken by another program, perhaps another Tieline; stop that one or set "
+                f"port = {port + 1 if port < 65535 else 8080} in section [web]"
+            )
+        case errno.EACCES:
+            return f"port {port} needs special rights; set port = 8080 in section [web] and put a proxy before it"
+        case errno.EADDRNOTAVAIL:
+            return f'web.host: "{host}" is no address of this machine; use "127.0.0.1", or "0.0.0.0" for all'
+        case _:
+            return f"cannot listen on {host} port {port}: {error.strerror}"
+
+
+async def _as_json(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, status_code=error.status_code, headers=error.headers)
+
+
+async def _favicon(request: Request) -> Response:
+    return RedirectResponse("/static/icon.svg", status_code=308)

@@ -1,0 +1,413 @@
+"""The promise of `Adapter` and `Channel`, as one suite. An adapter's tests subclass it and supply the harness.
+
+    class TestTelegram(ChannelContract):
+        @pytest.fixture
+        async def harness(self) -> AsyncIterator[Harness]:
+            harness = TelegramHarness(...)
+            async with running(lambda: harness.adapter.run(harness.admit)):  # tests.fakes.running
+                yield harness
+
+The harness runs the unmodified adapter (`adapter.run(admit)` is under way) against a double of its platform, and is the
+person at the other end: writes, presses, looks at the screen, and pulls the cable.
+"""
+
+import base64
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+import anyio
+import pytest
+
+from gateway.channels.adapter import Adapter, State
+from gateway.channels.channel import Channel
+from gateway.channels.document import Bold, CodeBlock, Document, Paragraph, Plain, Text
+from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected, ChannelUnsure
+from gateway.channels.inbound import Inbound, Pressed, Said
+from gateway.channels.keys import UserId
+from gateway.channels.outbound import Button, File, Outbound, SentRef
+
+# busy: refused for now, with a time to wait (429). server_error: a 5xx. cut_after: carried out, but the connection goes
+# before the answer. refuse: this message is refused for good. gone: the bot was blocked or removed.
+Fault = Literal["busy", "server_error", "cut_after", "refuse", "gone"]
+Act = Literal["send", "edit"]
+
+ACTION = "q:" + "x" * 62  # 64 bytes, the most a button carries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A message of the bot as a person sees it now. `text` is what can be read, with the platform's markup taken out.
+
+    `text` of a `Plain` document must be the very same text. `private_to` names the only person who sees it.
+    """
+
+    id: str
+    text: str
+    actions: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    reply_to: str | None = None
+    private_to: str | None = None
+
+
+class Harness(Protocol):
+    """An adapter on its double with one direct conversation in it, and the person there."""
+
+    @property
+    def adapter(self) -> Adapter: ...
+
+    @property
+    def channel(self) -> Channel: ...
+
+    @property
+    def person(self) -> UserId: ...
+
+    @property
+    def admitted(self) -> Sequence[Inbound]:
+        """Everything `admit` was given so far, in order."""
+
+    @property
+    def faults(self) -> frozenset[Fault]:
+        """Which ones this platform knows."""
+
+    async def seen(self) -> Sequence[Seen]:
+        """The bot's messages in the conversation, oldest first; drafts and frames of a stream count."""
+
+    async def says(self, text: str) -> str:
+        """The person writes in the conversation; returns the platform's id of the message."""
+
+    async def presses(self, message_id: str, action: str) -> None:
+        """The person presses the button with that action on that message of the bot."""
+
+    async def breaks_next(self, fault: Fault, act: Act) -> None:
+        """The next call of that sort meets this fault, once."""
+
+
+async def eventually(holds: Callable[[], bool | Awaitable[bool]], *, within_s: float = 5.0) -> None:
+    """Poll until it holds; fails after `within_s`."""
+    with anyio.fail_after(within_s):
+        while True:
+            result = holds()
+            if result if isinstance(result, bool) else await result:
+                return
+            await anyio.sleep(0.01)
+
+
+def plain(text: str, *, key: str = "", reply_to: str | None = None) -> Outbound:
+    return Outbound(document=(Plain(text),), key=key, reply_to=reply_to)
+
+
+async def texts(harness: Harness) -> list[str]:
+    return [message.text for message in await harness.seen()]
+
+
+def full_text(channel: Channel, unit: str) -> str:
+    """As many repetitions of `unit` as one message of the channel may hold."""
+    capabilities = channel.capabilities
+    count = capabilities.text_limit // capabilities.measure((Plain(unit),))
+    return unit * count
+
+
+class ChannelContract:
+    """Subclass it and define the fixture `harness`."""
+
+    # -- what is sent arrives
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "hello",
+            "two\nlines\n\nand a third",
+            "5 * 3 * 2 < 10 & _not_ *bold* `x` <b> &amp; ~no~ | a | [x](y)",
+            "grüß dich 👩‍👩‍👧‍👦 e\u0301 日本語",
+            "/not a command, @nobody, #3, <@U1>, https://example.org/a_b(c)?d=1&e=2",
+        ],
+    )
+    async def test_plain_text_arrives_as_it_is(self, harness: Harness, text: str) -> None:
+        await harness.channel.send(plain(text))
+        assert await texts(harness) == [text]
+
+    async def test_marked_up_text_can_be_read(self, harness: Harness) -> None:
+        document: Document = (
+            Paragraph((Text("a "), Bold((Text("big & <small>"),)), Text(" day"))),
+            CodeBlock("x = '<b>'\nif x < 3 & 1: pass", "python"),
+        )
+        await harness.channel.send(Outbound(document=document))
+        (text,) = await texts(harness)
+        assert "a big & <small> day" in text
+        assert "x = '<b>'\nif x < 3 & 1: pass" in text
+
+    @pytest.mark.parametrize("unit", ["a", "😀", "&", "*"])
+    async def test_a_message_of_the_full_length_is_taken(self, harness: Harness, unit: str) -> None:
+        text = full_text(harness.channel, unit)
+        await harness.channel.send(plain(text))
+        assert await texts(harness) == [text]
+
+    async def test_each_message_has_its_own_reference(self, harness: Harness) -> None:
+        first = await harness.channel.send(plain("one"))
+        second = await harness.channel.send(plain("two"))
+        assert first != second
+        assert all(message.id for message in (first, second))
+        assert await texts(harness) == ["one", "two"]
+
+    async def test_a_reply_to_a_message_that_is_gone_still_arrives(self, harness: Harness) -> None:
+        said = await harness.says("hi")
+        await harness.channel.send(plain("an answer", reply_to=said))
+        await harness.channel.send(plain("another", reply_to=_unknown_like(said)))
+        assert await texts(harness) == ["an answer", "another"]
+
+    async def test_a_file_arrives(self, harness: Harness, tmp_path: Path) -> None:
+        if not harness.channel.capabilities.upload_limit:
+            return
+        path = tmp_path / "stored"
+        path.write_bytes(base64.b64decode("iVBORw0KGgo="))
+        file = File(path=path, name="chart.bin", mime_type="application/octet-stream")
+        await harness.channel.send(Outbound(document=(Plain("see"),), files=(file,)))
+        seen = await harness.seen()
+        assert [name for message in seen for name in message.files] == ["chart.bin"]
+        assert [message.text for message in seen if message.text] == ["see"]
+
+    # -- what stands there can be changed
+
+    async def test_an_edit_replaces(self, harness: Harness) -> None:
+        if not harness.channel.capabilities.edits:
+            return
+        sent = await harness.channel.send(plain("before"))
+        await harness.channel.edit(sent, plain("after"))
+        assert await texts(harness) == ["after"]
+
+    async def test_an_edit_that_changes_nothing_is_fine(self, harness: Harness) -> None:
+        if not harness.channel.capabilities.edits:
+            return
+        sent = await harness.channel.send(plain("same"))
+        await harness.channel.edit(sent, plain("same"))
+        await harness.channel.edit(sent, plain("same"))
+        assert await texts(harness) == ["same"]
+
+    @pytest.mark.requirement("G-08")
+    async def test_a_deleted_message_is_gone_and_may_be_deleted_again(self, harness: Harness) -> None:
+        kept = await harness.channel.send(plain("kept"))
+        sent = await harness.channel.send(plain("gone"))
+        await harness.channel.delete(sent)
+        await harness.channel.delete(sent)
+        assert await texts(harness) == ["kept"]
+        assert kept != sent
+
+    async def test_an_edit_of_a_deleted_message_is_rejected(self, harness: Harness) -> None:
+        if not harness.channel.capabilities.edits:
+            return
+        sent = await harness.channel.send(plain("gone"))
+        await harness.channel.delete(sent)
+        with pytest.raises(ChannelRejected) as raised:
+            await harness.channel.edit(sent, plain("x"))
+        assert not isinstance(raised.value, ChannelGone)  # the message went, not the place
+
+    @pytest.mark.requirement("G-08")
+    async def test_a_whisper_does_not_stay(self, harness: Harness) -> None:
+        sent = await harness.channel.whisper(plain("psst"), harness.person)
+        seen = await harness.seen()
+        assert [message.text for message in seen] == ["psst"]
+        if harness.channel.capabilities.ephemeral:
+            assert seen[0].private_to == harness.person
+        else:
+            assert sent is not None  # else nobody could take it away
+        if sent is not None:
+            await harness.channel.delete(sent)
+            assert await texts(harness) == []
+
+    # -- buttons
+
+    async def test_a_button_gives_back_its_action(self, harness: Harness) -> None:
+        if not harness.channel.capabilities.buttons:
+            return
+        buttons = ((Button(label="Yes", action=ACTION), Button(label="No", action="q:n", style="danger")),)
+        sent = await harness.channel.send(Outbound(document=(Plain("well?"),), buttons=buttons))
+        (seen,) = await harness.seen()
+        assert seen.actions == (ACTION, "q:n")
+        await harness.presses(seen.id, ACTION)
+        await eventually(lambda: any(isinstance(inbound, Pressed) for inbound in harness.admitted))
+        pressed = next(inbound for inbound in harness.admitted if isinstance(inbound, Pressed))
+        assert (pressed.action, pressed.sender.id, pressed.key) == (ACTION, harness.person, harness.channel.key)
+        assert pressed.message_id == seen.id
+        if harness.channel.interactions is not None and pressed.interaction is not None:
+            await harness.channel.interactions.acknowledge(pressed.interaction, "noted")
+        if harness.channel.capabilities.edits:
+            await harness.channel.edit(sent, plain("done"))
+            (after,) = [message for message in await harness.seen() if message.private_to is None]
+            assert (after.text, after.actions) == ("done", ())
+
+    # -- what can go wrong has its own class
+
+    @pytest.mark.requirement("Z-06", "G-09")
+    @pytest.mark.parametrize("act", ["send", "edit"])
+    async def test_busy_says_how_long(self, harness: Harness, act: Act) -> None:
+        if "busy" not in harness.faults:
+            return
+        error = await self._failing(harness, "busy", act, ChannelBusy)
+        assert isinstance(error, ChannelBusy)
+        assert 0 < error.after_s < 3600
+
+    @pytest.mark.requirement("Z-06")
+    async def test_a_server_error_is_no_refusal(self, harness: Harness) -> None:
+        if "server_error" not in harness.faults:
+            return
+        await self._failing(harness, "server_error", "send", (ChannelBusy, ChannelUnsure))
+
+    @pytest.mark.requirement("Z-06")
+    async def test_a_refused_message_is_rejected(self, harness: Harness) -> None:
+        if "refuse" not in harness.faults:
+            return
+        error = await self._failing(harness, "refuse", "send", ChannelRejected)
+        assert not isinstance(error, ChannelGone)
+
+    @pytest.mark.requirement("Z-06")
+    async def test_a_closed_place_is_gone(self, harness: Harness) -> None:
+        if "gone" not in harness.faults:
+            return
+        await self._failing(harness, "gone", "send", ChannelGone)
+
+    @pytest.mark.requirement("Z-06")
+    async def test_a_cut_after_the_request_is_unsure_and_can_be_mended(self, harness: Harness) -> None:
+        """DESIGN §13.6: a repeat with the same key is refused by the platform, or the first one can be found by it."""
+        if "cut_after" not in harness.faults:
+            return
+        message = plain("once", key="k-7-0")
+        await harness.breaks_next("cut_after", "send")
+        with pytest.raises(ChannelUnsure):
+            await harness.channel.send(message)
+        assert await texts(harness) == ["once"]
+        how = harness.channel.capabilities.idempotent_send
+        found: SentRef | None = None
+        if how == "nonce":
+            found = await harness.channel.send(message)
+        elif how == "lookup":
+            assert harness.channel.history is not None
+            found = await harness.channel.history.find("k-7-0")
+            assert await harness.channel.history.find("k-8-0") is None
+        if how != "none":
+            assert found is not None
+            assert await texts(harness) == ["once"]
+            if harness.channel.capabilities.edits:
+                await harness.channel.edit(found, plain("found"))
+                assert await texts(harness) == ["found"]
+
+    async def _failing(
+        self, harness: Harness, fault: Fault, act: Act, expected: type[Exception] | tuple[type[Exception], ...]
+    ) -> Exception:
+        """Do it with the fault, see that nothing changed on the screen, and give the error."""
+        channel = harness.channel
+        sent = None
+        if act == "edit":
+            if not channel.capabilities.edits:
+                return ChannelBusy("this channel edits nothing", after_s=1.0)
+            sent = await channel.send(plain("before"))
+        await harness.breaks_next(fault, act)
+        doing = channel.send(plain("x")) if sent is None else channel.edit(sent, plain("x"))
+        with pytest.raises(expected) as raised:
+            await doing
+        assert await texts(harness) == (["before"] if sent else [])
+        return raised.value
+
+    # -- a growing answer
+
+    async def test_a_stream_grows_and_becomes_one_final_message(self, harness: Harness) -> None:
+        streams = harness.channel.streams
+        if streams is None:
+            return
+        said = await harness.says("tell me")
+        sent = await streams.open((Plain("The"),), reply_to=said, to=harness.person)
+        assert await texts(harness) == ["The"]
+        await streams.update(sent, (Plain("The cat"),))
+        assert await texts(harness) == ["The cat"]
+        await streams.update(sent, (Plain("The cat"),))
+        final = await streams.finish(sent, plain("The cat sat.", key="k-1-0"))
+        assert await texts(harness) == ["The cat sat."]
+        if harness.channel.capabilities.edits:
+            await harness.channel.edit(final, plain("It did."))
+            assert await texts(harness) == ["It did."]
+
+    async def test_a_stream_may_start_over(self, harness: Harness) -> None:
+        """The text so far can become void (G-24): a later frame need not continue the earlier one."""
+        streams = harness.channel.streams
+        if streams is None:
+            return
+        sent = await streams.open((Plain("Wrong start"),), reply_to=None, to=harness.person)
+        await streams.update(sent, (Plain("Right"),))
+        assert await texts(harness) == ["Right"]
+        await streams.finish(sent, plain("Right indeed", key="k-1-0"))
+        assert await texts(harness) == ["Right indeed"]
+
+    async def test_a_dropped_stream_leaves_nothing(self, harness: Harness) -> None:
+        streams = harness.channel.streams
+        if streams is None:
+            return
+        sent = await streams.open((Plain("half a"),), reply_to=None, to=harness.person)
+        await streams.drop(sent)
+        assert await texts(harness) == []
+
+    # -- signs of life
+
+    async def test_presence_is_there_where_it_is_claimed(self, harness: Harness) -> None:
+        presence = harness.channel.presence
+        capabilities = harness.channel.capabilities
+        if not (capabilities.typing or capabilities.reactions):
+            return
+        assert presence is not None
+        said = await harness.says("hi")
+        if capabilities.typing:
+            await presence.typing()
+            await presence.typing("Reading…")
+        if capabilities.reactions:
+            await presence.react(said, "👀")
+            await presence.react(said, "👀", on=False)
+        assert await texts(harness) == []
+
+    # -- what people do
+
+    @pytest.mark.requirement("Z-06")
+    async def test_what_a_person_says_is_admitted_in_order(self, harness: Harness) -> None:
+        ids = [await harness.says(text) for text in ("one", "two", "three")]
+        await eventually(lambda: len(_said(harness)) >= 3)
+        heard = _said(harness)
+        assert [said.text for said in heard] == ["one", "two", "three"]
+        assert [said.message_id for said in heard] == ids
+        assert {said.key for said in heard} == {harness.channel.key}
+        assert {said.sender.id for said in heard} == {harness.person}
+        assert not any(said.sender.is_bot for said in heard)
+
+    async def test_the_bots_own_words_are_not_admitted(self, harness: Harness) -> None:
+        await harness.channel.send(plain("my own words"))
+        await harness.says("a person's")
+        await eventually(lambda: bool(_said(harness)))
+        assert [said.text for said in _said(harness)] == ["a person's"]
+
+    async def test_history_gives_what_people_said_after_a_message(self, harness: Harness) -> None:
+        history = harness.channel.history
+        if history is None:
+            return
+        ids = [await harness.says(text) for text in ("one", "two", "three")]
+        await harness.channel.send(plain("mine"))
+        read = await history.since(ids[0], limit=10)
+        assert [said.text for said in read] == ["two", "three"]
+        assert [said.message_id for said in read] == ids[1:]
+        assert all(said.from_history for said in read)
+
+    # -- the account
+
+    async def test_the_account_hears_and_its_channels_keep_their_key(self, harness: Harness) -> None:
+        await eventually(lambda: harness.adapter.health().state is State.CONNECTED)
+        key = harness.channel.key
+        assert key.channel_type == harness.adapter.channel_type
+        assert harness.adapter.channel(key.channel_id).key == key
+        assert harness.adapter.channel(key.channel_id).capabilities.text_limit > 0
+
+
+def _said(harness: Harness) -> list[Said]:
+    return [inbound for inbound in harness.admitted if isinstance(inbound, Said)]
+
+
+def _unknown_like(message_id: str) -> str:
+    """An id of the same form that names no message."""
+    digits = "".join("9" if character.isdigit() else character for character in message_id)
+    return digits if digits != message_id else digits[:-1] + "8"

@@ -1,0 +1,24 @@
+"""Keeps something running beside a test, from a fixture."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+
+@asynccontextmanager
+async def running(*jobs: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    """Run the jobs until the block ends, then cancel them; what one of them raised is raised here.
+
+    A task group will not do: pytest-asyncio enters and leaves a fixture in different tasks.
+    """
+    tasks = [asyncio.ensure_future(job()) for job in jobs]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+    for result in results:
+        if isinstance(result, Exception):
+            raise result

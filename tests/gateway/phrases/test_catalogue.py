@@ -1,0 +1,36 @@
+"""Every language says everything, with the same values in it."""
+
+import string
+import tomllib
+
+import pytest
+
+from agent.core.phrases import ENGLISH
+from gateway.phrases.catalogue import FOLDER, read_catalogue
+
+ENGLISH_HERE = tomllib.loads((FOLDER / "en.toml").read_text())
+ALL = {**ENGLISH, **ENGLISH_HERE}
+OTHERS = sorted(path.stem for path in FOLDER.glob("*.toml") if path.stem != "en")
+
+
+def values(sentence: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(sentence) if name is not None}
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_a_language_is_complete_and_takes_the_same_values(language: str) -> None:
+    sentences = tomllib.loads((FOLDER / f"{language}.toml").read_text())
+    assert set(sentences) == set(ALL)
+    assert {key: values(text) for key, text in sentences.items()} == {key: values(text) for key, text in ALL.items()}
+
+
+def test_no_key_is_said_twice() -> None:
+    assert not set(ENGLISH) & set(ENGLISH_HERE)
+
+
+def test_the_language_is_the_person_s_and_english_where_there_is_none() -> None:
+    phrase = read_catalogue()
+    assert phrase("queued", "de-AT", count=2) == "Warten: 2"
+    assert phrase("queued", "fr", count=2) == "Waiting: 2"
+    with pytest.raises(KeyError):
+        phrase("no such key", "en")

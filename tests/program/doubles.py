@@ -1,0 +1,90 @@
+"""The four doubles on loopback, each with its control door, for tests that run the whole program."""
+
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import anyio
+from aiohttp import web
+
+from tests.doubles.discord_api import DiscordDouble
+from tests.doubles.llm_api import LlmDouble
+from tests.doubles.slack_api import SlackDouble
+from tests.doubles.telegram_api import TelegramDouble
+
+TELEGRAM_TOKEN = "123456:TEST-token"
+SLACK_BOT_TOKEN, SLACK_APP_TOKEN, SLACK_SECRET = "xoxb-double-1", "xapp-double-1", "double-signing-secret"
+DISCORD_TOKEN = "discord-double-token"
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+class Control:
+    """The control door of one double (tests/doubles: `/_control/…`)."""
+
+    def __init__(self, port: int, client: aiohttp.ClientSession) -> None:
+        self.port = port
+        self._client = client
+
+    async def get(self, what: str, **query: str) -> Any:
+        async with self._client.get(f"http://127.0.0.1:{self.port}/_control/{what}", params=query) as answer:
+            answer.raise_for_status()
+            return await answer.json()
+
+    async def post(self, what: str, body: Any = None, **query: str) -> Any:
+        url = f"http://127.0.0.1:{self.port}/_control/{what}"
+        async with self._client.post(url, json=body if body is not None else {}, params=query) as answer:
+            if answer.status >= 400:
+                raise AssertionError(f"{url}: {answer.status} {await answer.text()}")
+            return await answer.json()
+
+
+@dataclass(frozen=True, slots=True)
+class Doubles:
+    telegram: Control
+    slack: Control
+    discord: Control
+    llm: Control
+
+
+@asynccontextmanager
+async def all_doubles() -> AsyncIterator[Doubles]:
+    """All four, running in this process."""
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(aiohttp.ClientSession())
+
+        async def serve(app: web.Application) -> Control:
+            runner = web.AppRunner(app, shutdown_timeout=0.1)
+            await runner.setup()
+            stack.push_async_callback(runner.cleanup)
+            port = free_port()
+            await web.TCPSite(runner, "127.0.0.1", port).start()
+            return Control(port, client)
+
+        yield Doubles(
+            telegram=await serve(TelegramDouble([TELEGRAM_TOKEN]).app()),
+            slack=await serve(SlackDouble(SLACK_SECRET, SLACK_BOT_TOKEN, SLACK_APP_TOKEN).app()),
+            discord=await serve(DiscordDouble(DISCORD_TOKEN).app()),
+            llm=await serve(LlmDouble().app()),
+        )
+
+
+async def until(found: Callable[[], Any], *, seconds: float = 15.0, what: str = "it") -> Any:
+    """Poll an awaitable-returning callable until it gives something true; fail with the last value seen."""
+    end = time.monotonic() + seconds
+    while True:
+        value = await found()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"{what} did not happen within {seconds} s; last seen: {value!r}")
+        await anyio.sleep(0.03)

@@ -1,0 +1,93 @@
+"""The real program as its own process: start, watch, stop, kill -9, start again on the same home."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import aiohttp
+import anyio
+
+from tests.program.doubles import free_port
+
+
+class Program:
+    """`tieline run` on a home of its own. `config` is TOML without `[web]`; the port is chosen here."""
+
+    def __init__(self, home: Path, config: str, environ: Mapping[str, str] | None = None) -> None:
+        self.home = home
+        self.port = free_port()
+        self.log = home / "run.log"
+        self._environ = dict(environ or {})
+        self.process: subprocess.Popen[bytes] | None = None
+        home.mkdir(parents=True, exist_ok=True)
+        self.write(config)
+
+    def write(self, config: str) -> None:
+        """Set the configuration file."""
+        (self.home / "gateway.toml").write_text(f"{config}\n[web]\nport = {self.port}\n")
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "VIRTUAL_ENV") if name in os.environ}
+        return {**kept, "TIELINE_HOME": str(self.home), **self._environ}
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "gateway", "run"], stdout=log, stderr=log, env=self.environ
+            )
+
+    def cli(self, *args: str, timeout: float = 30.0, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Another `tieline` command in a second shell."""
+        command = [sys.executable, "-m", "gateway", *args]
+        return subprocess.run(
+            command, env=self.environ, capture_output=True, text=True, timeout=timeout, input=stdin, check=False
+        )
+
+    async def ready(self, seconds: float = 30.0) -> None:
+        """Wait until `/readyz` is green."""
+        end = time.monotonic() + seconds
+        seen = "nothing answered"
+        async with aiohttp.ClientSession() as client:
+            while time.monotonic() < end:
+                if self.process is None or self.process.poll() is not None:
+                    raise AssertionError(f"the program ended:\n{self.log.read_text()[-3000:]}")
+                try:
+                    async with client.get(f"{self.url}/readyz", timeout=aiohttp.ClientTimeout(2)) as answer:
+                        seen = f"{answer.status} {await answer.text()}"
+                        if answer.status == 200:
+                            return
+                except (aiohttp.ClientError, TimeoutError) as error:
+                    seen = repr(error)
+                await anyio.sleep(0.05)
+        raise AssertionError(f"not ready after {seconds} s: {seen}\n{self.log.read_text()[-3000:]}")
+
+    def kill(self) -> None:
+        """As the power cut does."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(10)
+
+    def stop(self, timeout: float = 40.0) -> int:
+        """As the operator does; what it returned."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout)
+
+    async def __aenter__(self) -> "Program":
+        self.start()
+        await self.ready()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
