@@ -46,6 +46,9 @@ class Bucket(Ratelimit):
         super().__init__(None)
         self._hold = hold
 
+    def reset(self) -> None:
+        super().reset()  # type: ignore[no-untyped-call]
+
     async def acquire(self) -> None:
         now = self._loop.time()
         self._last_request = now

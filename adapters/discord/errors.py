@@ -42,7 +42,7 @@ _NOT_THE_PLACE = frozenset(
     }
 )
 
-TOKEN_FIX = (
+LOGIN_FIX = (
     "Discord refused the token. Make a new one at https://discord.com/developers/applications → Bot → Reset Token"
     " and put it into `token` of [[channels]]"
 )
@@ -68,7 +68,7 @@ def channel_error(error: Exception, *, creates: bool = False, closes: bool = Tru
         case discord.HTTPException():
             return _refused(error, closes)
         case discord.LoginFailure():
-            return ChannelFatal(TOKEN_FIX)
+            return ChannelFatal(LOGIN_FIX)
         case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
             return ChannelBusy(f"no connection to Discord ({type(error).__name__})", after_s=2.0)
         case _:
@@ -82,7 +82,7 @@ def _open(message: str, creates: bool) -> ChannelError:
 def _refused(error: discord.HTTPException, closes: bool) -> ChannelError:
     words = f"Discord refused: {error.status}/{error.code} {error.text}".strip()
     if error.status == 401 and error.code != INVALID_TOKEN:
-        return ChannelFatal(TOKEN_FIX)
+        return ChannelFatal(LOGIN_FIX)
     about_place = error.status in (403, 404) and error.code not in _NOT_THE_PLACE
     if about_place and (closes or error.code in (UNKNOWN_CHANNEL, MISSING_ACCESS)):
         return ChannelGone(words)
@@ -93,13 +93,13 @@ def login_error(error: Exception) -> ChannelFatal | None:
     """The words for a login that will never succeed; None when trying again may help."""
     match error:
         case discord.LoginFailure():
-            return ChannelFatal(TOKEN_FIX)
+            return ChannelFatal(LOGIN_FIX)
         case discord.HTTPException(status=401):
-            return ChannelFatal(TOKEN_FIX)
+            return ChannelFatal(LOGIN_FIX)
         case discord.PrivilegedIntentsRequired():
             return ChannelFatal(INTENTS_FIX)
         case discord.ConnectionClosed(code=4004):
-            return ChannelFatal(TOKEN_FIX)
+            return ChannelFatal(LOGIN_FIX)
         case discord.ConnectionClosed(code=4013 | 4014):
             return ChannelFatal(INTENTS_FIX)
         case _:

@@ -36,7 +36,7 @@ def completed(account: Account, payload: Mapping[str, Any]) -> Account:
     """
     if account.team and account.bot_user and account.app_id:
         return account
-    bot = next((one for one in payload.get("authorizations") or () if one.get("is_bot")), {})
+    bot: Mapping[str, Any] = next((one for one in payload.get("authorizations") or () if one.get("is_bot")), {})
     return replace(
         account,
         team=account.team or bot.get("team_id") or payload.get("team_id") or "",

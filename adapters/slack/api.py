@@ -19,7 +19,18 @@ from gateway.channels.errors import ChannelBusy, ChannelRejected
 PATIENCE_S = 3.0  # waits for a free place in a bucket up to this long, rather than send delivery away for a blink
 REFUSED_PAUSE_S = 2.0
 
-_READS = ("conversations.history", "conversations.replies", "conversations.info", "users.info", "files.info")
+_READS = frozenset({"conversations.history", "conversations.replies", "conversations.info", "users.info", "files.info"})
+_JSON = frozenset(  # the others take forms only
+    {
+        "chat.postMessage",
+        "chat.postEphemeral",
+        "chat.update",
+        "chat.startStream",
+        "chat.appendStream",
+        "chat.stopStream",
+        "assistant.threads.setStatus",
+    }
+)
 
 # The library writes whole requests and answers at DEBUG, and builds those lines unless its logger says INFO.
 _library_log = logging.getLogger("tieline.slack.sdk")
@@ -31,7 +42,7 @@ class SlackApi:
     def __init__(self, settings: SlackSettings, surroundings: Surroundings) -> None:
         self._settings = settings
         self._clock = surroundings.clock
-        self._proxy = surroundings.proxy
+        self._proxy = settings.proxy or surroundings.proxy
         self._buckets = Buckets()
         self._session: aiohttp.ClientSession | None = None
         self._client: AsyncWebClient | None = None
@@ -59,7 +70,7 @@ class SlackApi:
 
     @property
     def bot_token(self) -> str:
-        return self._settings.bot_token.get_secret_value().strip()
+        return self._settings.bot_token.get_secret_value()
 
     async def call(
         self,
@@ -68,21 +79,25 @@ class SlackApi:
         *,
         repeatable: bool = True,
         frame: bool = False,
+        patient: bool = True,
         token: str | None = None,
     ) -> AsyncSlackResponse:
         """Make one call. Raises ChannelBusy, ChannelUnsure (not for `repeatable`), ChannelRejected, ChannelFatal.
 
-        A `frame` of a preview never waits and leaves room in the budget for final texts.
+        A `frame` of a preview leaves room in the rate limit for final texts. A call that is not `patient` is refused
+        rather than made to wait for a free place.
         """
         fields = {name: value for name, value in (body or {}).items() if value is not None}
         channel = str(fields.get("channel") or fields.get("channel_id") or "")
-        await self._take_turn(method, channel, frame=frame)
+        await self._take_turn(method, channel, frame=frame, patient=patient)
         if token is not None:
             fields["token"] = token
         try:
             if method in _READS:
                 return await self._web().api_call(method, http_verb="GET", params=fields)
-            return await self._web().api_call(method, json=fields)
+            if method in _JSON:
+                return await self._web().api_call(method, json=fields)
+            return await self._web().api_call(method, params=fields)
         except SlackApiError as error:
             raise self._refused(method, channel, error, repeatable=repeatable) from None
         except aiohttp.ClientConnectorError as error:  # also a name that does not resolve, a certificate that is wrong
@@ -97,20 +112,16 @@ class SlackApi:
             says = f"no Slack at the other end of {method}: {type(error).__name__}"
             raise cut(method, says, repeatable=repeatable) from None
 
-    def free_in(self, method: str, channel: str = "") -> float:
-        """Counts a call if it may go out now (0), else tells in how many seconds."""
-        return self._buckets.ask(method, channel, self._clock.monotonic())
-
     async def aclose(self) -> None:
         if self._session is not None:
             await self._session.close()
             self._session = None
             self._client = None
 
-    async def _take_turn(self, method: str, channel: str, *, frame: bool) -> None:
+    async def _take_turn(self, method: str, channel: str, *, frame: bool, patient: bool) -> None:
         waited = 0.0
         while (wait := self._buckets.ask(method, channel, self._clock.monotonic(), frame=frame)) > 0:
-            if frame or waited + wait > PATIENCE_S:
+            if not patient or waited + wait > PATIENCE_S:
                 raise ChannelBusy(f"the rate limit of {method} is used up", after_s=wait)
             await self._clock.sleep(wait)
             waited += wait
@@ -129,9 +140,7 @@ class SlackApi:
             self._client.proxy = self._proxy  # the operator's, not what the environment happens to say
         return self._client
 
-    def _refused(
-        self, method: str, channel: str, error: SlackApiError, *, repeatable: bool
-    ) -> Exception:
+    def _refused(self, method: str, channel: str, error: SlackApiError, *, repeatable: bool) -> Exception:
         response = error.response
         if not isinstance(response, AsyncSlackResponse):  # an answer that is no JSON
             status = int(getattr(response, "status", 0))

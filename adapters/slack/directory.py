@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import anyio
 
-from adapters.slack.api import SlackApi
 from adapters.slack.address import Address
+from adapters.slack.api import SlackApi
 from gateway.channels.adapter import Surroundings
 from gateway.channels.errors import ChannelError
 from gateway.channels.inbound import ChatType, Edited, Inbound, Pressed, Said, Sender
@@ -61,7 +61,9 @@ class Directory:
             return known[1]
         person, keep_s = Person(), KEEP_FAILURE_S
         try:
-            answer = await self._api.call("users.info", {"user": user, "include_locale": True}, frame=True)
+            answer = await self._api.call(
+                "users.info", {"user": user, "include_locale": True}, frame=True, patient=False
+            )
             person, keep_s = _described(answer.get("user", {})), KEEP_S
         except ChannelError as error:
             log.info("a person could not be looked up", extra={"user": user, "why": str(error)})
@@ -74,7 +76,7 @@ class Directory:
             return known[1]
         title, keep_s = "", KEEP_FAILURE_S
         try:
-            answer = await self._api.call("conversations.info", {"channel": channel}, frame=True)
+            answer = await self._api.call("conversations.info", {"channel": channel}, frame=True, patient=False)
             title, keep_s = str((answer.get("channel") or {}).get("name") or ""), KEEP_S
         except ChannelError as error:
             log.info("a channel could not be looked up", extra={"channel": channel, "why": str(error)})

@@ -9,7 +9,8 @@ _NAMES = {
     "🛑": "octagonal_sign", "🚫": "no_entry_sign", "💤": "zzz", "🤖": "robot_face", "✍": "writing_hand",
     "👋": "wave", "💡": "bulb", "🔁": "repeat", "📎": "paperclip", "🔧": "wrench", "😢": "cry", "😀": "grinning",
     "🤝": "handshake", "💯": "100", "🆗": "ok", "❓": "question", "❗": "exclamation", "⏰": "alarm_clock",
-    "🕐": "clock1", "🧠": "brain", "📝": "memo", "🚀": "rocket", "⏸": "double_vertical_bar", "⏹": "black_square_for_stop",
+    "🕐": "clock1", "🧠": "brain", "📝": "memo", "🚀": "rocket",
+    "⏸": "double_vertical_bar", "⏹": "black_square_for_stop",
 }  # fmt: skip
 
 

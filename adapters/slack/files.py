@@ -1,5 +1,6 @@
 """Bytes from and to Slack: private downloads with the token, uploads by the external way (files v2)."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ class SlackFiles:
     async def show(self, address: Address, uploads: Mapping[str, str]) -> None:
         """Make uploaded files (id → title) appear in the conversation. Raises ChannelUnsure when cut."""
         body: dict[str, Any] = {
-            "files": [{"id": file_id, "title": title} for file_id, title in uploads.items()],
+            "files": json.dumps([{"id": file_id, "title": title} for file_id, title in uploads.items()]),
             "channel_id": address.channel,
             "thread_ts": address.thread_ts,
         }
@@ -98,7 +99,7 @@ class SlackFiles:
         if answer.content_type == "text/html" and attachment.mime_type != "text/html":
             # Slack answers a token without files:read with its sign-in page.
             raise ChannelRejected(
-                f"Slack showed its sign-in page instead of {attachment.name!r}: add the scope files:read, then reinstall"
+                f"Slack showed its sign-in page instead of {attachment.name!r}; add the scope files:read and reinstall"
             )
 
 

@@ -12,12 +12,14 @@ _AUTOLINK = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>]*")
 _PUNCTUATION = set("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 
-def inline(children: Sequence[Inline], *, raw_breaks: bool = False, in_link: bool = False, before: str = " ") -> str:
-    """Markdown of the children. `raw_breaks` keeps line endings inside text; `before` is the character in front."""
+def inline(
+    children: Sequence[Inline], *, raw_breaks: bool = False, in_link: bool = False, before: str = " ", behind: str = " "
+) -> str:
+    """Markdown of the children. `raw_breaks` keeps line endings in text; `before` and `behind` stand around it."""
     nodes = _merged(children)
     out = ""
     for index, node in enumerate(nodes):
-        after = _first_character(nodes[index + 1 :])
+        after = _first_character(nodes[index + 1 :], behind)
         previous = out[-1] if out else before
         match node:
             case Text(text):
@@ -54,9 +56,9 @@ def _merged(children: Sequence[Inline]) -> list[Inline]:
     return nodes
 
 
-def _first_character(nodes: Sequence[Inline]) -> str:
+def _first_character(nodes: Sequence[Inline], behind: str) -> str:
     if not nodes:
-        return " "
+        return behind
     match nodes[0]:
         case Text(text):
             return text[0]
@@ -71,7 +73,7 @@ def _first_character(nodes: Sequence[Inline]) -> str:
 
 
 def _wrapped(mark: str, children: Sequence[Inline], *, in_link: bool) -> str:
-    inner = inline(children, in_link=in_link, before=mark[0])
+    inner = inline(children, in_link=in_link, before=mark[0], behind=mark[0])
     bare = inner.strip()
     if not bare:
         return inner
@@ -93,7 +95,7 @@ def _link(url: str, children: Sequence[Inline]) -> str:
         return f"<{url}>"
     if children == (Text(url.removeprefix("mailto:")),) and url.startswith("mailto:"):
         return f"<{url.removeprefix('mailto:')}>"
-    label = inline(children, in_link=True, before="[")
+    label = inline(children, in_link=True, before="[", behind="]")
     return f"[{label}]({_destination(url)})"
 
 

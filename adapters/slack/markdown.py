@@ -56,7 +56,7 @@ def _blocks(blocks: Sequence[Block], *, tight: bool) -> list[str]:
 def _block(block: Block) -> str:
     match block:
         case Plain(text):
-            return _lines(inline((Text(text),), raw_breaks=True))
+            return "\n".join(_harmless(line) for line in inline((Text(text),), raw_breaks=True).split("\n"))
         case Paragraph(children):
             return _lines(inline(children))
         case Heading(level, children):
@@ -80,8 +80,8 @@ def _block(block: Block) -> str:
 
 
 def _lines(text: str) -> str:
-    """Each line's beginning made harmless."""
-    return "\n".join(_harmless(line) for line in text.split("\n"))
+    """Each line's beginning made harmless; an empty line would end the paragraph."""
+    return "\n".join(_harmless(line) if line else "\\" for line in text.split("\n"))
 
 
 def _harmless(line: str) -> str:
@@ -95,10 +95,8 @@ def _harmless(line: str) -> str:
 def _list(block: List, *, turn: bool) -> str:
     items = []
     for offset, item in enumerate(block.items):
-        if block.start is None:
-            marker = "*" if turn else "-"
-        else:
-            marker = f"{block.start + offset}{')' if turn else '.'}"
+        bullet, point = ("*", ")") if turn else ("-", ".")
+        marker = bullet if block.start is None else f"{block.start + offset}{point}"
         items.append(_item(item, marker, tight=block.tight))
     return ("\n" if block.tight else "\n\n").join(items)
 

@@ -136,6 +136,4 @@ def _words(children: Sequence[Inline]) -> str:
 
 def _width(text: str) -> int:
     """Columns in a fixed-width font."""
-    return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
-    )
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

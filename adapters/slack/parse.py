@@ -122,9 +122,7 @@ def _changed(
     )
 
 
-def _deleted(
-    event: Event, old: Event, account: Account, received_at: datetime, event_id: str | None
-) -> Deleted | None:
+def _deleted(event: Event, old: Event, account: Account, received_at: datetime, event_id: str | None) -> Deleted | None:
     ts = str(event.get("deleted_ts") or old.get("ts") or "")
     channel = str(event.get("channel") or "")
     if account.wrote(old) or not is_ts(ts) or not channel:
@@ -180,9 +178,7 @@ def _whereabouts(message: Event, account: Account, channel: str, ts: str) -> tup
     return address, ChatType.DIRECT if direct else ChatType.GROUP
 
 
-def _mention(
-    message: Event, account: Account, address: Address, mentioned: bool, joined: Container[str]
-) -> Mention:
+def _mention(message: Event, account: Account, address: Address, mentioned: bool, joined: Container[str]) -> Mention:
     if mentioned:
         return Mention.DIRECT
     replies_to_bot = bool(account.bot_user) and message.get("parent_user_id") == account.bot_user

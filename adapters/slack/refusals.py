@@ -10,26 +10,84 @@ from gateway.channels.errors import (
 )
 
 _LOGIN = frozenset(
-    "invalid_auth not_authed token_revoked token_expired not_allowed_token_type invalid_token "
-    "org_login_required team_access_not_granted app_uninstalled".split()
+    {
+        "invalid_auth",
+        "not_authed",
+        "token_revoked",
+        "token_expired",
+        "not_allowed_token_type",
+        "invalid_token",
+        "org_login_required",
+        "team_access_not_granted",
+        "app_uninstalled",
+    }
 )
-# The last two also answer for a person whose account was closed: that ends one conversation, not the bot. `auth.test`
-# tells the cases apart, and there they mean the login.
+# `account_inactive` also answers for a person whose account was closed: that ends one conversation, not the bot.
+# `auth.test` tells the cases apart: there it means the login.
 _CLOSED = frozenset(
-    "channel_not_found is_archived not_in_channel channel_is_archived user_not_found user_disabled user_not_in_channel "
-    "messages_tab_disabled cannot_dm_bot cannot_dm_user thread_not_found account_inactive user_is_deactivated".split()
+    {
+        "channel_not_found",
+        "is_archived",
+        "not_in_channel",
+        "channel_is_archived",
+        "user_not_found",
+        "user_disabled",
+        "user_not_in_channel",
+        "messages_tab_disabled",
+        "cannot_dm_bot",
+        "cannot_dm_user",
+        "thread_not_found",
+        "account_inactive",
+        "user_is_deactivated",
+    }
 )
 _BLOCKS = frozenset(
-    "invalid_blocks invalid_blocks_format invalid_block_type blocks_not_allowed unsupported_block".split()
+    {
+        "invalid_blocks",
+        "invalid_blocks_format",
+        "invalid_block_type",
+        "blocks_not_allowed",
+        "unsupported_block",
+    }
 )
-_OUTAGE = frozenset("internal_error fatal_error service_unavailable request_timeout".split())
-_BUSY = frozenset("ratelimited rate_limited message_limit_exceeded team_added_to_org".split())
+_MISSING = frozenset(
+    {
+        "message_not_found",
+        "file_not_found",
+        "file_deleted",
+    }
+)
+_DONE = frozenset({"already_reacted", "no_reaction"})
+_OUTAGE = frozenset(
+    {
+        "internal_error",
+        "fatal_error",
+        "service_unavailable",
+        "request_timeout",
+    }
+)
+_BUSY = frozenset(
+    {
+        "ratelimited",
+        "rate_limited",
+        "message_limit_exceeded",
+        "team_added_to_org",
+    }
+)
 _LOGIN_METHODS = frozenset({"auth.test", "apps.connections.open"})
 OUTAGE_PAUSE_S = 2.0
 
 
 class BlocksRefused(ChannelRejected):
     """The rendering was refused, not the message: it may be sent plain. Stays inside this adapter."""
+
+
+class AlreadyDone(ChannelRejected):
+    """Things stand as the call wanted them. Stays inside this adapter."""
+
+
+class MessageGone(ChannelRejected):
+    """What the call names is not there (any more)."""
 
 
 def refusal(
@@ -50,6 +108,10 @@ def refusal(
         return ChannelRejected(f"{says}. Add the scope (`tieline slack-manifest` lists all) and reinstall the app")
     if code in _BLOCKS:
         return BlocksRefused(says)
+    if code in _DONE:
+        return AlreadyDone(says)
+    if code in _MISSING:
+        return MessageGone(says)
     if code in _CLOSED:
         return ChannelGone(says)
     return ChannelRejected(says)

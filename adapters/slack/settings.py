@@ -1,4 +1,4 @@
-"""The `[[channels]]` section of a Slack app; free of the platform's library, so that a config can be checked quickly."""
+"""The `[[channels]]` section of a Slack app. Light on purpose: a configuration is checked without the library."""
 
 from typing import ClassVar, Literal, Self
 
@@ -6,6 +6,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from gateway.channels.adapter import ChannelSettings
 
+PUBLIC_API = "https://slack.com/api/"
 TEXT_LIMIT = 4000  # the most chat.update takes as text, and where long answers are split (G-10)
 
 
@@ -19,36 +20,43 @@ class SlackSettings(ChannelSettings):
     adapter: ClassVar[str] = "adapters.slack.adapter:SlackAdapter"
 
     type: Literal["slack"] = "slack"
-    bot_token: SecretStr
-    app_token: SecretStr | None = None
-    signing_secret: SecretStr | None = None
-    api_base_url: str = "https://slack.com/api/"
-    slash_command: str = "/tieline"  # the one command that takes all others as its first word
-    stream_interval_ms: int = Field(default=2000, ge=500, le=60_000)  # G-11
-    text_limit: int = Field(default=TEXT_LIMIT, ge=200, le=TEXT_LIMIT)
-    reactions: bool = True  # acknowledge with an emoji under the person's message
-    native_streams: bool = True  # chat.startStream in threads; else the answer grows by chat.update
-    look_up_people: bool = True  # names, languages and admins from users.info
-    ping_every_s: float = Field(default=10.0, gt=0)  # Socket Mode: three unanswered probes mean deaf
-    request_timeout_s: float = Field(default=30.0, gt=0)
-    max_upload_mib: int = Field(default=50, ge=0, le=1000)
+    bot_token: SecretStr = Field(description="xoxb-…; OAuth & Permissions")
+    app_token: SecretStr | None = Field(default=None, description="xapp-…, for Socket Mode; without it signed HTTP")
+    signing_secret: SecretStr | None = Field(default=None, description="for signed HTTP; Basic Information")
+    api_base_url: str = PUBLIC_API
+    proxy: str | None = Field(default=None, description="for this account alone; else the gateway's own")
+    slash_command: str = Field(default="/tieline", description="the command that takes all others as its first word")
+    stream_interval_ms: int = Field(default=2000, ge=500, le=60_000, description="between two frames of an answer")
+    text_limit: int = Field(default=TEXT_LIMIT, ge=200, le=TEXT_LIMIT, description="where long answers are split")
+    native_streams: bool = Field(default=True, description="stream in threads natively, else by edits")
+    reactions: bool = Field(default=True, description="acknowledge with an emoji under the person's message")
+    link_previews: bool = Field(default=False, description="let Slack unfold links in answers")
+    look_up_people: bool = Field(default=True, description="names, languages and admins from users.info")
+    upload_limit_mib: int = Field(default=50, ge=0, le=1000)
+    request_timeout_s: float = Field(default=30.0, gt=0, le=300)
+    ping_every_s: float = Field(default=10.0, gt=0, le=60, description="three unanswered probes mean a deaf socket")
+    idle_refresh_s: float = Field(
+        default=3600.0, gt=0, description="a socket without any event for so long is opened anew, to be sure it hears"
+    )
 
     @property
     def socket_mode(self) -> bool:
         return self.app_token is not None
 
+    @property
+    def stream_every_s(self) -> float:
+        return self.stream_interval_ms / 1000
+
     @field_validator("bot_token")
     @classmethod
     def _bot_token_kind(cls, value: SecretStr) -> SecretStr:
-        _check_kind(value, "bot_token", ("xoxb-",), "OAuth & Permissions → Bot User OAuth Token")
-        return value
+        return _of_kind(value, "bot_token", "xoxb-", "OAuth & Permissions → Bot User OAuth Token")
 
     @field_validator("app_token")
     @classmethod
     def _app_token_kind(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None:
-            _check_kind(value, "app_token", ("xapp-",), "Basic Information → App-Level Tokens (connections:write)")
-        return value
+        where = "Basic Information → App-Level Tokens (scope connections:write)"
+        return None if value is None else _of_kind(value, "app_token", "xapp-", where)
 
     @field_validator("api_base_url")
     @classmethod
@@ -62,12 +70,14 @@ class SlackSettings(ChannelSettings):
     def _slash_command(cls, value: str) -> str:
         name = value.removeprefix("/")
         if not name or len(name) > 31 or not name.replace("-", "").replace("_", "").isalnum() or name != name.lower():
-            raise ValueError(f"slash_command must look like /tieline (lower case, at most 32 characters), not {value!r}")
+            raise ValueError(
+                f"slash_command must look like /tieline (lower case, at most 32 characters), not {value!r}"
+            )
         return "/" + name
 
     @model_validator(mode="after")
     def _some_way_in(self) -> Self:
-        if self.app_token is None and (self.signing_secret is None or not self.signing_secret.get_secret_value()):
+        if self.app_token is None and not (self.signing_secret and self.signing_secret.get_secret_value().strip()):
             raise ValueError(
                 "slack hears nothing: set app_token (xapp-…, for Socket Mode) or signing_secret (for signed HTTP; "
                 "Basic Information → App Credentials)"
@@ -75,8 +85,9 @@ class SlackSettings(ChannelSettings):
         return self
 
 
-def _check_kind(value: SecretStr, name: str, prefixes: tuple[str, ...], where: str) -> None:
+def _of_kind(value: SecretStr, name: str, prefix: str, where: str) -> SecretStr:
     secret = value.get_secret_value().strip()
-    if not secret.startswith(prefixes):
+    if not secret.startswith(prefix):
         seen = f"it starts with {secret[:5]!r}" if secret.startswith(("xox", "xapp-")) else "it does not"
-        raise ValueError(f"{name} must start with {prefixes[0]} ({seen}); copy it from {where}")
+        raise ValueError(f"{name} must start with {prefix} ({seen}); copy it from api.slack.com/apps → {where}")
+    return SecretStr(secret)

@@ -7,7 +7,7 @@ code block ends early in every frame. What may still change is held back, so tha
 import re
 
 from adapters.slack.markdown import markdown
-from gateway.channels.document import CodeBlock, Document, Plain, Table
+from gateway.channels.document import CodeBlock, Document, Table
 
 # Markup that is not closed yet shows as an escape, or as a construct that touches the very end.
 _UNSETTLED = re.compile(r"\\|&lt;|&amp;|<(?=[^<>]*>?$)|\[(?=[^\]]*$|[^\]]*\]\([^)]*\)?$)|[|!\[]$")
@@ -20,8 +20,6 @@ def settled(document: Document) -> str:
     if not document:
         return ""
     last = document[-1]
-    if isinstance(last, Plain):
-        return markdown(document)
     if isinstance(last, Table):
         return markdown(document[:-1])  # its rows grow in width and number
     whole = markdown(document)

@@ -24,6 +24,7 @@ Envelope = Mapping[str, Any]
 HELLO_S = 15.0
 DEAF_AFTER_PROBES = 3
 CLOSE_S = 3.0
+DRAIN_S = 2.0
 
 
 class Ending(StrEnum):
@@ -36,14 +37,22 @@ class SocketLink:
     """A connection that said hello. `connections` is how many the app has open, this one included."""
 
     def __init__(
-        self, socket: aiohttp.ClientWebSocketResponse, surroundings: Surroundings, *, ping_every_s: float
+        self,
+        socket: aiohttp.ClientWebSocketResponse,
+        surroundings: Surroundings,
+        *,
+        ping_every_s: float,
+        idle_refresh_s: float,
     ) -> None:
         self.connections = 1
         self._socket = socket
         self._clock = surroundings.clock
         self._ping_every_s = ping_every_s
-        self._last_sign = self._clock.monotonic()
+        self._idle_refresh_s = idle_refresh_s
+        self._last_sign = self._last_envelope = self._clock.monotonic()
         self._reading = False
+        self._unacknowledged: set[str] = set()
+        self._drained: anyio.Event | None = None
 
     async def hello(self) -> None:
         """Raises ConnectionError or TimeoutError when it does not come."""
@@ -56,9 +65,7 @@ class SocketLink:
                     self.connections = int(frame.get("num_connections") or 1)
                     return
 
-    async def listen(
-        self, handle: Callable[[Envelope], Awaitable[None]], sign_of_life: Callable[[], None]
-    ) -> Ending:
+    async def listen(self, handle: Callable[[Envelope], Awaitable[None]], sign_of_life: Callable[[], None]) -> Ending:
         """Give every envelope to `handle`, in order, until the connection ends; it may wait to slow Slack down."""
         ending = Ending.CLOSED
         async with anyio.create_task_group() as group:
@@ -70,23 +77,36 @@ class SocketLink:
                     ending = Ending.REFRESH
                     break
                 if frame.get("envelope_id"):
+                    self._unacknowledged.add(str(frame["envelope_id"]))
                     self._reading = False
                     await handle(frame)
-                    self._last_sign = self._clock.monotonic()  # the wait was ours, not the socket's
+                    # The wait was ours, not the socket's.
+                    self._last_sign = self._last_envelope = self._clock.monotonic()
             else:
                 if self._deaf():
                     ending = Ending.DEAF
+                elif self._idle():
+                    ending = Ending.REFRESH
             group.cancel_scope.cancel()
         return ending
 
+    async def drained(self) -> None:
+        """Wait a little for the acknowledgements that are still due; what gets none is sent again."""
+        if self._unacknowledged and not self._socket.closed:
+            self._drained = anyio.Event()
+            with anyio.move_on_after(DRAIN_S):
+                await self._drained.wait()
+
     async def acknowledge(self, envelope_id: str) -> None:
         """Tell Slack that it is stored. On a closed socket nothing happens: Slack sends it again."""
-        if self._socket.closed:
-            return
         try:
-            await self._socket.send_str(json.dumps({"envelope_id": envelope_id}))
+            if not self._socket.closed:
+                await self._socket.send_str(json.dumps({"envelope_id": envelope_id}))
         except (ConnectionError, aiohttp.ClientError, RuntimeError):
             log.info("an acknowledgement came too late for its socket", extra={"envelope": envelope_id})
+        self._unacknowledged.discard(envelope_id)
+        if not self._unacknowledged and self._drained is not None:
+            self._drained.set()
 
     async def _receive(self) -> Envelope | None:
         """The next JSON frame; None at the end."""
@@ -121,7 +141,7 @@ class SocketLink:
         heard = self._last_sign
         while True:
             await self._clock.sleep(self._ping_every_s)
-            if self._reading and self._deaf():
+            if self._reading and (self._deaf() or self._idle()):
                 log.warning("the slack socket is open but silent; connecting anew")
                 with anyio.move_on_after(CLOSE_S, shield=True):
                     await self._socket.close()
@@ -134,20 +154,30 @@ class SocketLink:
             except (ConnectionError, aiohttp.ClientError, RuntimeError):
                 return  # the reader notices the end by itself
 
+    def _idle(self) -> bool:
+        """Slack can lose a subscription while it still answers pings; only a new connection makes sure."""
+        return self._clock.monotonic() - self._last_envelope > self._idle_refresh_s
+
     def _deaf(self) -> bool:
         return self._clock.monotonic() - self._last_sign > self._ping_every_s * DEAF_AFTER_PROBES
 
 
 @asynccontextmanager
 async def connected(
-    session: aiohttp.ClientSession, url: str, surroundings: Surroundings, *, proxy: str | None, ping_every_s: float
+    session: aiohttp.ClientSession,
+    url: str,
+    surroundings: Surroundings,
+    *,
+    proxy: str | None,
+    ping_every_s: float,
+    idle_refresh_s: float,
 ) -> AsyncIterator[SocketLink]:
     """A socket that has said hello, closed at the end. Raises ConnectionError, TimeoutError, aiohttp.ClientError."""
     with anyio.fail_after(HELLO_S):
         # No automatic pongs and heartbeats: the probe wants to see every sign of life itself.
         socket = await session.ws_connect(url, autoping=False, proxy=proxy, max_msg_size=16 * 1024 * 1024)
     try:
-        link = SocketLink(socket, surroundings, ping_every_s=ping_every_s)
+        link = SocketLink(socket, surroundings, ping_every_s=ping_every_s, idle_refresh_s=idle_refresh_s)
         await link.hello()
         yield link
     finally:

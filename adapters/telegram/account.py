@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from telegram import InputFile
 from telegram.error import ChatMigrated
 
 from adapters.telegram.api import Api
@@ -13,6 +14,7 @@ from adapters.telegram.limits import Limiter, Rates
 from adapters.telegram.request import Flooded
 from adapters.telegram.settings import TelegramSettings
 from agent.core.clock import Clock
+from gateway.channels.errors import ChannelBusy
 from gateway.channels.outbound import SentRef
 
 log = logging.getLogger("tieline.telegram")
@@ -57,6 +59,8 @@ class Account:
             if self._announce_move(chat, error.new_chat_id):
                 self._moved[chat] = error.new_chat_id
                 _bound(self._moved)
+            if any(isinstance(value, InputFile) for value in parameters.values()):
+                raise ChannelBusy("the group moved; its file must be read anew", after_s=0.1) from None
             return await self.api.call(method, chat_id=error.new_chat_id, **parameters)
 
     def next_draft(self) -> int:

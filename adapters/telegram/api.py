@@ -22,19 +22,28 @@ class Api(Bot):
     """One account. Polling and sending have connections of their own, so that neither can starve the other."""
 
     def __init__(self, settings: TelegramSettings, proxy: str | None) -> None:
-        self.polling = AiohttpRequest(connections=2, proxy=proxy)
-        self.sending = AiohttpRequest(connections=100, proxy=proxy)
-        self.file_base = f"{settings.api_base_url}/file/bot{settings.token.get_secret_value()}/"
+        # The library's objects are frozen, names with an underscore excepted.
+        self._polling = AiohttpRequest(connections=2, proxy=proxy)
+        self._sending = AiohttpRequest(connections=100, proxy=proxy)
         super().__init__(
             settings.token.get_secret_value(),
             base_url=f"{settings.api_base_url}/bot",
             base_file_url=f"{settings.api_base_url}/file/bot",
-            request=self.sending,
-            get_updates_request=self.polling,
+            request=self._sending,
+            get_updates_request=self._polling,
         )
 
     def __repr__(self) -> str:
         return "Api()"  # the library's holds the token
+
+    @property
+    def sending(self) -> AiohttpRequest:
+        """The connections for everything but polling."""
+        return self._sending
+
+    def file_url(self, path: str) -> str:
+        """Holds the token: for no log and no error."""
+        return f"{self.base_file_url}/{path}"
 
     async def call(self, method: str, *, read_s: float | None = None, **parameters: Any) -> Any:
         """Call a method and give its result as JSON. Raises what the library raises, and Unknown.
@@ -53,5 +62,5 @@ class Api(Bot):
             raise
 
     async def aclose(self) -> None:
-        await self.polling.shutdown()
-        await self.sending.shutdown()
+        await self._polling.shutdown()
+        await self._sending.shutdown()

@@ -1,6 +1,6 @@
 """One chat or topic of Telegram: sends, edits and takes away, as rich as the server allows."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -26,50 +26,36 @@ TEXT, MEDIA = "message", "media"  # kinds of `SentRef`: a media message has a ca
 NO_PREVIEW = {"is_disabled": True}
 
 
-@dataclass(frozen=True, slots=True)
 class TelegramChannel:
     """A message with a `key` is a final and waits its turn; one without never waits (see `limits`)."""
 
-    account: Account
-    key: ConversationKey
-    chat: int
-    topic: int | None
-
-    @property
-    def capabilities(self) -> Capabilities:
-        settings = self.account.settings
-        return Capabilities(
+    def __init__(self, account: Account, key: ConversationKey, chat: int, topic: int | None) -> None:
+        settings = account.settings
+        private = chat > 0  # groups and channels have negative ids
+        takes_drafts = private and account.drafts.usable(account.clock.monotonic())
+        edit_every_s = settings.stream_interval_ms / 1000 if private else settings.group_interval_s
+        self._account = account
+        self._chat = chat
+        self._topic = topic
+        self._takes_rich = str(chat) not in settings.rich_off_in
+        self.key = key
+        self.capabilities = Capabilities(
             measure=measure,
             text_limit=TEXT_LIMIT,
-            threads=self.topic is not None,
+            threads=topic is not None,
             reactions=settings.reactions,
             typing=True,
             typing_every_s=4.0,
-            stream_every_s=settings.private_interval_s if self._drafts_here else self._edit_interval_s,
+            stream_every_s=settings.draft_interval_ms / 1000 if takes_drafts else edit_every_s,
             upload_limit=UPLOAD_LIMIT,
         )
-
-    @property
-    def streams(self) -> Streams | None:
-        if not self._drafts_here:
-            return None
-        return ChatDrafts(self.account, self.chat, self.topic, self._takes_rich, self._send, self.delete)
-
-    @property
-    def presence(self) -> Presence:
-        return ChatPresence(self.account, self.chat, self.topic)
-
-    @property
-    def files(self) -> Files:
-        return AccountFiles(self.account)
-
-    @property
-    def history(self) -> History | None:
-        return None  # the Bot API gives none; what came meanwhile Telegram keeps as updates for a day
-
-    @property
-    def interactions(self) -> Interactions:
-        return ButtonAnswers(self.account)
+        self.streams: Streams | None = (
+            ChatDrafts(account, chat, topic, self._takes_rich, self._send, self.delete) if takes_drafts else None
+        )
+        self.presence: Presence | None = ChatPresence(account, chat, topic)
+        self.files: Files | None = AccountFiles(account)
+        self.history: History | None = None  # the Bot API gives none; what came meanwhile waits as updates for a day
+        self.interactions: Interactions | None = ButtonAnswers(account)
 
     async def send(self, message: Outbound) -> SentRef:
         return await self._send(message, bool(message.key))
@@ -81,7 +67,7 @@ class TelegramChannel:
         if sent.kind == DRAFT:
             raise ChannelRejected("a draft is no message; it is updated or finished")
         markup = keyboard(message.buttons)
-        await self.account.limiter.turn(self.chat, final=bool(message.key))
+        await self._account.limiter.turn(self._chat, final=bool(message.key))
         parameters = {"message_id": int(sent.id), "reply_markup": markup}
         with in_channel_words():
             try:
@@ -98,7 +84,7 @@ class TelegramChannel:
             return  # it fades by itself
         with in_channel_words():
             try:
-                await self.account.ask("deleteMessage", self.chat, message_id=int(sent.id))
+                await self._account.ask("deleteMessage", self._chat, message_id=int(sent.id))
             except BadRequest as error:
                 if not speaks_of(error, "message to delete not found", "message_id_invalid"):
                     raise
@@ -108,68 +94,64 @@ class TelegramChannel:
     async def _send(self, message: Outbound, final: bool) -> SentRef:
         if message.files:
             return await self._send_with_files(message, final)
-        parameters = envelope(message, self.topic)
+        parameters = envelope(message, self._topic)
         if is_blank(message.document):
             raise ChannelRejected("a message without any text")
-        await self.account.limiter.turn(self.chat, final=final)
+        await self._account.limiter.turn(self._chat, final=final)
         with in_channel_words():
-            return await self._put_text(None, message.document, parameters)
+            return _sent(await self._put_text(None, message.document, parameters), TEXT)
 
-    async def _put_text(self, edit: str | None, document: Document, parameters: dict[str, Any]) -> SentRef:
+    async def _put_text(self, edit: str | None, document: Document, parameters: dict[str, Any]) -> Any:
         """Rich if that gains something and the server takes it, else text with entities, else plain."""
-        if self._takes_rich and rich.gains(document) and rich.fits(document) and self.account.rich.usable(self._now):
+        if self._takes_rich and rich.gains(document) and rich.fits(document) and self._account.rich.usable(self._now):
             try:
-                result = await self.account.ask(
-                    edit or "sendRichMessage", self.chat, rich_message={"html": rich.html(document)}, **parameters
+                result = await self._account.ask(
+                    edit or "sendRichMessage", self._chat, rich_message={"html": rich.html(document)}, **parameters
                 )
             except (BadRequest, Unknown) as error:
                 if is_gone(error.message) or (edit and speaks_of(error, "not modified", "message to edit not found")):
                     raise
-                self.account.rich.refused(self._now, unknown=isinstance(error, Unknown))
+                self._account.rich.refused(self._now, unknown=isinstance(error, Unknown))
             else:
-                self.account.rich.worked()
-                return _sent(result, TEXT)
+                self._account.rich.worked()
+                return result
         shown = render(document)
         parameters = {"link_preview_options": NO_PREVIEW, **parameters}
         method = edit or "sendMessage"
         try:
-            result = await self.account.ask(method, self.chat, text=shown.text, **_entities(shown), **parameters)
+            return await self._account.ask(method, self._chat, text=shown.text, **_entities(shown), **parameters)
         except BadRequest as error:
             if not (shown.entities and speaks_of(error, "entit", "can't parse")):
                 raise
-            result = await self.account.ask(method, self.chat, text=plain(document), **parameters)
-        return _sent(result, TEXT)
+            return await self._account.ask(method, self._chat, text=plain(document), **parameters)
 
     async def _put_caption(self, document: Document, parameters: dict[str, Any]) -> None:
         shown = render(document)
-        await self.account.ask(
-            "editMessageCaption", self.chat, caption=shown.text, **_entities(shown, "caption_entities"), **parameters
+        await self._account.ask(
+            "editMessageCaption", self._chat, caption=shown.text, **_entities(shown, "caption_entities"), **parameters
         )
 
     async def _send_with_files(self, message: Outbound, final: bool) -> SentRef:
         """The text as caption of the first file if it is short enough, else before it. The first piece is the message
         that can be edited; a repeat with the same key goes on where the first try broke off.
         """
-        arrived = self.account.delivered(message.key)
+        arrived = self._account.delivered(message.key)
         alone = replace(message, files=(), buttons=(), reply_to=None)
         captioned = measure(message.document) <= CAPTION_LIMIT
         pieces: list[tuple[Outbound, File | None]] = []
         if not captioned:
             pieces.append((replace(message, files=()), None))
-        for file in message.files:
-            pieces.append((alone if pieces else message, file))
-        for number, (piece, file) in enumerate(pieces):
-            if number < len(arrived):
-                continue
-            if file is None:
+        pieces += [(alone if pieces or number else message, file) for number, file in enumerate(message.files)]
+        for number, (piece, attached) in enumerate(pieces[len(arrived) :], start=len(arrived)):
+            if attached is None:
                 arrived.append(await self._send(piece, final))
             else:
-                arrived.append(await self._send_file(piece, file, final, with_caption=not number))
-        self.account.complete(message.key)
+                arrived.append(await self._send_file(piece, attached, final, with_caption=not number))
+        self._account.complete(message.key)
         return arrived[0]
 
     async def _send_file(self, message: Outbound, file: File, final: bool, *, with_caption: bool) -> SentRef:
-        parameters = envelope(message, self.topic)
+        parameters = envelope(message, self._topic)
         if with_caption:
             shown = render(message.document)
             parameters |= {"caption": shown.text or None, **_entities(shown, "caption_entities")}
@@ -179,7 +161,7 @@ class TelegramChannel:
             raise ChannelRejected(f"cannot read {file.name}: {error.strerror}") from error
         if size > UPLOAD_LIMIT:
             raise ChannelRejected(f"{file.name} has {size} bytes; Telegram takes up to {UPLOAD_LIMIT}")
-        await self.account.limiter.turn(self.chat, final=final)
+        await self._account.limiter.turn(self._chat, final=final)
         method, field = upload_as(file, size)
         with in_channel_words():
             try:
@@ -193,31 +175,12 @@ class TelegramChannel:
         async with await anyio.open_file(file.path, "rb") as opened:
             upload = InputFile(opened.wrapped, filename=file.name, read_file_handle=False)
             upload.mimetype = file.mime_type
-            result = await self.account.ask(method, self.chat, **{field: upload}, **parameters)
+            result = await self._account.ask(method, self._chat, **{field: upload}, **parameters)
         return _sent(result, MEDIA)
-
-    # -- what is possible here
-
-    @property
-    def _private(self) -> bool:
-        return self.chat > 0  # groups and channels have negative ids
-
-    @property
-    def _drafts_here(self) -> bool:
-        return self._private and self.account.drafts.usable(self._now)
-
-    @property
-    def _edit_interval_s(self) -> float:
-        settings = self.account.settings
-        return settings.stream_interval_ms / 1000 if self._private else settings.group_interval_s
-
-    @property
-    def _takes_rich(self) -> bool:
-        return str(self.chat) not in self.account.settings.rich_off_in
 
     @property
     def _now(self) -> float:
-        return self.account.clock.monotonic()
+        return self._account.clock.monotonic()
 
 
 def _sent(result: Any, kind: str) -> SentRef:

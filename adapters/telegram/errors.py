@@ -78,4 +78,3 @@ def mapped(error: TelegramError) -> ChannelError:
             return ChannelUnsure(error.message)
         case _:
             return ChannelUnsure(f"no answer to make sense of: {error.message}")
-

@@ -51,7 +51,8 @@ class AccountFiles:
         try:
             return await self._download(path, attachment, to, limit)
         except BaseException:
-            to.unlink(missing_ok=True)
+            with anyio.CancelScope(shield=True):
+                await anyio.Path(to).unlink(missing_ok=True)
             raise
 
     async def _download(self, path: str, attachment: Attachment, to: Path, limit: int) -> int:
@@ -60,7 +61,7 @@ class AccountFiles:
         size = 0
         try:
             async with sending.session.get(
-                self.account.api.file_base + path, proxy=sending.proxy, timeout=timeout
+                self.account.api.file_url(path), proxy=sending.proxy, timeout=timeout
             ) as response:
                 if response.status >= 500 or response.status == 429:
                     raise ChannelBusy(f"Telegram answered {response.status} for a file", after_s=TROUBLE_S)

@@ -1,6 +1,7 @@
 """Signs of life in one chat, and answers to buttons."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from telegram.error import BadRequest
 
@@ -40,7 +41,7 @@ class ButtonAnswers:
 
     async def acknowledge(self, interaction: str, text: str = "", *, visible: bool = False) -> None:
         """Shown to the one who pressed: as a passing line, or with `visible` as a box to close."""
-        shown = {"text": text[:ANSWER_LIMIT], "show_alert": visible} if text else {}
+        shown: dict[str, Any] = {"text": text[:ANSWER_LIMIT], "show_alert": visible} if text else {}
         with in_channel_words():
             try:
                 await self.account.api.call("answerCallbackQuery", callback_query_id=interaction, **shown)

@@ -86,7 +86,3 @@ class TelegramSettings(ChannelSettings):
     @property
     def group_interval_s(self) -> float:
         return max(self.stream_interval_ms, GROUP_INTERVAL_MS) / 1000
-
-    @property
-    def private_interval_s(self) -> float:
-        return (self.draft_interval_ms if self.drafts else self.stream_interval_ms) / 1000

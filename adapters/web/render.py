@@ -115,8 +115,7 @@ def _block(block: Block) -> str:
             return f"<{tag}>{_inlines(children)}</{tag}>"
         case CodeBlock(code, language):
             caption = f"<figcaption>{_text(language)}</figcaption>" if language else ""
-            # HTML drops a line ending right after <pre>; the first one here is not the code's.
-            return f'<figure class="code">{caption}<pre tabindex="0"><code>\n{_text(code)}</code></pre></figure>'
+            return f'<figure class="code">{caption}<pre tabindex="0"><code>{_text(code)}</code></pre></figure>'
         case Quote(blocks):
             return f"<blockquote>{_all(blocks)}</blockquote>"
         case List(items, start, tight):
@@ -145,9 +144,7 @@ def _list(items: Sequence[Item], start: int | None, *, tight: bool) -> str:
 def _item(item: Item, *, tight: bool) -> str:
     if not tight:
         return _all(item.blocks)
-    return "".join(
-        _inlines(block.children) if isinstance(block, Paragraph) else _block(block) for block in item.blocks
-    )
+    return "".join(_inlines(block.children) if isinstance(block, Paragraph) else _block(block) for block in item.blocks)
 
 
 def _box(checked: bool | None) -> str:
@@ -173,9 +170,8 @@ def _table(table: Table) -> str:
     head = f"<thead>{row('th', table.header)}</thead>"
     body = "".join(row("td", cells) for cells in table.rows)
     # A wide table scrolls by itself, also with the keyboard; the page never does.
-    return (
-        f'<div class="table" role="region" tabindex="0" aria-label="table"><table>{head}<tbody>{body}</tbody></table></div>'
-    )
+    inside = f"<table>{head}<tbody>{body}</tbody></table>"
+    return f'<div class="table" role="region" tabindex="0" aria-label="table">{inside}</div>'
 
 
 def _inlines(inlines: Sequence[Inline]) -> str:

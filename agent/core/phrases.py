@@ -22,7 +22,6 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "no_providers": "No model service is available at the moment. Please try again shortly.",
         "model_slow": "The model took too long to answer.",
         "model_cut": "The connection to the model broke off and could not be restored.",
-        "retrying": "The model service is not answering; trying again ({attempt})…",
         "context_too_long": "This conversation no longer fits the model, even shortened. "
         "Send /new to start afresh, or send a shorter message.",
         "tools_too_large": "The instructions and tools alone do not fit the model's window of {window} tokens. "

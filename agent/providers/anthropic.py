@@ -5,9 +5,10 @@ it the finished body and reading the raw stream over its aiohttp transport costs
 """
 
 import copy
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from typing import Self
 
+import aiohttp
 import anthropic
 import anyio
 import httpx2
@@ -15,7 +16,7 @@ import httpx2
 from agent.core.errors import AgentError
 from agent.providers.anthropic_requests import Encoder
 from agent.providers.anthropic_stream import Reading
-from agent.providers.attachments import IMAGES, TEXTS, load, wanted
+from agent.providers.attachments import IMAGES, TEXTS, Bytes, load, wanted
 from agent.providers.endpoints import host_of, is_local
 from agent.providers.failures import Answer, busy, classify, read_error, refused, retry_after
 from agent.providers.opening import Surroundings
@@ -25,6 +26,7 @@ from agent.providers.settings import ProviderSettings
 from agent.providers.sse import EventReader
 
 PATH = "/v1/messages"
+HEADERS = {"content-type": "application/json"}
 CONNECT_S = 15.0
 DRAIN_S = 0.2
 MOST_OUTPUT = 16_384  # tokens of one reply, unless the configuration says otherwise: the API wants a number
@@ -87,10 +89,105 @@ class AnthropicProvider:
             for chunk in reading.end():
                 yield chunk
             await _drain(pieces)
-        except (AgentError, ValueError, TimeoutError, httpx2.HTTPError, OSError) as error:
+        except (AgentError, ValueError, TimeoutError, httpx2.HTTPError, aiohttp.ClientError, OSError) as error:
             if not reading.complete and (usage := reading.usage) is not None:
                 yield usage
             raise self._failure(error) from None
         finally:
             with anyio.CancelScope(shield=True):
                 await response.aclose()
+
+    def _body(self, request: Request, files: Bytes) -> bytes:
+        settings = self._settings
+        return self._encoder.body(
+            request,
+            model=self.model,
+            max_tokens=self._max_tokens,
+            thinking=settings.thinking,
+            temperature=settings.temperature,
+            tier=_tier(settings.prompt_cache_ttl, request.cache_tier),
+            files=files,
+        )
+
+    async def _post(self, body: bytes, deadline: float) -> httpx2.Response:
+        """The response whose body is the stream."""
+        try:
+            with anyio.fail_after(max(0.0, deadline - self._clock.monotonic())):
+                response: object = await self._client.post(
+                    PATH,
+                    cast_to=httpx2.Response,
+                    content=body,
+                    options={"headers": HEADERS},
+                    stream=True,
+                    stream_cls=anthropic.AsyncStream[httpx2.Response],
+                )
+        except (anthropic.AnthropicError, TimeoutError, OSError) as error:
+            raise self._failure(error) from None
+        if not isinstance(response, httpx2.Response):  # what the SDK promises for this cast_to, against its annotation
+            raise refused(self.name, f"the anthropic library answered with {type(response).__name__}")
+        return response
+
+    def _failure(self, error: Exception) -> AgentError:
+        host = host_of(str(self._client.base_url))
+        secrets = self._settings.secrets
+        match error:
+            case AgentError():
+                return error
+            case anthropic.APIStatusError():
+                return classify(self.name, _answer(error), secrets)
+            case TimeoutError() | anthropic.APITimeoutError() | httpx2.TimeoutException():
+                return busy(self.name, f"no answer from {host} in time", secrets)
+            case _ if any(isinstance(cause, aiohttp.ClientSSLError) for cause in _causes(error)):
+                return refused(self.name, f"the TLS certificate of {host} was not accepted", secrets)
+            case anthropic.APIConnectionError():
+                return busy(self.name, f"{host} cannot be reached", secrets)
+            case httpx2.HTTPError() | aiohttp.ClientError() | OSError():
+                return busy(self.name, f"the connection to {host} was cut ({type(error).__name__})", secrets)
+            case anthropic.AnthropicError():
+                return refused(self.name, str(error), secrets)
+            case _:
+                return busy(self.name, f"malformed data from {host}", secrets)
+
+
+def _client(settings: ProviderSettings) -> anthropic.AsyncAnthropic:
+    return anthropic.AsyncAnthropic(
+        api_key=settings.api_key.get_secret_value() or "none",  # a gateway of one's own may want no key
+        base_url=settings.base_url or None,
+        max_retries=0,  # one retry policy for all providers, ours
+        timeout=httpx2.Timeout(settings.timeout_s, connect=CONNECT_S),
+        default_headers={name: value.get_secret_value() for name, value in settings.extra_headers.items()},
+        http_client=anthropic.DefaultAioHttpClient(
+            proxy=settings.proxy.get_secret_value() or None, trust_env=not is_local(settings.base_url)
+        ),
+    )
+
+
+def _tier(configured: str, asked: CacheTier) -> CacheTier:
+    """The configuration may name the time to live, but not cache what is too small to be cached."""
+    if asked == "none" or configured == "auto":
+        return asked
+    return "1h" if configured == "1h" else "5m" if configured == "5m" else "none"
+
+
+def _answer(error: anthropic.APIStatusError) -> Answer:
+    after_s = retry_after(error.response.headers)
+    if error.body is None:
+        return Answer(status=error.status_code, message=error.message, after_s=after_s)
+    return read_error(error.body, error.status_code, after_s)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
+
+
+async def _drain(pieces: AsyncIterator[bytes]) -> None:
+    """Read to the end of the body, so that the connection can be used again."""
+    with anyio.move_on_after(DRAIN_S):
+        try:
+            async for _ in pieces:
+                pass
+        except (TimeoutError, httpx2.HTTPError, aiohttp.ClientError, OSError):
+            pass  # the answer is complete; only the connection is lost

@@ -21,10 +21,8 @@ from agent.providers.attachments import IMAGES, NOTHING, Bytes, as_base64, as_te
 from agent.providers.json_bytes import dumps
 from agent.providers.newest import carrier, loop_start
 from agent.providers.provider import CacheTier, Request, ToolSchema
-from agent.providers.tool_ids import Ids, unique, wire_id
-
-KEPT_SCHEMAS = 64
-NO_IDS = Ids()
+from agent.providers.schema_bytes import SchemaBytes
+from agent.providers.tool_ids import NO_IDS, Ids, ids_of, unique
 
 Thought = int | Literal["off", "adaptive"]
 Block = dict[str, Any]
@@ -35,7 +33,7 @@ class Encoded:
     """A message on the wire; b"" if nothing of it is sent."""
 
     body: bytes
-    ids: Ids
+    ids: Ids | None
 
 
 class Encoder:
@@ -44,7 +42,7 @@ class Encoder:
     def __init__(self, family: str) -> None:
         self._family = family
         self._kept: WeakKeyDictionary[Message, Encoded] = WeakKeyDictionary()
-        self._schemas: dict[int, tuple[ToolSchema, bytes]] = {}
+        self._schemas = SchemaBytes(_tools)
 
     def body(
         self,
@@ -64,7 +62,7 @@ class Encoder:
         the end, for the next call of a tool loop.
         """
         limit = request.max_tokens or max_tokens
-        thought = self._thinking(request, thinking, limit)
+        thought = thinking_for(request, thinking, limit, self._family)
         if isinstance(thought, int) and not request.max_tokens:
             limit = max(limit, thought + 1024)  # the answer comes on top of the budget
         head: Block = {"model": model, "max_tokens": limit, "stream": True}
@@ -78,7 +76,7 @@ class Encoder:
         system = _system(request, marker)
         pieces = [dumps(head)[:-1]]
         if request.tools.specs:
-            pieces.append(b'"tools":' + self._tools(request.tools))
+            pieces.append(b'"tools":' + self._schemas.of(request.tools))
         if system:
             pieces.append(b'"system":' + dumps(system))
         pieces.append(b'"messages":[' + b",".join(self._messages(request, marker, files)) + b"]}")
@@ -86,11 +84,13 @@ class Encoder:
 
     def _messages(self, request: Request, marker: Block, files: Bytes) -> list[bytes]:
         messages = request.messages
-        flat = not request.tools.specs and any(message.tool_uses or message.tool_results for message in messages)
+        wire = [self._encoded(message) for message in messages]
+        flat = not request.tools.specs and any(encoded.ids for encoded in wire)
         if flat:  # calls without tools defined are refused: they are told as text instead
-            wire = [Encoded(self._encode(message, None), NO_IDS) for message in messages]
-        else:
-            wire = [self._encoded(message) for message in messages]
+            wire = [
+                Encoded(self._encode(message, None), None) if encoded.ids else encoded
+                for message, encoded in zip(messages, wire, strict=True)
+            ]
         renamed = unique([encoded.ids for encoded in wire])
         bodies = [encoded.body for encoded in wire]
         carries = carrier(messages)
@@ -99,18 +99,15 @@ class Encoder:
             carried = request.reminder if position == carries else ""
             is_marked = position in marked
             if carried or is_marked or position in renamed or (files and _holds(message, files)):
-                ids = None if flat else renamed.get(position, wire[position].ids)
+                ids = None if flat else renamed.get(position, wire[position].ids or NO_IDS)
                 bodies[position] = self._encode(message, ids, carried, files, marker if is_marked else {})
         return [body for body in bodies if body]
 
     def _encoded(self, message: Message) -> Encoded:
         kept = self._kept.get(message)
         if kept is None:
-            ids = Ids(
-                tuple(wire_id(use.id) for use in message.tool_uses),
-                tuple(wire_id(result.tool_use_id) for result in message.tool_results),
-            )
-            kept = self._kept[message] = Encoded(self._encode(message, ids), ids)
+            ids = ids_of(message)
+            kept = self._kept[message] = Encoded(self._encode(message, ids or NO_IDS), ids)
         return kept
 
     def _encode(
@@ -131,29 +128,26 @@ class Encoder:
         role = "assistant" if message.role == "assistant" else "user"
         return dumps({"role": role, "content": blocks})
 
-    def _tools(self, schema: ToolSchema) -> bytes:
-        kept = self._schemas.get(id(schema))
-        if kept is None or kept[0] is not schema:
-            described = [
-                {"name": spec.name, "description": spec.description, "input_schema": {"type": "object", **spec.schema}}
-                for spec in schema.specs
-            ]
-            kept = (schema, dumps(described))
-            if len(self._schemas) >= KEPT_SCHEMAS:
-                del self._schemas[next(iter(self._schemas))]
-            self._schemas[id(schema)] = kept
-        return kept[1]
 
-    def _thinking(self, request: Request, thinking: Thought, limit: int) -> Thought:
-        """No thinking where the API would refuse it: too little room, or a tool loop begun without it."""
-        if isinstance(thinking, int):
-            if request.max_tokens and limit <= thinking:
-                return "off"
-            start = loop_start(request.messages)
-            first = next((message for message in request.messages[start:] if message.role == "assistant"), None)
-            if first is not None and not (first.parts and _is_ours(first.parts[0], self._family)):
-                return "off"
-        return thinking
+def thinking_for(request: Request, thinking: Thought, limit: int, family: str) -> Thought:
+    """No thinking where the API would refuse it: too little room, or a tool loop begun without it."""
+    if isinstance(thinking, int):
+        if request.max_tokens and limit <= thinking:
+            return "off"
+        start = loop_start(request.messages)
+        first = next((message for message in request.messages[start:] if message.role == "assistant"), None)
+        if first is not None and not (first.parts and _is_ours(first.parts[0], family)):
+            return "off"
+    return thinking
+
+
+def _tools(schema: ToolSchema) -> bytes:
+    return dumps(
+        [
+            {"name": spec.name, "description": spec.description, "input_schema": {"type": "object", **spec.schema}}
+            for spec in schema.specs
+        ]
+    )
 
 
 def _marked(bodies: Sequence[bytes], carries: int) -> frozenset[int]:

@@ -21,11 +21,11 @@ from agent.providers.attachments import IMAGES, NOTHING, TEXTS, Bytes, as_base64
 from agent.providers.json_bytes import dumps
 from agent.providers.newest import carrier, loop_start
 from agent.providers.provider import Request, ToolSchema
-from agent.providers.tool_ids import Ids, unique, wire_id
+from agent.providers.schema_bytes import SchemaBytes
+from agent.providers.tool_ids import NO_IDS, Ids, ids_of, unique
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")  # what servers call it
 AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
-KEPT_SCHEMAS = 64
 
 _NEW_LIMIT = re.compile(r"(?:^|/)(?:o\d|gpt-(?:[5-9]|\d\d))")  # models that refuse `max_tokens`
 _CONCESSIONS = (
@@ -68,17 +68,21 @@ class Encoded:
     """A message on the wire: one or more objects, joined by commas; b"" if nothing of it is sent."""
 
     body: bytes
-    ids: Ids
+    ids: Ids | None
     reasoned: bool  # holds reasoning that is sent back inside its own tool loop
 
 
 class Encoder:
-    """Builds request bodies; keeps what it encoded for as long as the message lives."""
+    """Builds request bodies; keeps what it encoded for as long as the message lives.
 
-    def __init__(self, family: str) -> None:
+    `signed`: thinking blocks with a signature go along as `thinking_blocks`, which is litellm's addition to the form.
+    """
+
+    def __init__(self, family: str, *, signed: bool = False) -> None:
         self._family = family
+        self._signed = signed
         self._kept: WeakKeyDictionary[Message, Encoded] = WeakKeyDictionary()
-        self._schemas: dict[int, tuple[ToolSchema, bytes]] = {}
+        self._schemas = SchemaBytes(_tools)
 
     def body(
         self,
@@ -103,7 +107,7 @@ class Encoder:
             head["reasoning_effort"] = effort
         pieces = [dumps(head)[:-1]]
         if request.tools.specs:
-            pieces.append(b'"tools":' + self._tools(request.tools))
+            pieces.append(b'"tools":' + self._schemas.of(request.tools))
         pieces.append(b'"messages":[' + b",".join(self._messages(request, files)) + b"]}")
         return b",".join(pieces)
 
@@ -120,33 +124,51 @@ class Encoder:
             carried = request.reminder if position == carries else ""
             if carried or reasons or position in renamed or (files and _holds(message, files)):
                 ids = renamed.get(position, encoded.ids)
-                bodies[position] = _encode(message, self._family, ids, carried, files, reasons=reasons)
+                bodies[position] = self._encode(message, ids, carried, files, reasons=reasons)
         return [system for system in (_system(request),) if system] + [body for body in bodies if body]
 
     def _encoded(self, message: Message) -> Encoded:
         kept = self._kept.get(message)
         if kept is None:
-            ids = Ids(
-                tuple(wire_id(use.id) for use in message.tool_uses),
-                tuple(wire_id(result.tool_use_id) for result in message.tool_results),
-            )
+            ids = ids_of(message)
             reasoned = any(_is_reasoning(part, self._family) for part in message.parts)
-            kept = Encoded(_encode(message, self._family, ids, "", NOTHING, reasons=False), ids, reasoned)
+            kept = Encoded(self._encode(message, ids, "", NOTHING, reasons=False), ids, reasoned)
             self._kept[message] = kept
         return kept
 
-    def _tools(self, schema: ToolSchema) -> bytes:
-        kept = self._schemas.get(id(schema))
-        if kept is None or kept[0] is not schema:
-            kept = (schema, dumps([_tool(spec.name, spec.description, spec.schema) for spec in schema.specs]))
-            if len(self._schemas) >= KEPT_SCHEMAS:
-                del self._schemas[next(iter(self._schemas))]
-            self._schemas[id(schema)] = kept
-        return kept[1]
+    def _encode(self, message: Message, ids: Ids | None, reminder: str, files: Bytes, *, reasons: bool) -> bytes:
+        ids = ids or NO_IDS
+        if message.role == "assistant":
+            built = _assistant(message, self._family, ids, reasons=reasons)
+            if built and self._signed and (signed := _signed(message, self._family)):
+                built["thinking_blocks"] = signed
+            return dumps(built) if built else b""
+        objects: list[dict[str, Any]] = [
+            {"role": "tool", "tool_call_id": id, "content": _result(result)}
+            for id, result in zip(ids.results, message.tool_results, strict=True)
+        ]
+        content = _content(message.parts, reminder, files)
+        if not content and not objects:
+            content = "(no text)"
+        if content:
+            objects.append({"role": message.role, "content": content})
+        return b",".join(dumps(built) for built in objects)
 
 
-def _tool(name: str, description: str, schema: Any) -> dict[str, Any]:
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": schema}}
+def _tools(schema: ToolSchema) -> bytes:
+    return dumps(
+        [
+            {
+                "type": "function",
+                "function": {
+                    "name": spec.name,
+                    "description": spec.description,
+                    "parameters": {"type": "object", "properties": {}, **spec.schema},
+                },
+            }
+            for spec in schema.specs
+        ]
+    )
 
 
 def _system(request: Request) -> bytes:
@@ -161,22 +183,6 @@ def _holds(message: Message, files: Bytes) -> bool:
 
 def _is_reasoning(part: Part, family: str) -> bool:
     return isinstance(part, Thinking) and part.family == family and part.signature in REASONING_FIELDS
-
-
-def _encode(message: Message, family: str, ids: Ids, reminder: str, files: Bytes, *, reasons: bool) -> bytes:
-    if message.role == "assistant":
-        built = _assistant(message, family, ids, reasons=reasons)
-        return dumps(built) if built else b""
-    objects: list[dict[str, Any]] = [
-        {"role": "tool", "tool_call_id": id, "content": _result(result)}
-        for id, result in zip(ids.results, message.tool_results, strict=True)
-    ]
-    content = _content(message.parts, reminder, files)
-    if not content and not objects:
-        content = "(no text)"
-    if content:
-        objects.append({"role": message.role, "content": content})
-    return b",".join(dumps(built) for built in objects)
 
 
 def _assistant(message: Message, family: str, ids: Ids, *, reasons: bool) -> dict[str, Any] | None:
@@ -195,6 +201,16 @@ def _assistant(message: Message, family: str, ids: Ids, *, reasons: bool) -> dic
             for id, use in zip(ids.uses, uses, strict=True)
         ]
     return built
+
+
+def _signed(message: Message, family: str) -> list[dict[str, Any]]:
+    blocks: list[dict[str, Any]] = []
+    for part in message.parts:
+        if isinstance(part, Thinking) and part.family == family and part.signature not in REASONING_FIELDS:
+            blocks.append({"type": "thinking", "thinking": part.thinking, "signature": part.signature})
+        elif isinstance(part, RedactedThinking) and part.family == family:
+            blocks.append({"type": "redacted_thinking", "data": part.data})
+    return blocks
 
 
 def _result(result: ToolResult) -> str:

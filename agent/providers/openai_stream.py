@@ -61,6 +61,10 @@ class Reading:
         body = json.loads(data.decode("utf-8"))
         if not isinstance(body, dict):
             return [Unknown(f"event of type {type(body).__name__}")]
+        return self.body(body)
+
+    def body(self, body: dict[str, Any]) -> list[Chunk]:
+        """The chunks in one event that is parsed already. Raises an AgentError for an error event."""
         if body.get("error"):
             raise classify(self._provider, read_error(body, 0), self._secrets)
         if isinstance(body.get("usage"), dict):
@@ -94,6 +98,10 @@ class Reading:
         elif self._count and stop == "end_turn":
             stop = "tool_use"  # several servers say "stop" after a call
         return [*chunks, Done(stop)]
+
+    def forget_reasoning(self) -> None:
+        """What was thought so far is kept elsewhere."""
+        self._thought = {}
 
     def _choice(self, choice: Any) -> list[Chunk]:
         if not isinstance(choice, dict):
@@ -190,11 +198,13 @@ class Reading:
 
 def _usage(wire: dict[str, Any]) -> Usage:
     details = wire.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else wire.get("prompt_cache_hit_tokens")
-    read = _count(cached)
+    details = details if isinstance(details, dict) else {}
+    read = _count(details.get("cached_tokens")) or _count(wire.get("prompt_cache_hit_tokens"))
+    written = _count(details.get("cache_creation_tokens")) or _count(wire.get("cache_creation_input_tokens"))
     return Usage(
-        prompt=max(0, _count(wire.get("prompt_tokens")) - read),
+        prompt=max(0, _count(wire.get("prompt_tokens")) - read - written),
         output=_count(wire.get("completion_tokens")),
+        cache_creation=written,
         cache_read=read,
     )
 

@@ -66,6 +66,8 @@ class ProviderSettings:
             found.append('model is missing: set model = "…"')
         if not self.api_key.get_secret_value() and not self.base_url and self.type in ("anthropic", "openai"):
             found.append(f'api_key is missing: set api_key = "env:{self.type.upper()}_API_KEY"')
+        if self.type == "litellm" and self.proxy.get_secret_value():
+            found.append("proxy: litellm takes it from the environment only; set HTTPS_PROXY")
         if self.base_url and not self.base_url.startswith(("http://", "https://")):
             found.append("base_url: must begin with http:// or https://")
         if self.max_tokens is not None and self.max_tokens < 1:

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from agent.core.messages import Message
+
 _SAFE = re.compile(r"[A-Za-z0-9_-]{1,40}")  # Anthropic's alphabet, OpenAI's length
 
 
@@ -16,8 +18,16 @@ class Ids:
     uses: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
 
-    def __bool__(self) -> bool:
-        return bool(self.uses or self.results)
+
+NO_IDS = Ids()
+
+
+def ids_of(message: Message) -> Ids | None:
+    """The ids in a message; None for the many that have none."""
+    uses, results = message.tool_uses, message.tool_results
+    if not uses and not results:
+        return None
+    return Ids(tuple(wire_id(use.id) for use in uses), tuple(wire_id(result.tool_use_id) for result in results))
 
 
 def wire_id(id: str) -> str:
@@ -25,17 +35,17 @@ def wire_id(id: str) -> str:
     return id if _SAFE.fullmatch(id) else "call_" + hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:24]
 
 
-def unique(messages: Sequence[Ids]) -> dict[int, Ids]:
+def unique(messages: Sequence[Ids | None]) -> dict[int, Ids]:
     """New ids for the messages (by position) that repeat an id an earlier call had; empty when all is well."""
     seen: set[str] = set()
     if not any(_clashes(seen, ids.uses) for ids in messages if ids):
         return {}
     changed: dict[int, Ids] = {}
-    taken: set[str] = {id for ids in messages for id in ids.uses}
+    taken: set[str] = {id for ids in messages if ids for id in ids.uses}
     seen = set()
     open_calls: dict[str, deque[str]] = {}
     for position, ids in enumerate(messages):
-        if not ids:
+        if ids is None:
             continue
         if ids.uses:
             open_calls = {}

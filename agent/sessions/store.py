@@ -40,15 +40,6 @@ _LIST = (
     .order_by(session_table.c.updated_at.desc(), session_table.c.id)
     .limit(bindparam("most"))
 )
-_BY_PREFIX = (
-    select(session_table)
-    .where(
-        session_table.c.conv == bindparam("conversation"),
-        session_table.c.id.startswith(bindparam("prefix"), autoescape=True),
-    )
-    .order_by(session_table.c.updated_at.desc())
-    .limit(2)
-)
 _GROW = (
     update(session_table)
     .where(session_table.c.id == bindparam("session"))
@@ -80,6 +71,27 @@ _HIDE = (
 )
 _HIDE_FROM_AGENT = _HIDE.values(agent_visible=False)
 _HIDE_FROM_ALL = _HIDE.values(agent_visible=False, user_visible=False)
+_LAST_SAID = (
+    select(message_table)
+    .where(
+        message_table.c.session_id == bindparam("session"),
+        message_table.c.agent_visible,
+        message_table.c.role == "user",
+        message_table.c.position == 0,
+    )
+    .order_by(message_table.c.id.desc())
+    .limit(1)
+)
+_LATEST_BUT = (
+    select(session_table)
+    .where(
+        session_table.c.conv == bindparam("conversation"),
+        session_table.c.id != bindparam("but"),
+        session_table.c.state != "terminated",
+    )
+    .order_by(session_table.c.updated_at.desc(), session_table.c.id)
+    .limit(1)
+)
 _COUNT = (
     select(func.count())
     .select_from(message_table)
@@ -121,7 +133,8 @@ def sessions_of(conn: Connection, conversation: ConversationId, *, most: int = 2
 
 def by_prefix(conn: Connection, conversation: ConversationId, prefix: str) -> tuple[Session, ...]:
     """The conversation's sessions whose id begins so: none, the one, or two that make the prefix ambiguous."""
-    found = conn.execute(_BY_PREFIX, {"conversation": conversation, "prefix": prefix.lower()})
+    begins = session_table.c.id.startswith(prefix.lower(), autoescape=True)
+    found = conn.execute(_LIST.where(begins), {"conversation": conversation, "most": 2})
     return tuple(_session(row) for row in found)
 
 
@@ -182,6 +195,18 @@ def hide_from(conn: Connection, session: SessionId, first: int, *, also_from_peo
 def visible_count(conn: Connection, session: SessionId) -> int:
     count: int = conn.execute(_COUNT, {"session": session}).scalar_one()
     return count
+
+
+def last_said(conn: Connection, session: SessionId) -> Message | None:
+    """The newest message that began an exchange and is still visible to the model."""
+    row = conn.execute(_LAST_SAID, {"session": session}).one_or_none()
+    return _message(row) if row is not None else None
+
+
+def latest_but(conn: Connection, conversation: ConversationId, current: SessionId | None) -> Session | None:
+    """The session used last, the current one left out."""
+    row = conn.execute(_LATEST_BUT, {"conversation": conversation, "but": current or ""}).one_or_none()
+    return _session(row) if row is not None else None
 
 
 def title_of(text: str) -> str:
@@ -259,3 +284,8 @@ def _session(row: Any) -> Session:
 def with_id(message: Message, id: int | None) -> Message:
     """The message as it stands in the transcript; the same object where it has its id already."""
     return message if id is None or message.id == id else replace(message, id=id)
+
+
+def text_of(message: Message) -> str:
+    """What a message says in words."""
+    return "".join(part.text for part in message.parts if isinstance(part, TextPart))

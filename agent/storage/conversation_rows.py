@@ -55,13 +55,7 @@ _EXTEND = (
     .values(expires_at=bindparam("until"))
 )
 _RELEASE = update(conversation).where(_KEY, conversation.c.run_id == bindparam("run")).values(**_NO_LEASE)
-_FORCE = update(conversation).where(_KEY).values(**_NO_LEASE)
-_EXPIRE = (
-    update(conversation)
-    .where(conversation.c.run_id.is_not(None), conversation.c.expires_at <= bindparam("now"))
-    .values(**_NO_LEASE)
-    .returning(conversation.c.key)
-)
+_FORCE = update(conversation).where(_KEY, conversation.c.epoch == bindparam("by")).values(**_NO_LEASE)
 _RELEASE_ALL = update(conversation).where(conversation.c.run_id.is_not(None)).values(**_NO_LEASE)
 _STATE = update(conversation).where(_KEY).values(state=bindparam("what"))
 _GONE = select(conversation.c.key).where(_KEY, conversation.c.state == "gone")
@@ -79,7 +73,10 @@ def lock_row(conn: Connection, key: ConversationId) -> None:
 
 
 def claim(conn: Connection, key: ConversationId, *, worker: str, run: str, now: int, until: int) -> int | None:
-    """Take the lease until `until` and return the new epoch; None while somebody else holds it."""
+    """Take the lease until `until` and return the new epoch; None while somebody else holds it.
+
+    A lease that has run out holds nobody up (B-64).
+    """
     ensure(conn, key, now)
     found = conn.execute(_CLAIM, {"conversation": key, "me": worker, "run": run, "now": now, "until": until})
     return found.scalar_one_or_none()
@@ -112,14 +109,9 @@ def release(conn: Connection, key: ConversationId, *, run: str) -> bool:
     return conn.execute(_RELEASE, {"conversation": key, "run": run}).rowcount == 1
 
 
-def force_release(conn: Connection, key: ConversationId) -> None:
-    """Free whatever lease there is (B-49)."""
-    conn.execute(_FORCE, {"conversation": key})
-
-
-def clear_expired(conn: Connection, now: int) -> tuple[ConversationId, ...]:
-    """Free the leases that have run out (B-64)."""
-    return tuple(ConversationId(key) for key in conn.execute(_EXPIRE, {"now": now}).scalars())
+def force_release(conn: Connection, key: ConversationId, *, epoch: int) -> bool:
+    """Free whatever lease there is, unless a later owner has come (B-49); False when one has."""
+    return conn.execute(_FORCE, {"conversation": key, "by": epoch}).rowcount == 1
 
 
 def clear_all(conn: Connection) -> int:

@@ -1,4 +1,4 @@
-"""What is shown on a platform and must not stay: noted as soon as it has a name, so that a restart can clean up (§13.5)."""
+"""What is shown on a platform and must not stay: noted once it has a name, for a restart to clean up (DESIGN §13.5)."""
 
 from dataclasses import dataclass
 from typing import Literal, cast

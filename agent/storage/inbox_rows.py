@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, Row, bindparam, case, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, Text, bindparam, case, func, insert, literal_column, or_, select, update
 
 from agent.core.ids import ConversationId
 from agent.inbox import Incoming, WorkKind
@@ -53,7 +53,8 @@ class InboxRow:
 
 
 _CONV = inbox.c.conv == bindparam("conversation")
-_NEW = inbox.c.status == "new"
+# Written out: behind a parameter the planner could not use the partial index of new rows.
+_NEW = inbox.c.status == literal_column("'new'")
 _WAITING = (inbox.c.conv == bindparam("conversation"), _NEW, inbox.c.kind == "message", inbox.c.attempts == 0)
 _REF = inbox.c.platform_ref == bindparam("ref")
 _ONE = inbox.c.id == bindparam("row")
@@ -66,6 +67,11 @@ _RANK = case(
 )
 
 _ADMIT = or_ignore(insert(inbox)).returning(inbox.c.id)
+_KNOWN = (
+    select(inbox.c.id)
+    .where(or_(inbox.c.dedup == bindparam("message"), inbox.c.event_dedup == bindparam("event", type_=Text)))
+    .limit(1)
+)
 _DEPTH = select(func.count()).select_from(inbox).where(*_WAITING)
 _BY_REF = select(inbox.c.id, inbox.c.payload).where(*_WAITING, _REF).with_for_update()
 _REWRITE = update(inbox).where(_ONE).values(payload=bindparam("text"))
@@ -123,6 +129,11 @@ def admit(
     return Admitted(id=row_id, depth=depth)
 
 
+def is_known(conn: Connection, *, dedup: str, event_dedup: str | None) -> bool:
+    """Was it stored before, whatever became of it?"""
+    return conn.execute(_KNOWN, {"message": dedup, "event": event_dedup}).first() is not None
+
+
 def edit(conn: Connection, *, conversation: ConversationId, platform_ref: str, text: str) -> bool:
     """Give a message its new text; False when its run has begun (or it is unknown): then nothing changes."""
     row = conn.execute(_BY_REF, {"conversation": conversation, "ref": platform_ref}).first()
@@ -160,8 +171,18 @@ def drop_last_waiting(conn: Connection, conversation: ConversationId, *, note: s
 
 
 def due(conn: Connection, conversation: ConversationId, *, now: int, most: int = MAX_WAITING + 2) -> list[InboxRow]:
-    """What is to be done now, in the order in which it must be done; rows under work included."""
-    return [_row(row) for row in conn.execute(_DUE_ROWS, {"conversation": conversation, "now": now, "most": most})]
+    """What is to be done now, in the order in which it must be done; rows under work included.
+
+    A row that cannot be read is ended as dead: it must not block its conversation. So call it in a write.
+    """
+    rows = []
+    for row in conn.execute(_DUE_ROWS, {"conversation": conversation, "now": now, "most": most}).all():
+        try:
+            rows.append(_row(row))
+        except ValidationError:
+            _log.exception("inbox row %d of %s cannot be read; it is dead", row.id, conversation)
+            finish(conn, [row.id], status="dead", note="its payload cannot be read")
+    return rows
 
 
 def begin(conn: Connection, row: InboxRow, incoming: Incoming, absorbed: Sequence[int] = ()) -> int:

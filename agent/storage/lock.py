@@ -1,4 +1,4 @@
-"""Sole ownership of a database file, for as long as a process lives (DESIGN §13.2). The kernel frees it on any death."""
+"""Sole ownership of a database file while a process lives (DESIGN §13.2). The kernel frees it on any death."""
 
 import errno
 import fcntl

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, literal_column, select, update
 
 from agent.core.ids import ConversationId
 from agent.core.outbox import Say
@@ -36,7 +36,8 @@ class OutboxRow:
     created_at: int
 
 
-_OPEN = outbox.c.status.in_(("new", "sending"))
+# Written out: behind parameters the planner could not use the partial index of open rows.
+_OPEN = outbox.c.status.in_((literal_column("'new'"), literal_column("'sending'")))
 _ADD = or_ignore(insert(outbox)).returning(outbox.c.id)
 _OPEN_OF = select(outbox).where(outbox.c.conv == bindparam("conversation"), _OPEN).order_by(outbox.c.id)
 _WITH_OPEN = select(outbox.c.conv).where(_OPEN).distinct()

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, NullPool, create_engine, event
+from sqlalchemy import Connection, Engine, NullPool, create_engine
 
 from agent.storage.database import Dialect
 from agent.storage.lane import Job, Lane
@@ -50,13 +50,12 @@ def sqlite_engine(path: Path, *, read_only: bool = False, foreign_keys: bool = T
             connection.execute("PRAGMA foreign_keys = OFF")
         return connection
 
+    def begin(connection: Any) -> None:
+        connection.execute("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
     engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
-    begin = "BEGIN" if read_only else "BEGIN IMMEDIATE"
-
-    @event.listens_for(engine, "begin")
-    def _begin(conn: Connection) -> None:
-        _driver(conn).execute(begin)
-
+    # The dialect's hook and not an event: one listener would cost every statement of the engine 8 µs.
+    engine.dialect.do_begin = begin  # type: ignore[assignment,method-assign]
     return engine
 
 
@@ -127,20 +126,24 @@ class _Batch:
 
     def add(self, job: Job[object]) -> None:
         self.jobs.append(job)
+        raw = _driver(self._conn)
         # The first needs no savepoint: rolling back the whole transaction takes nothing from others.
-        savepoint = self._conn.begin_nested() if self._written else None
+        guarded = bool(self._written)
+        if guarded:
+            raw.execute("SAVEPOINT caller")  # by hand: 3 µs where `begin_nested` takes 160
         job.run(self._conn)
         if job.error is None:
-            if savepoint is not None:
-                savepoint.commit()
+            if guarded:
+                raw.execute("RELEASE caller")
             self._written.append(job)
-        elif not _driver(self._conn).in_transaction:
+        elif not guarded:
+            self._conn.rollback()
+        elif raw.in_transaction:
+            raw.execute("ROLLBACK TO caller")
+            raw.execute("RELEASE caller")
+        else:
             # Disk full, I/O error: SQLite itself has taken the whole transaction back.
             self._lose(job.error)
-        elif savepoint is not None:
-            savepoint.rollback()
-        else:
-            self._conn.rollback()
 
     def commit(self) -> None:
         if self._written:

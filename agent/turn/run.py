@@ -18,6 +18,7 @@ from agent.sessions.records import CallUsage
 from agent.sessions.runs import Checkpoint
 from agent.turn.guards import Progress
 from agent.turn.settings import Settings
+from agent.turn.speech import Speech
 
 SHUTDOWN = "shutdown"  # the reason that leaves a run unfinished, to be resumed by the next process
 
@@ -77,7 +78,7 @@ class Step:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Run:
-    """One execution for one piece of work (B-04). `messages` are this run's, `stored` of them are in the store."""
+    """One execution for one piece of work (B-04). `messages` are its own; the first `len(ids)` of them are stored."""
 
     id: RunId
     work: Work
@@ -90,11 +91,12 @@ class Run:
     audience: Audience
     began: float  # monotonic
     reminder: str
+    speech: Speech
     staged: StagedChanges = field(default_factory=StagedChanges)
     opened: bool = False  # the turn row is committed
     resumed: bool = False
     messages: list[Message] = field(default_factory=list)
-    stored: int = 0
+    ids: list[int | None] = field(default_factory=list)  # of the stored ones, in the store
     next_position: int = 0
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     progress: Progress = field(default_factory=Progress)

@@ -3,7 +3,7 @@
 A state arrives with its feature: what is missing here belongs to a later part.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -11,13 +11,13 @@ from typing import Protocol
 
 from agent.core.cancel import CancelToken
 from agent.core.clock import Clock
-from agent.core.events import EventBus
+from agent.core.events import Event, EventBus
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.ids_source import NewId
 from agent.core.messages import Message
 from agent.core.outbox import Outbox
 from agent.core.phrases import Phrases
-from agent.definitions import Definition
+from agent.definitions import Definition, Definitions
 from agent.providers.provider import Provider, ToolSchema
 from agent.providers.retries import RetryPolicy
 from agent.providers.slot import Choice, Chooser
@@ -76,8 +76,9 @@ class SessionState:
 
 @dataclass(slots=True, kw_only=True)
 class InstructionState:
-    """Who the agent is, and the stable prompt made of it for one tool list."""
+    """Who the agent is, where that is read, and the stable prompt made of it for one tool list."""
 
+    definitions: Definitions
     name: str
     definition: Definition | None = None
     stable: str = ""
@@ -112,9 +113,10 @@ class MemoryState:
 
 @dataclass(slots=True, kw_only=True)
 class RuntimeState:
-    """What the agent runs in. `settings` is replaced between turns only (Z-21)."""
+    """What the agent runs in. `settings` are taken from `current_settings` between turns only (Z-21)."""
 
     settings: Settings
+    current_settings: Callable[[], Settings]
     database: Database
     clock: Clock
     new_id: NewId
@@ -142,7 +144,6 @@ class MetricsState:
     compaction_last_before: int = 0
     compaction_last_after: int = 0
     compaction_last_at_ms: int = 0
-    spent_today: tuple[str, float] | None = None  # UTC date, USD
 
 
 class States(Protocol):
@@ -159,4 +160,7 @@ class States(Protocol):
     metrics: MetricsState
 
 
-Values = Mapping[str, object]
+def announce(states: States, event: Event) -> None:
+    """Publish the event and let people see it, as far as the channel shows such things."""
+    states.runtime.bus.publish(event)
+    states.runtime.outbox.show(event)

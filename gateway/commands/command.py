@@ -4,8 +4,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
-from agent.core.outbox import Button
+from agent.core.messages import FilePart
+from agent.core.outbox import Button, FileRef
 from agent.inbox import Incoming
+from agent.operations import Operations
 from gateway.access.policy import Role
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
@@ -16,11 +18,17 @@ HouseT = TypeVar("HouseT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Generic[HouseT]):
-    """One use of a command: by whom, where, with which words after the name."""
+    """One use of a command: by whom, where, with which words after the name.
+
+    `place` is the group that grants name (DESIGN §6). `agent` is what may be done to the conversation; commands that
+    run beside a turn may only look and switch, never stage.
+    """
 
     name: str
     args: str
     key: ConversationKey
+    place: str
+    agent: Operations
     incoming: Incoming
     role: Role
     house: HouseT
@@ -45,8 +53,9 @@ class Reply:
     buttons: tuple[tuple[Button, ...], ...] = ()
     private: bool = False
     verbatim: bool = False
-    files: tuple[str, ...] = ()
+    files: tuple[FileRef, ...] = ()
     go_on_with: str | None = None
+    go_on_files: tuple[FilePart, ...] = ()
     end: bool = False
 
 

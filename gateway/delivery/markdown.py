@@ -36,8 +36,8 @@ from gateway.channels.document import (
 
 DEEPEST = 60  # levels of nesting; the parser drops text below its limit, so such a text is not parsed at all
 
-# Whatever can begin markup: within a line, and at its start. A text without a match is plain; one with a match is parsed
-# and may turn out plain as well.
+# Whatever can begin markup: within a line, and at its start. A text without a match is plain; one with a match is
+# parsed and may turn out plain as well.
 _INLINE = re.compile(r"[*_`~\[\]<>&\\|\0]")
 _LINE = re.compile(
     r"[ ]{0,3}(?:#{1,6}(?:[ \t]|$)|[-+](?:[ \t]|$)|\d{1,9}[.)](?:[ \t]|$)|(?:-[ \t]*){2,}$|=+[ \t]*$)|[ ]{0,3}\t|[ ]{4}"

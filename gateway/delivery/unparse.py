@@ -97,10 +97,8 @@ def _fence(code: str, language: str) -> list[str]:
 def _list(block: List, other_marker: bool) -> list[str]:
     lines: list[str] = []
     for number, item in enumerate(block.items, start=block.start or 0):
-        if block.start is None:
-            marker = "*" if other_marker else "-"
-        else:
-            marker = f"{number}{')' if other_marker else '.'}"
+        bullet, point = ("*", ")") if other_marker else ("-", ".")
+        marker = bullet if block.start is None else f"{number}{point}"
         if lines and not block.tight:
             lines.append("")
         content = _item(item, loose=not block.tight)
@@ -141,14 +139,13 @@ def _line(line: str) -> str:
     if not line:
         return "\\"  # a line ending on its own; a blank line would end the paragraph
     if not inner:
-        return "".join(_reference(character) for character in line)
+        return "".join(map(_reference, line))
     start = line.index(inner)
-    inner = _LINE_START.sub(lambda found: f"{found[1]}\\{found[2]}" if found[1] else f"\\{found[0]}", inner, count=1) if (
-        _LINE_START.match(inner)
-    ) else inner
-    head = "".join(_reference(character) for character in line[:start])
-    tail = "".join(_reference(character) for character in line[start + len(line.strip()) :])
-    return head + inner + tail
+    before, after = line[:start], line[start + len(inner) :]
+    if found := _LINE_START.match(inner):
+        harmless = f"{found[1]}\\{found[2]}" if found[1] else f"\\{found[0]}"
+        inner = harmless + inner[found.end() :]
+    return "".join(map(_reference, before)) + inner + "".join(map(_reference, after))
 
 
 def _reference(character: str) -> str:

@@ -11,10 +11,10 @@ from gateway.channels.inbound import Received, Said
 ROLE_NAMES: dict[Role, AccessRole] = {Role.MEMBER: "member", Role.ADMIN: "admin", Role.OWNER: "owner"}
 
 
-def incoming_from(said: Said, role: Role, files: Sequence[FilePart] = ()) -> Incoming:
-    """The message as the inbox stores it."""
+def incoming_from(said: Said, role: Role, files: Sequence[FilePart] = (), text: str | None = None) -> Incoming:
+    """The message as the inbox stores it; `text` in place of its own, if given."""
     return Incoming(
-        text=said.text,
+        text=said.text if text is None else text,
         person=PersonId(person_name(said)),
         display=said.sender.display,
         language=language_of(said),

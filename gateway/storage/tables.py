@@ -2,7 +2,8 @@
 
 from sqlalchemy import BigInteger, Boolean, Column, Index, Table, Text, UniqueConstraint, text
 
-from agent.storage.tables import Id, metadata
+from agent.storage.tables import Id
+from agent.storage.tables import metadata as metadata  # with the gateway's tables on it
 
 channel_preference = Table(
     "channel_preference",

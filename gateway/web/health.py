@@ -51,6 +51,10 @@ class HealthPages:
         """From now on these are the reasons not to be ready."""
         self._reasons = reasons
 
+    def reasons(self) -> Sequence[Reason]:
+        """Why it is not ready; empty when it is."""
+        return self._reasons()
+
     def measure(self, metrics: Metrics, gauges: Callable[[], Awaitable[Gauges]]) -> None:
         """From now on `/metrics` has something to tell."""
         self._metrics = (metrics, gauges)
@@ -67,7 +71,7 @@ class HealthPages:
         return JSONResponse({"alive": True})
 
     async def _readyz(self, request: Request) -> Response:
-        reasons = self._reasons()
+        reasons = self.reasons()
         answer: dict[str, object] = {"ready": not reasons}
         if self._is_trusted(request):
             answer["reasons"] = [{"subject": reason.subject, "text": reason.text} for reason in reasons]

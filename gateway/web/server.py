@@ -6,6 +6,7 @@ Nothing is served to strangers but health, the sign-in page and what platforms s
 import errno
 import socket
 from collections.abc import Awaitable, Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 
 import anyio
@@ -124,9 +125,11 @@ class WebServer:
             self.mount(CHAT, adapter.routes, entrance=entrance)
             self.sign_in.start = f"{CHAT}/"
 
-    def mount_pages(self, pages: Callable[[Desk], Sequence[Route]], desk: Desk) -> None:
-        """Serve the operator's pages (`gateway.web.pages.status:routes`, loaded by name) behind the sign-in."""
-        self._behind_sign_in(pages(desk))
+    def mount_pages(self, desk: Desk) -> None:
+        """Serve the operator's pages behind the sign-in; after `mount_adapter`. Loads the template engine (slow)."""
+        status = import_module("gateway.web.pages.status")
+        chat = self.sign_in.start if self.sign_in.start != "/" else None
+        self._behind_sign_in(status.routes(desk, self._health.reasons, chat))
 
     def measure(self, metrics: Metrics, gauges: Callable[[], Awaitable[Gauges]]) -> None:
         """Give `/metrics` its numbers."""

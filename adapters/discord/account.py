@@ -1,0 +1,69 @@
+"""What all channels of one bot share: its calls, its open interactions, its own messages, its limits."""
+
+from collections import OrderedDict
+
+from adapters.discord import parse
+from adapters.discord.interactions import Answers
+from adapters.discord.limits import TEXT_LIMIT, TYPING_EVERY_S
+from adapters.discord.render import measure
+from adapters.discord.rest import Rest
+from adapters.discord.settings import DiscordSettings
+from agent.core.clock import Clock
+from gateway.channels.channel import Capabilities
+
+REMEMBERED = 4096  # own messages kept in mind
+
+
+class Own:
+    """Messages of the bot that it has seen come into being: their ids, and by which nonce.
+
+    Discord's history need not give the nonce back, but the gateway's echo of a sent message has it.
+    """
+
+    def __init__(self) -> None:
+        self._ids: OrderedDict[str, None] = OrderedDict()
+        self._by_nonce: OrderedDict[tuple[str, str], str] = OrderedDict()
+
+    def note(self, channel_id: str, message_id: str, nonce: str | None = None) -> None:
+        self._ids[message_id] = None
+        if nonce:
+            self._by_nonce[channel_id, nonce] = message_id
+        for known in (self._ids, self._by_nonce):
+            if len(known) > REMEMBERED:
+                known.popitem(last=False)
+
+    def __contains__(self, message_id: str) -> bool:
+        return message_id in self._ids
+
+    def by_nonce(self, channel_id: str, nonce: str) -> str | None:
+        return self._by_nonce.get((channel_id, nonce))
+
+
+class Bot:
+    """One signed-in bot, as its channels need it."""
+
+    def __init__(self, settings: DiscordSettings, clock: Clock, proxy: str | None) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.proxy = settings.proxy or proxy
+        self.rest = Rest(settings, proxy)
+        self.answers = Answers(self.rest, clock)
+        self.own = Own()
+        self.capabilities = Capabilities(
+            measure=measure,
+            text_limit=TEXT_LIMIT,
+            edits=True,
+            ephemeral=False,  # only where an interaction is open, which a channel cannot promise
+            buttons=True,
+            threads=True,
+            reactions=settings.reactions,
+            typing=True,
+            typing_every_s=TYPING_EVERY_S,
+            stream_every_s=settings.stream_every_s,
+            upload_limit=settings.upload_limit_mib * 1024 * 1024,
+            idempotent_send="nonce",
+        )
+
+    @property
+    def identity(self) -> parse.Account:
+        return parse.Account(channel_type=self.settings.channel_type, user_id=self.rest.user_id)

@@ -1,0 +1,146 @@
+"""One channel, thread or direct conversation on Discord. Holds no connection; whatever waits is the caller's."""
+
+import logging
+
+from adapters.discord.account import Bot
+from adapters.discord.files import DiscordFiles
+from adapters.discord.history import DiscordHistory, Locate
+from adapters.discord.limits import FILES, NONCE_LIMIT, ROW_LENGTH, ROWS, SILENT, SUPPRESS_EMBEDS
+from adapters.discord.parse import Handle
+from adapters.discord.render import action_rows, render
+from adapters.discord.rest import Json
+from gateway.channels.document import Plain
+from gateway.channels.errors import ChannelGone, ChannelRejected
+from gateway.channels.keys import ConversationKey, UserId
+from gateway.channels.outbound import Outbound, SentRef
+
+log = logging.getLogger("tieline.discord")
+
+WHISPER = "whisper:"  # a message only one person sees; behind it the interaction by which it is reached
+
+
+class DiscordChannel:
+    """Text with Markdown, buttons, files; answers grow by edits."""
+
+    def __init__(self, key: ConversationKey, bot: Bot, locate: Locate) -> None:
+        self.key = key
+        self.capabilities = bot.capabilities
+        self.streams = None
+        self.presence = DiscordPresence(bot, key.channel_id)
+        self.files = DiscordFiles(bot)
+        self.history = DiscordHistory(bot, key.channel_id, locate)
+        self.interactions = DiscordInteractions(bot, self)
+        self._bot = bot
+        self._id = key.channel_id
+
+    async def send(self, message: Outbound) -> SentRef:
+        """Deliver once. A slash command that still waits is answered by it, else it is an ordinary message."""
+        body = self._body(message)
+        if message.interaction is not None and not message.files:
+            answered = await self._bot.answers.answer(message.interaction, body)
+            if answered is not None:
+                self._bot.own.note(self._id, answered, message.key)
+                return SentRef(answered)
+        if message.key:
+            body |= {"nonce": message.key, "enforce_nonce": True}
+        # An interaction is no message one could reply to.
+        if (
+            message.reply_to is not None
+            and message.interaction is None
+            and not self._bot.answers.knows(message.reply_to)
+        ):
+            body["message_reference"] = {"message_id": message.reply_to, "fail_if_not_exists": False}
+        made = await self._bot.rest.create_message(self._id, body, message.files)
+        self._bot.own.note(self._id, str(made["id"]), message.key)
+        await self._bot.answers.settle(self._id)
+        if message.interaction is not None and (handle := Handle.read(message.interaction)):
+            await self._bot.answers.close(handle)
+        return SentRef(str(made["id"]))
+
+    async def edit(self, sent: SentRef, message: Outbound) -> None:
+        body = self._body(message)
+        body.pop("flags", None)  # they stay as they were
+        body["components"] = action_rows(message.buttons)
+        if handle := _whispered(sent):
+            await self._bot.rest.followed("PATCH", handle.token, sent.id, body)
+        else:
+            await self._bot.rest.edit_message(self._id, sent.id, body)
+
+    async def delete(self, sent: SentRef) -> None:
+        """Take it away; fine when it is gone already, or when the place is."""
+        try:
+            if handle := _whispered(sent):
+                await self._bot.rest.followed("DELETE", handle.token, sent.id)
+            else:
+                await self._bot.rest.delete_message(self._id, sent.id)
+        except ChannelGone:
+            raise
+        except ChannelRejected as error:
+            log.debug("nothing to delete: %s", error, extra={"conversation": str(self.key)})
+
+    async def whisper(self, message: Outbound, to: UserId | None) -> SentRef | None:
+        """Ephemeral where an interaction of that person is open, else a silent message that the caller deletes."""
+        body = self._body(message)
+        handle = message.interaction or (self._bot.answers.latest(self._id, to) if to else None)
+        if handle is not None:
+            whispered = await self._bot.answers.whisper(handle, body)
+            if whispered is not None:
+                return SentRef(whispered, WHISPER + handle)
+        body["flags"] = int(body.get("flags", 0)) | SILENT
+        made = await self._bot.rest.create_message(self._id, body, message.files)
+        self._bot.own.note(self._id, str(made["id"]))
+        return SentRef(str(made["id"]))
+
+    def _body(self, message: Outbound) -> Json:
+        """The message as Discord takes it. Nobody is ever pinged by it."""
+        if len(message.key) > NONCE_LIMIT:
+            raise ChannelRejected(f"the key {message.key!r} is longer than Discord's {NONCE_LIMIT} characters")
+        if sum(map(len, message.buttons)) > ROWS * ROW_LENGTH:
+            raise ChannelRejected(f"more than {ROWS * ROW_LENGTH} buttons do not fit under one message")
+        if len(message.files) > FILES:
+            raise ChannelRejected(f"more than {FILES} files do not fit into one message")
+        body: Json = {"content": render(message.document), "allowed_mentions": {"parse": []}}
+        flags = (0 if self._bot.settings.link_previews else SUPPRESS_EMBEDS) | (SILENT if message.silent else 0)
+        if flags:
+            body["flags"] = flags
+        if message.buttons:
+            body["components"] = action_rows(message.buttons)
+        return body
+
+
+class DiscordPresence:
+    """Typing and reactions. What the bot may not do here is no reason to take the place for closed."""
+
+    def __init__(self, bot: Bot, channel_id: str) -> None:
+        self._rest = bot.rest
+        self._id = channel_id
+
+    async def typing(self, status: str = "") -> None:
+        """Shown for ten seconds; Discord has no line for `status`."""
+        await self._rest.call("POST", "/channels/{channel_id}/typing", {"channel_id": self._id}, closes=False)
+
+    async def react(self, message_id: str, emoji: str, *, on: bool = True) -> None:
+        await self._rest.call(
+            "PUT" if on else "DELETE",
+            "/channels/{channel_id}/messages/{message_id}/reactions/{emoji}/@me",
+            {"channel_id": self._id, "message_id": message_id, "emoji": emoji},
+            closes=False,
+        )
+
+
+class DiscordInteractions:
+    """Answers to slash commands and buttons that come from this channel."""
+
+    def __init__(self, bot: Bot, channel: DiscordChannel) -> None:
+        self._bot = bot
+        self._channel = channel
+
+    async def acknowledge(self, interaction: str, text: str = "", *, visible: bool = False) -> None:
+        """Stop the waiting sign; `text` is shown to the person alone while the interaction lives."""
+        content = render((Plain(text),)) if text else ""
+        if not await self._bot.answers.acknowledge(interaction, content, visible=visible) and visible:
+            await self._channel.send(Outbound(document=(Plain(text),), interaction=interaction))
+
+
+def _whispered(sent: SentRef) -> Handle | None:
+    return Handle.read(sent.kind.removeprefix(WHISPER)) if sent.kind.startswith(WHISPER) else None

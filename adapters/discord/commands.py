@@ -1,0 +1,56 @@
+"""Slash commands as Discord's application commands, and whether what is registered differs. Pure."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from adapters.discord.limits import COMMAND_DESCRIPTION, COMMANDS
+from gateway.channels.outbound import CommandSpec
+
+CHAT_INPUT, STRING = 1, 3
+ARGUMENTS = "arguments"  # the one option: whatever would follow the command in text
+_NAME = re.compile(r"[-_'\w]{1,32}")
+_IN_GUILDS_AND_DIRECT = [0, 1]  # contexts
+
+Command = dict[str, Any]
+
+
+def payload_of(commands: Sequence[CommandSpec]) -> list[Command]:
+    """What is registered; names that Discord does not take are left out, people still write them as text."""
+    return [_one(spec) for spec in commands if _NAME.fullmatch(spec.name) and spec.name == spec.name.lower()][:COMMANDS]
+
+
+def differs(registered: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]) -> bool:
+    """Registering counts against a daily limit, so it is done for a difference only. Order means nothing."""
+    return sorted(map(_essence, registered)) != sorted(map(_essence, wanted))
+
+
+def _one(spec: CommandSpec) -> Command:
+    hint = spec.options.strip()
+    options = [
+        {
+            "type": STRING,
+            "name": ARGUMENTS,
+            "description": hint[:COMMAND_DESCRIPTION],
+            # `[name]` may be left out, `<name>` may not.
+            "required": hint.startswith("<"),
+        }
+    ]
+    return {
+        "type": CHAT_INPUT,
+        "name": spec.name,
+        "description": (spec.description or spec.name)[:COMMAND_DESCRIPTION],
+        "options": options if hint else [],
+        "contexts": _IN_GUILDS_AND_DIRECT,
+    }
+
+
+def _essence(command: Mapping[str, Any]) -> str:
+    """What we set, in one form: Discord fills in defaults of its own."""
+    options = [
+        (option.get("type"), option.get("name"), option.get("description"), bool(option.get("required")))
+        for option in command.get("options") or ()
+    ]
+    contexts = command.get("contexts")
+    kept = sorted(contexts) if contexts is not None and not command.get("guild_id") else _IN_GUILDS_AND_DIRECT
+    return repr((command.get("name"), command.get("type", CHAT_INPUT), command.get("description"), options, kept))

@@ -1,0 +1,231 @@
+"""Events of the gateway into the lanes of their places, and from there, parsed, to the house."""
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+
+import anyio
+from anyio.abc import TaskGroup
+
+from adapters.discord import parse
+from adapters.discord.account import Bot
+from adapters.discord.catch_up import CatchUp
+from adapters.discord.lanes import Job, Lanes
+from adapters.discord.parse import Handle, Payload, Where
+from adapters.discord.places import Places
+from gateway.channels.adapter import Admit, Place, Surroundings
+from gateway.channels.errors import ChannelBusy, ChannelError
+from gateway.channels.inbound import Inbound, Outcome, Receipt, Said
+
+log = logging.getLogger("tieline.discord")
+
+QUEUED = 10_000  # events waiting in all lanes; what comes on top is read from the history later
+AT_ONCE = 64  # places that are admitted at the same time
+PAUSES_S = (0.5, 2.0, 5.0)  # between attempts to store something
+LOCATE_WAITS_S = (1.0, 3.0)
+
+
+class Intake:
+    """`hear` is called by the connection for each event and never waits."""
+
+    def __init__(self, bot: Bot, places: Places, surroundings: Surroundings, admit: Admit, group: TaskGroup) -> None:
+        self._bot = bot
+        self._places = places
+        self._surroundings = surroundings
+        self._admit = admit
+        self._group = group
+        self._slots = anyio.CapacityLimiter(AT_ONCE)
+        self._starting: set[str] = set()  # guilds that READY announced and that are still to come
+        self.lanes = Lanes(group, QUEUED)
+        self.catch_up = CatchUp(
+            bot,
+            self.lanes,
+            places.locate,
+            known=self._known,
+            max_age_s=surroundings.catch_up_max_age_s,
+            deliver=self._deliver_said,
+            gone=self._place_gone,
+        )
+
+    def hear(self, name: str, event: Payload) -> None:
+        match name:
+            case "MESSAGE_CREATE" | "MESSAGE_UPDATE":
+                self._on_message(name, event)
+            case "MESSAGE_DELETE":
+                self._on_deletion(event, (str(event["id"]),))
+            case "MESSAGE_DELETE_BULK":
+                self._on_deletion(event, [str(number) for number in event["ids"]])
+            case "INTERACTION_CREATE":
+                self._on_interaction(event)
+            case "CHANNEL_DELETE" | "THREAD_DELETE":
+                self._on_channel_gone(event)
+            case "GUILD_DELETE":
+                self._on_guild_gone(event)
+            case "GUILD_CREATE":
+                self._on_guild(event)
+            case _:
+                self._places.forget_roles(str(event.get("guild_id") or event.get("id")))
+
+    def expect_guilds(self, guild_ids: set[str]) -> None:
+        """Those that come with a new session; every other one is a server the bot was just brought to."""
+        self._starting = guild_ids
+
+    # -- events, in the order they came
+
+    def _put(self, channel_id: str, job: Job, message_id: str | None = None) -> None:
+        self.catch_up.jump(channel_id)
+        if self.lanes.put(channel_id, partial(self._safely, job)):
+            return
+        if message_id is None:
+            log.error("too much is waiting to be stored; an event of Discord is lost", extra={"channel_id": channel_id})
+        else:
+            self.catch_up.owe(channel_id, message_id)
+
+    async def _safely(self, job: Job) -> None:
+        try:
+            await job()
+        except Exception:  # the channel loop: one event must not stop the lane of its place
+            log.exception("an event of Discord could not be handled and is lost")
+
+    def _on_message(self, name: str, event: Payload) -> None:
+        channel_id, message_id = str(event["channel_id"]), str(event["id"])
+        author = event.get("author")
+        if author is None or str(author["id"]) == self._bot.rest.user_id:
+            if author is not None and name == "MESSAGE_CREATE":
+                self._bot.own.note(channel_id, message_id, str(event.get("nonce") or ""))
+            return
+        job = partial(self._message if name == "MESSAGE_CREATE" else self._edit, event)
+        self._put(channel_id, job, message_id if name == "MESSAGE_CREATE" else None)
+
+    def _on_deletion(self, event: Payload, message_ids: Sequence[str]) -> None:
+        theirs = [number for number in message_ids if number not in self._bot.own]
+        if theirs:
+            self._put(str(event["channel_id"]), partial(self._deletion, event, theirs))
+
+    def _on_interaction(self, event: Payload) -> None:
+        if event.get("type") not in (parse.COMMAND, parse.COMPONENT) or "channel_id" not in event:
+            return
+        kind = "slash" if event["type"] == parse.COMMAND else "button"
+        handle = Handle(kind, str(event["id"]), str(event["token"]))  # type: ignore[arg-type]
+        channel_id = str(event["channel_id"])
+        if self._bot.answers.open(handle, channel_id, parse.person_of(event)):
+            self._group.start_soon(self._bot.answers.keep_waiting, handle)
+        self._put(channel_id, partial(self._interaction, event, handle))
+
+    def _on_channel_gone(self, event: Payload) -> None:
+        channel_id = str(event["id"])
+        guild_id = str(event.get("guild_id") or "")
+        where = self._places.cached(channel_id) or parse.where_of_channel(event, me=self._bot.rest.user_id)
+        threads = self._places.threads_of(channel_id, guild_id) if guild_id else set()
+        self._put(channel_id, partial(self._membership, [where], within=threads, present=False))
+
+    def _on_guild_gone(self, event: Payload) -> None:
+        guild_id = str(event["id"])
+        self._places.forget_roles(guild_id)
+        if event.get("unavailable"):
+            self._starting.add(guild_id)  # an outage; it comes back by itself
+            return
+        where = Where(channel_id=guild_id, place=guild_id, guild_id=guild_id)
+        within = self._places.in_guild(guild_id)
+        self._put(guild_id, partial(self._membership, [where], within=within, present=False))
+
+    def _on_guild(self, event: Payload) -> None:
+        guild_id = str(event["id"])
+        self._places.forget_roles(guild_id)
+        if guild_id in self._starting:
+            self._starting.discard(guild_id)
+            return
+        where = Where(channel_id=guild_id, place=guild_id, guild_id=guild_id, title=str(event.get("name") or ""))
+        within = self._places.in_guild(guild_id)
+        self._put(guild_id, partial(self._membership, [where], within=within, present=True))
+
+    # -- jobs of a lane
+
+    async def _message(self, event: Payload) -> None:
+        where = await self._where(event)
+        now = self._bot.clock.now()
+        said = parse.said(event, where, self._bot.identity, received_at=now) if where else None
+        if said is not None:
+            await self._deliver_said(said)
+
+    async def _edit(self, event: Payload) -> None:
+        where = await self._where(event)
+        now = self._bot.clock.now()
+        edited = parse.edited(event, where, self._bot.identity, received_at=now) if where else None
+        if edited is not None:
+            await self._store(edited)
+
+    async def _deletion(self, event: Payload, message_ids: Sequence[str]) -> None:
+        where = await self._where(event)
+        for message_id in message_ids if where else ():
+            assert where is not None
+            now = self._bot.clock.now()
+            await self._store(parse.deleted(message_id, where, self._bot.identity, received_at=now))
+
+    async def _interaction(self, event: Payload, handle: Handle) -> None:
+        """Stored first, then acknowledged; `keep_waiting` sees to it that Discord does not give up meanwhile."""
+        where = self._places.of_interaction(event)
+        read = parse.command if handle.kind == "slash" else parse.press
+        inbound = read(event, where, self._bot.identity, received_at=self._bot.clock.now())
+        receipt = await self._store(inbound) if inbound is not None else None
+        if receipt is not None and receipt.outcome in (Outcome.ACCEPTED, Outcome.DUPLICATE):
+            await self._bot.answers.accepted(handle)
+        else:
+            await self._bot.answers.close(handle)
+
+    async def _membership(self, wheres: Sequence[Where], *, within: set[str], present: bool) -> None:
+        """For the place itself, and for the conversations within it that are known."""
+        lost = [*wheres]
+        if within:
+            for place in await self._known():
+                channel_id = place.key.channel_id
+                if channel_id in within:
+                    self._places.forget(channel_id)
+                    guild_id = wheres[0].guild_id
+                    cached = self._places.cached(channel_id)
+                    lost.append(cached or Where(channel_id=channel_id, place=channel_id, guild_id=guild_id))
+        for where in lost:
+            now = self._bot.clock.now()
+            await self._store(parse.membership(where, self._bot.identity, present=present, received_at=now))
+
+    async def _place_gone(self, channel_id: str) -> None:
+        where = Where(channel_id=channel_id, place=channel_id)
+        now = self._bot.clock.now()
+        await self._store(parse.membership(where, self._bot.identity, present=False, received_at=now))
+
+    # -- to the house
+
+    async def _deliver_said(self, said: Said) -> None:
+        if await self._store(said) is None:
+            self.catch_up.owe(said.key.channel_id, said.message_id)
+
+    async def _store(self, inbound: Inbound) -> Receipt | None:
+        """None when it could not be stored after all attempts."""
+        async with self._slots:
+            for pause_s in (*PAUSES_S, None):
+                try:
+                    return await self._admit(inbound)
+                except Exception:  # the channel loop: the house's storage fails in its own ways
+                    log.exception(
+                        "what came from Discord could not be stored", extra={"conversation": str(inbound.key)}
+                    )
+                if pause_s is not None:
+                    await self._bot.clock.sleep(pause_s)
+        return None
+
+    async def _where(self, event: Payload) -> Where | None:
+        for wait_s in (*LOCATE_WAITS_S, None):
+            try:
+                return await self._places.of_event(event)
+            except ChannelBusy:
+                if wait_s is not None:
+                    await self._bot.clock.sleep(wait_s)
+            except ChannelError as error:
+                log.info("an event of a channel that is closed to us: %s", error)
+                return None
+        # Better a conversation without its server's name than a lost message.
+        channel_id, guild_id = str(event["channel_id"]), event.get("guild_id")
+        return Where(channel_id=channel_id, place=channel_id, guild_id=str(guild_id) if guild_id else None)
+
+    async def _known(self) -> Sequence[Place]:
+        return await self._surroundings.known_places(self._bot.settings.channel_type)

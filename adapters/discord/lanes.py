@@ -1,0 +1,58 @@
+"""One place in order, many places at once: a queue of jobs for each channel that has any."""
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+import anyio
+from anyio.abc import TaskGroup
+
+Job = Callable[[], Awaitable[None]]
+
+
+class Lanes:
+    """Jobs of a lane run one after another. `close_gate` lets them queue up without running."""
+
+    def __init__(self, group: TaskGroup, limit: int) -> None:
+        self._group = group
+        self._limit = limit
+        self._lanes: dict[str, deque[Job]] = {}
+        self._queued = 0
+        self._gate = anyio.Event()
+        self._gate.set()
+
+    @property
+    def queued(self) -> int:
+        return self._queued
+
+    def waiting(self, lane: str) -> bool:
+        return lane in self._lanes
+
+    def close_gate(self) -> None:
+        if self._gate.is_set():
+            self._gate = anyio.Event()
+
+    def open_gate(self) -> None:
+        self._gate.set()
+
+    def put(self, lane: str, job: Job, *, first: bool = False) -> bool:
+        """Queue a job; False when all lanes together are full and it was not taken."""
+        if self._queued >= self._limit:
+            return False
+        jobs = self._lanes.get(lane)
+        if jobs is None:
+            jobs = self._lanes[lane] = deque()
+            self._group.start_soon(self._drain, lane, jobs)
+        if first:
+            jobs.appendleft(job)
+        else:
+            jobs.append(job)
+        self._queued += 1
+        return True
+
+    async def _drain(self, lane: str, jobs: deque[Job]) -> None:
+        while jobs:
+            await self._gate.wait()
+            job = jobs.popleft()
+            self._queued -= 1
+            await job()
+        del self._lanes[lane]

@@ -1,0 +1,213 @@
+"""One Slack app in one workspace: signs in, listens by Socket Mode or signed HTTP, makes channels."""
+
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+from starlette.routing import BaseRoute
+
+from adapters.slack.account import Account
+from adapters.slack.address import Address
+from adapters.slack.api import SlackApi
+from adapters.slack.catch_up import CatchUp
+from adapters.slack.channel import SlackChannel, SlackInteractions
+from adapters.slack.diagnosis import diagnose
+from adapters.slack.directory import Directory
+from adapters.slack.files import SlackFiles
+from adapters.slack.history import SlackHistory
+from adapters.slack.intake import Intake
+from adapters.slack.lanes import Lanes
+from adapters.slack.limits import delay_s
+from adapters.slack.listening import Listening
+from adapters.slack.posting import Posting
+from adapters.slack.presence import SlackPresence, Statuses
+from adapters.slack.pulse import Pulse
+from adapters.slack.settings import SlackSettings
+from adapters.slack.streams import SlackStreams, StreamLedger
+from adapters.slack.webhook import SlackWebhook
+from gateway.channels.adapter import Admit, Diagnosis, Health, State, Surroundings
+from gateway.channels.errors import ChannelError, ChannelFatal
+from gateway.channels.keys import ConversationKey
+from gateway.channels.outbound import CommandSpec
+
+log = logging.getLogger("tieline.slack")
+
+PROBE_EVERY_S = 300.0  # signed HTTP has no connection to watch, so the token is tried now and then
+
+
+class SlackAdapter:
+    """See `gateway.channels.adapter.Adapter`."""
+
+    def __init__(self, settings: SlackSettings, surroundings: Surroundings) -> None:
+        self.channel_type = settings.channel_type
+        self._settings = settings
+        self._surroundings = surroundings
+        self._clock = surroundings.clock
+        self._api = SlackApi(settings, surroundings)
+        self._pulse = Pulse(surroundings)
+        self._lanes = Lanes()
+        self._intake = Intake(settings, surroundings, Directory(self._api, surroundings), self._uninstalled)
+        self._catch_up = CatchUp(surroundings, self._lanes, self._intake, self._history)
+        self._statuses = Statuses(self._api, surroundings)
+        self._streams = StreamLedger()
+        self._files = SlackFiles(self._api, settings)
+        self._interactions = SlackInteractions(self._api)
+        self._group: TaskGroup | None = None
+        self.routes: Sequence[BaseRoute] = ()
+        if not settings.socket_mode:
+            secret = settings.signing_secret
+            assert secret is not None  # the settings see to it
+            self.routes = SlackWebhook(secret.get_secret_value().strip(), surroundings, self._posted_by_slack).routes()
+
+    async def run(self, admit: Admit) -> None:
+        """See `Adapter.run`."""
+        self._intake.admit = admit
+        fatal: ChannelFatal | None = None
+        try:
+            async with anyio.create_task_group() as self._group:
+                await self._run(self._group)
+        except* ChannelFatal as failures:
+            fatal = _first(failures)
+        finally:
+            self._group = None
+            self._intake.admit = None
+        if fatal is not None:
+            self._pulse.turn(State.FAILED, str(fatal))
+            raise fatal
+
+    def channel(self, channel_id: str) -> SlackChannel:
+        """Raises ValueError for what is no Slack conversation."""
+        address = Address.parse(channel_id)
+        posting = Posting(address, self._api, self._settings, self._wrote)
+        in_thread = address.thread_ts is not None
+        return SlackChannel(
+            ConversationKey(self.channel_type, channel_id),
+            address,
+            settings=self._settings,
+            posting=posting,
+            files=self._files,
+            history=self._history(address),
+            presence=SlackPresence(address, self._api, self._statuses),
+            interactions=self._interactions,
+            streams=SlackStreams(address, self._api, self._settings, posting, self._streams) if in_thread else None,
+        )
+
+    def health(self) -> Health:
+        return self._pulse.health
+
+    async def publish(self, commands: Sequence[CommandSpec]) -> None:
+        """Slack's slash commands live in the app's manifest; here only their names are learned."""
+        self._intake.commands = frozenset(command.name for command in commands)
+        log.info("slack takes its slash commands from the app manifest: `tieline slack-manifest` prints it")
+
+    async def diagnose(self) -> Sequence[Diagnosis]:
+        return await diagnose(self._api, self._settings, self._surroundings)
+
+    async def aclose(self) -> None:
+        await self._api.aclose()
+
+    async def _run(self, group: TaskGroup) -> None:
+        await group.start(self._lanes.run)
+        group.start_soon(self._statuses.fade)
+        group.start_soon(self._catch_up.run)
+        if not await self._sign_in():
+            group.start_soon(self._sign_in_until_it_works)
+        if self._settings.socket_mode:
+            listening = Listening(
+                self._settings,
+                self._surroundings,
+                api=self._api,
+                lanes=self._lanes,
+                intake=self._intake,
+                pulse=self._pulse,
+                catch_up=self._catch_up.begin,
+            )
+            await listening.run()
+        else:
+            await self._keep_probing()
+
+    async def _sign_in(self) -> bool:
+        """Learn who the bot is. Raises ChannelFatal when the token is refused."""
+        try:
+            answer = await self._api.call("auth.test")
+        except ChannelFatal:
+            raise
+        except ChannelError as error:
+            log.warning("slack does not tell who the bot is yet; going on", extra={"why": str(error)})
+            return False
+        self._intake.account = Account(
+            channel_type=self.channel_type,
+            team=str(answer.get("team_id") or ""),
+            bot_user=str(answer.get("user_id") or ""),
+            bot_id=str(answer.get("bot_id") or ""),
+            app_id=self._intake.account.app_id,
+        )
+        return True
+
+    async def _sign_in_until_it_works(self) -> None:
+        attempt = 0
+        while True:
+            jitter = random.random()  # noqa: S311 - spreads retries, hides nothing
+            await self._clock.sleep(delay_s(attempt, jitter))
+            if await self._sign_in():
+                return
+            attempt += 1
+
+    async def _keep_probing(self) -> None:
+        """Signed HTTP: Slack comes to us, so being able to hear means that the login holds."""
+        caught_up = False
+        attempt = 0
+        while True:
+            if await self._sign_in():
+                self._pulse.turn(State.CONNECTED)
+                attempt = 0
+                if not caught_up:
+                    await self._catch_up.begin()
+                    caught_up = True
+                await self._clock.sleep(PROBE_EVERY_S)
+            else:
+                self._pulse.turn(State.RECONNECTING, "Slack's Web API does not answer")
+                jitter = random.random()  # noqa: S311 - spreads retries, hides nothing
+                await self._clock.sleep(delay_s(attempt, jitter))
+                attempt += 1
+                caught_up = False
+
+    async def _posted_by_slack(self, kind: str, payload: Mapping[str, Any]) -> None:
+        """Returns when it is stored; raises RuntimeError when it is not, so that Slack sends it again."""
+        self._pulse.sign()
+        stored, done = False, anyio.Event()
+
+        async def job() -> None:
+            nonlocal stored
+            try:
+                await self._intake.take(kind, payload)
+                stored = True
+            finally:
+                done.set()
+
+        await self._lanes.put(self._intake.lane_of(kind, payload), job)
+        await done.wait()
+        if not stored:
+            raise RuntimeError("the request was not stored")
+
+    def _history(self, address: Address) -> SlackHistory:
+        return SlackHistory(address, self._api, self._surroundings, lambda: self._intake.account, self._intake.joined)
+
+    def _wrote(self, address: Address) -> None:
+        self._intake.join(address)
+        self._statuses.replied(address)
+
+    def _uninstalled(self) -> None:
+        if self._group is not None:
+            self._group.start_soon(self._sign_in)
+
+
+def _first(failures: BaseExceptionGroup[ChannelFatal]) -> ChannelFatal:
+    failure: BaseException = failures
+    while isinstance(failure, BaseExceptionGroup):
+        failure = failure.exceptions[0]
+    assert isinstance(failure, ChannelFatal)
+    return failure

@@ -1,0 +1,149 @@
+"""One Slack conversation: a direct message, a channel, or a thread. Holds no connection."""
+
+from dataclasses import replace
+
+import aiohttp
+
+from adapters.slack.address import Address
+from adapters.slack.api import SlackApi
+from adapters.slack.files import SlackFiles
+from adapters.slack.history import SlackHistory
+from adapters.slack.interactive import person_of, response_url_of
+from adapters.slack.posting import FILE, RESPONSE, Posting
+from adapters.slack.presence import TYPING_EVERY_S, SlackPresence
+from adapters.slack.refusals import cut
+from adapters.slack.render import Body, measure, poor, rich
+from adapters.slack.settings import SlackSettings
+from adapters.slack.streams import SlackStreams
+from gateway.channels.channel import Capabilities
+from gateway.channels.document import Plain
+from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected
+from gateway.channels.keys import ConversationKey, UserId
+from gateway.channels.outbound import Outbound, SentRef
+
+
+def capabilities(address: Address, settings: SlackSettings) -> Capabilities:
+    """What can be done in this conversation."""
+    return Capabilities(
+        measure=measure,
+        text_limit=settings.text_limit,
+        ephemeral=True,
+        threads=True,
+        reactions=settings.reactions,
+        typing=address.thread_ts is not None,
+        typing_every_s=TYPING_EVERY_S,
+        stream_every_s=settings.stream_every_s,
+        upload_limit=settings.upload_limit_mib * 1024 * 1024,
+        idempotent_send="lookup",
+    )
+
+
+class SlackInteractions:
+    """Answers to slash commands and buttons by their response address (five times in 30 minutes)."""
+
+    def __init__(self, api: SlackApi) -> None:
+        self._api = api
+
+    async def acknowledge(self, interaction: str, text: str = "", *, visible: bool = False) -> None:
+        """Slack's waiting sign went with the envelope's acknowledgement; so only words are sent."""
+        if text:
+            await self.respond(interaction, Outbound(document=(Plain(text),)), visible=visible)
+
+    async def respond(self, interaction: str, message: Outbound, *, visible: bool = False) -> None:
+        """Raises ChannelRejected when the address has been used up, ChannelBusy and ChannelUnsure as usual."""
+        url = response_url_of(interaction)
+        if not url.startswith(("https://", "http://")):
+            raise ChannelRejected("not a Slack interaction that can be answered")
+        unkeyed = replace(message, key="")
+        status, answer = await self._post(url, rich(unkeyed), visible=visible)
+        if status != 200 and "invalid_blocks" in answer:
+            status, answer = await self._post(url, poor(unkeyed), visible=visible)
+        if status == 429 or status >= 500:
+            raise ChannelBusy(f"Slack's response address answered HTTP {status}", after_s=2.0)
+        if status != 200:
+            raise ChannelRejected(f"Slack's response address is used up or too old (HTTP {status})")
+
+    async def _post(self, url: str, content: Body, *, visible: bool) -> tuple[int, str]:
+        body = {"response_type": "in_channel" if visible else "ephemeral", "replace_original": False, **content}
+        try:
+            async with self._api.session.post(url, json=body, proxy=self._api.proxy) as answer:
+                return answer.status, (await answer.text())[:1000]
+        except aiohttp.ClientConnectorError:
+            raise ChannelBusy("Slack's response address cannot be reached", after_s=2.0) from None
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise cut("the response address", f"no answer: {type(error).__name__}", repeatable=False) from None
+
+
+class SlackChannel:
+    """See `gateway.channels.channel.Channel`."""
+
+    def __init__(
+        self,
+        key: ConversationKey,
+        address: Address,
+        *,
+        settings: SlackSettings,
+        posting: Posting,
+        files: SlackFiles,
+        history: SlackHistory,
+        presence: SlackPresence,
+        interactions: SlackInteractions,
+        streams: SlackStreams | None,
+    ) -> None:
+        self.key = key
+        self.capabilities = capabilities(address, settings)
+        self.streams = streams
+        self.presence = presence
+        self.files = files
+        self.history = history
+        self.interactions = interactions
+        self._address = address
+        self._posting = posting
+
+    async def send(self, message: Outbound) -> SentRef:
+        """Post it. Files follow their text; with nothing to say, their names are the text that carries the key."""
+        if message.files:
+            return await self._send_files(message)
+        try:
+            return await self._posting.post(message)
+        except ChannelGone:
+            # A slash command works where the bot is no member; its answer goes the way the question came.
+            if message.interaction is None:
+                raise
+            await self.interactions.respond(message.interaction, message)
+            return SentRef(message.key or "response", RESPONSE)
+
+    async def edit(self, sent: SentRef, message: Outbound) -> None:
+        # What carries no key is a frame of a preview or a status: final texts go before it.
+        await self._posting.update(sent, message, frame=not message.key)
+
+    async def delete(self, sent: SentRef) -> None:
+        await self._posting.delete(sent)
+
+    async def whisper(self, message: Outbound, to: UserId | None) -> SentRef | None:
+        """Shown to one person where it is known to whom; else sent for the caller to delete."""
+        if message.interaction is not None and to in (None, person_of(message.interaction)):
+            try:
+                await self.interactions.respond(message.interaction, message)
+            except ChannelRejected:
+                if not to:
+                    raise
+            else:
+                return None
+        if not to:
+            return await self._posting.post(message)
+        await self._posting.post_to_one(message, to)
+        return None
+
+    async def _send_files(self, message: Outbound) -> SentRef:
+        sent = None
+        if message.key:
+            # Text and files are two steps for Slack: a repeat must not write the text again.
+            sent = await self.history.find(message.key)
+        uploads = {await self.files.place(file): file.name for file in message.files}
+        if sent is None and (message.document or message.buttons or message.key):
+            names = ", ".join(file.name for file in message.files)
+            anchor = message if message.document else replace(message, document=(Plain(names),))
+            sent = await self._posting.post(replace(anchor, files=()))
+        await self.files.show(self._address, uploads)
+        return sent or SentRef(next(iter(uploads)), FILE)

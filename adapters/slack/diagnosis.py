@@ -1,0 +1,93 @@
+"""What `tieline doctor` finds out about a Slack account: tokens, scopes, the way in, the clock."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+
+from adapters.slack.api import SlackApi
+from adapters.slack.manifest import SCOPES
+from adapters.slack.settings import SlackSettings
+from adapters.slack.signing import REPLAY_WINDOW_S
+from gateway.channels.adapter import Diagnosis, Surroundings
+from gateway.channels.errors import ChannelError, ChannelFatal
+
+_SKEW_S = 60
+_APPS = "api.slack.com/apps"
+
+
+async def diagnose(api: SlackApi, settings: SlackSettings, surroundings: Surroundings) -> tuple[Diagnosis, ...]:
+    """Ask Slack with both tokens; never raises for what Slack answers."""
+    name = settings.channel_type
+    try:
+        answer = await api.call("auth.test")
+    except ChannelFatal as error:
+        fix = f"copy the Bot User OAuth Token anew from {_APPS} → OAuth & Permissions"
+        return (Diagnosis(subject=f"{name} bot token", level="error", finding=str(error), fix=fix),)
+    except ChannelError as error:
+        fix = "check the network, the proxy and api_base_url"
+        return (Diagnosis(subject=f"{name} connection", level="error", finding=str(error), fix=fix),)
+    found = [
+        Diagnosis(
+            subject=f"{name} bot token",
+            level="ok",
+            finding=f"signed in as {answer.get('user')} in {answer.get('team')} ({answer.get('team_id')})",
+        ),
+        *_scopes(name, answer.headers),
+        *_clock(name, answer.headers, surroundings),
+    ]
+    found.append(await _way_in(api, settings, surroundings))
+    return tuple(found)
+
+
+def _scopes(name: str, headers: Mapping[str, str]) -> Iterable[Diagnosis]:
+    granted = _header(headers, "x-oauth-scopes")
+    if granted is None:
+        return
+    missing = sorted(set(SCOPES) - {scope.strip() for scope in granted.split(",")})
+    if missing:
+        fix = f"paste `tieline slack-manifest` at {_APPS} → App Manifest, then reinstall the app"
+        yield Diagnosis(subject=f"{name} scopes", level="warning", finding=f"missing: {', '.join(missing)}", fix=fix)
+    else:
+        yield Diagnosis(subject=f"{name} scopes", level="ok", finding="all there")
+
+
+def _clock(name: str, headers: Mapping[str, str], surroundings: Surroundings) -> Iterable[Diagnosis]:
+    date = _header(headers, "date")
+    if date is None:
+        return
+    try:
+        theirs = parsedate_to_datetime(date)
+    except ValueError:
+        return
+    skew = abs((surroundings.clock.now() - theirs.astimezone(UTC)).total_seconds())
+    if skew <= _SKEW_S:
+        yield Diagnosis(subject=f"{name} clock", level="ok", finding=f"within {skew:.0f} s of Slack's")
+        return
+    yield Diagnosis(
+        subject=f"{name} clock",
+        level="error" if skew > REPLAY_WINDOW_S else "warning",
+        finding=f"{skew:.0f} s away from Slack's; signed requests are refused beyond {REPLAY_WINDOW_S} s",
+        fix="switch on time synchronisation (NTP) on this machine",
+    )
+
+
+async def _way_in(api: SlackApi, settings: SlackSettings, surroundings: Surroundings) -> Diagnosis:
+    name = settings.channel_type
+    if settings.app_token is None:
+        subject = f"{name} signed HTTP"
+        if surroundings.public_url is None:
+            fix = "set [web] public_url to the address Slack can reach, or set app_token for Socket Mode"
+            return Diagnosis(subject=subject, level="warning", finding="no public address is configured", fix=fix)
+        address = f"{surroundings.public_url.rstrip('/')}/channels/{name}/events"
+        return Diagnosis(subject=subject, level="ok", finding=f"request URL for the app's settings: {address}")
+    subject = f"{name} Socket Mode"
+    try:
+        await api.call("apps.connections.open", token=settings.app_token.get_secret_value())
+    except ChannelError as error:
+        fix = f"{_APPS} → Socket Mode: switch it on; Basic Information → App-Level Tokens: connections:write"
+        return Diagnosis(subject=subject, level="error", finding=str(error), fix=fix)
+    return Diagnosis(subject=subject, level="ok", finding="Slack gives a socket to this app token")
+
+
+def _header(headers: Mapping[str, str], name: str) -> str | None:
+    return next((value for key, value in headers.items() if key.lower() == name), None)

@@ -1,0 +1,93 @@
+"""What Slack remembers of a conversation: people's words since a message, and our own messages by their key."""
+
+from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
+from typing import Any
+
+from adapters.slack.account import Account
+from adapters.slack.address import Address, is_ts
+from adapters.slack.api import SlackApi
+from adapters.slack.parse import parse_message
+from adapters.slack.render import key_of
+from gateway.channels.adapter import Surroundings
+from gateway.channels.errors import ChannelGone
+from gateway.channels.inbound import Said
+from gateway.channels.outbound import SentRef
+
+PAGE = 200
+MOST_PAGES = 5
+OWN_WINDOW_S = 24 * 3600.0  # how far back one of our own messages is looked for
+
+
+class SlackHistory:
+    """The `History` of one conversation."""
+
+    def __init__(
+        self,
+        address: Address,
+        api: SlackApi,
+        surroundings: Surroundings,
+        account: Callable[[], Account],
+        joined: Container[str] = (),
+    ) -> None:
+        self._address = address
+        self._api = api
+        self._clock = surroundings.clock
+        self._account = account
+        self._joined = joined
+
+    async def since(self, message_id: str | None, *, limit: int) -> Sequence[Said]:
+        """Messages of people after that one, oldest first, at most `limit` (the newest of them)."""
+        oldest = message_id if message_id and is_ts(message_id) else None
+        messages = [message async for message in self.read(oldest)]
+        return self.parsed(messages)[-limit:]
+
+    async def find(self, key: str) -> SentRef | None:
+        """A message of ours of the last day that carries this key."""
+        oldest = f"{self._clock.now().timestamp() - OWN_WINDOW_S:.6f}"
+        try:
+            async for message in self.read(oldest, metadata=True):
+                if key_of(message) == key:
+                    return SentRef(str(message["ts"]))
+        except ChannelGone:
+            return None  # no such thread: then there is no message in it either
+        return None
+
+    async def read(
+        self, oldest: str | None, *, metadata: bool = False, in_passing: bool = False
+    ) -> AsyncIterator[Mapping[str, Any]]:
+        """Raw messages after `oldest`, page by page; a thread's come oldest first, a channel's newest first.
+
+        `in_passing` raises ChannelBusy at once rather than wait for a place in the rate limit.
+        """
+        body: dict[str, Any] = {"channel": self._address.channel, "limit": PAGE, "oldest": oldest}
+        body["include_all_metadata"] = True if metadata else None
+        method = "conversations.history"
+        if self._address.thread_ts is not None:
+            method, body["ts"] = "conversations.replies", self._address.thread_ts
+        for _ in range(MOST_PAGES):
+            answer = await self._api.call(method, body, frame=in_passing, patient=not in_passing)
+            for message in answer.get("messages") or ():
+                # A thread's first message comes with every page of it, however old it is.
+                if oldest is None or float(message.get("ts") or 0) > float(oldest):
+                    yield message
+            cursor = (answer.get("response_metadata") or {}).get("next_cursor")
+            if not cursor:
+                return
+            body["cursor"] = cursor
+
+    def parsed(self, messages: Sequence[Mapping[str, Any]]) -> list[Said]:
+        """The people's messages that belong to this conversation, oldest first."""
+        account, now = self._account(), self._clock.now()
+        found = [
+            parse_message(
+                {**message, "channel_type": "im" if self._address.is_direct else "channel"},
+                account,
+                received_at=now,
+                joined=self._joined,
+                channel=self._address.channel,
+                from_history=True,
+            )
+            for message in messages
+        ]
+        said = [one for one in found if one is not None and not one.sender.is_bot]
+        return sorted(said, key=lambda one: float(one.message_id))

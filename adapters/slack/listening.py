@@ -1,0 +1,108 @@
+"""Keeps one Socket Mode connection open: closes the old one first, backs off, catches up after each."""
+
+import logging
+import random
+from collections.abc import Awaitable, Callable
+
+import aiohttp
+
+from adapters.slack.api import SlackApi
+from adapters.slack.intake import Intake
+from adapters.slack.lanes import Lanes
+from adapters.slack.limits import delay_s
+from adapters.slack.pulse import Pulse
+from adapters.slack.settings import SlackSettings
+from adapters.slack.socket_mode import Ending, Envelope, SocketLink, connected
+from gateway.channels.adapter import State, Surroundings
+from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal
+
+log = logging.getLogger("tieline.slack")
+
+STEADY_S = 10.0  # a connection that lived so long was a good one: the back-off starts over
+
+
+class Listening:
+    """The way in for an account with an app token."""
+
+    def __init__(
+        self,
+        settings: SlackSettings,
+        surroundings: Surroundings,
+        *,
+        api: SlackApi,
+        lanes: Lanes,
+        intake: Intake,
+        pulse: Pulse,
+        catch_up: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._settings = settings
+        self._surroundings = surroundings
+        self._clock = surroundings.clock
+        self._api = api
+        self._lanes = lanes
+        self._intake = intake
+        self._pulse = pulse
+        self._catch_up = catch_up
+
+    async def run(self) -> None:
+        """Until cancelled. Raises ChannelFatal when Slack refuses the app token."""
+        attempt = 0
+        while True:
+            began, ending, why, wait_s = self._clock.monotonic(), Ending.CLOSED, "the connection ended", 0.0
+            try:
+                ending = await self._one_connection()
+            except ChannelFatal:
+                raise
+            except ChannelBusy as busy:
+                why, wait_s = str(busy), busy.after_s
+            except (ChannelError, aiohttp.ClientError, OSError, TimeoutError) as error:
+                why = str(error) or type(error).__name__
+            steady = self._clock.monotonic() - began > STEADY_S
+            self._pulse.turn(State.RECONNECTING, f"{why} ({ending})" if why else str(ending))
+            attempt = 0 if steady else attempt + 1
+            if ending is Ending.REFRESH and steady:
+                continue
+            log.info("slack socket: connecting anew", extra={"why": why, "ending": str(ending), "attempt": attempt})
+            jitter = random.random()  # noqa: S311 - spreads reconnects, hides nothing
+            await self._clock.sleep(max(wait_s, delay_s(max(attempt - 1, 0), jitter)))
+
+    async def _one_connection(self) -> Ending:
+        token = self._settings.app_token
+        assert token is not None
+        answer = await self._api.call("apps.connections.open", token=token.get_secret_value())
+        async with connected(
+            self._api.session,
+            str(answer["url"]),
+            self._surroundings,
+            proxy=self._api.proxy,
+            ping_every_s=self._settings.ping_every_s,
+            idle_refresh_s=self._settings.idle_refresh_s,
+        ) as link:
+            self._pulse.turn(State.CONNECTED, _detail(link.connections))
+            self._pulse.sign()
+            if link.connections > 1:
+                # Slack deals events out among all sockets of an app, also to one that nobody reads any more.
+                log.warning(_detail(link.connections))
+            await self._catch_up()
+
+            async def handle(envelope: Envelope) -> None:
+                await self._handle(link, envelope)
+
+            ending = await link.listen(handle, self._pulse.sign)
+            await link.drained()
+            return ending
+
+    async def _handle(self, link: SocketLink, envelope: Envelope) -> None:
+        kind, payload = str(envelope.get("type")), envelope.get("payload") or {}
+
+        async def job() -> None:
+            await self._intake.take(kind, payload)
+            await link.acknowledge(str(envelope["envelope_id"]))
+
+        await self._lanes.put(self._intake.lane_of(kind, payload), job)
+
+
+def _detail(connections: int) -> str:
+    if connections <= 1:
+        return ""
+    return f"{connections} sockets are open for this Slack app: another process takes a share of the events"

@@ -1,0 +1,142 @@
+"""One Telegram bot: signs in, listens by polling or webhook, and gives the channels of its chats."""
+
+import logging
+from collections.abc import Sequence
+
+import anyio
+from starlette.routing import BaseRoute
+from telegram.error import InvalidToken, TelegramError
+
+from adapters.telegram.account import Account
+from adapters.telegram.api import POLL_SLACK_S, Api, Unknown
+from adapters.telegram.channel import TelegramChannel
+from adapters.telegram.diagnosis import diagnose
+from adapters.telegram.errors import mapped
+from adapters.telegram.intake import Intake
+from adapters.telegram.parse import Context, moved
+from adapters.telegram.polling import Polling, pause_s
+from adapters.telegram.publishing import publish
+from adapters.telegram.pulse import Pulse
+from adapters.telegram.settings import TelegramSettings
+from adapters.telegram.webhook import PROBE_S, Webhook
+from adapters.telegram.wording import Me
+from gateway.channels.adapter import Admit, Diagnosis, Health, Surroundings
+from gateway.channels.channel import Channel
+from gateway.channels.errors import ChannelFatal
+from gateway.channels.keys import ConversationKey
+from gateway.channels.outbound import CommandSpec
+
+log = logging.getLogger("tieline.telegram")
+
+MOVES_WAITING = 100
+
+
+class TelegramAdapter:
+    """The contract of `Adapter`. Nothing Telegram keeps for us is ever dropped, however long we were away."""
+
+    def __init__(self, settings: TelegramSettings, surroundings: Surroundings) -> None:
+        proxy = settings.proxy or surroundings.proxy
+        if proxy is not None and not proxy.startswith(("http://", "https://")):
+            raise ValueError(f"proxy {proxy.partition('@')[2] or proxy!r} is no http proxy; Telegram needs http://…")
+        self.channel_type = settings.channel_type
+        self._settings = settings
+        self._clock = surroundings.clock
+        self._api = Api(settings, proxy)
+        self._account = Account(settings, self._api, self._clock, self._announce_move)
+        polls = settings.mode == "polling"
+        deaf_after_s = settings.poll_timeout_s + POLL_SLACK_S if polls else 3 * PROBE_S
+        self._pulse = Pulse(self._clock, deaf_after_s)
+        self._webhook = None if polls else Webhook(settings, _webhook_url(settings, surroundings.public_url))
+        self.routes: Sequence[BaseRoute] = [self._webhook.route] if self._webhook else []
+        self._moves, self._moves_in = anyio.create_memory_object_stream[tuple[int, int]](MOVES_WAITING)
+        self._me: Me | None = None
+
+    async def run(self, admit: Admit) -> None:
+        self._me = await self._sign_in()
+        intake = Intake(admit, self._context)
+        fatal: ChannelFatal | None = None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._tell_moves, admit)
+            try:
+                await self._listen(intake)
+            except ChannelFatal as error:
+                fatal = error
+            tasks.cancel_scope.cancel()
+        if fatal is not None:
+            self._pulse.failed(str(fatal))
+            raise fatal
+
+    async def _listen(self, intake: Intake) -> None:
+        if self._webhook is None:
+            await Polling(self._api, intake, self._pulse, self._clock, self._settings.poll_timeout_s).run()
+            return
+        self._webhook.open(intake)
+        try:
+            await self._webhook.keep(self._api, self._pulse, self._clock)
+        finally:
+            self._webhook.open(None)
+
+    def channel(self, channel_id: str) -> Channel:
+        """Raises ValueError for what is no chat of Telegram."""
+        chat, _, topic = channel_id.partition(":")
+        key = ConversationKey(self.channel_type, channel_id)
+        return TelegramChannel(self._account, key, int(chat), int(topic) if topic else None)
+
+    def health(self) -> Health:
+        return self._pulse.health()
+
+    async def publish(self, commands: Sequence[CommandSpec]) -> None:
+        await publish(self._api, commands)
+
+    async def diagnose(self) -> Sequence[Diagnosis]:
+        url = self._webhook.url if self._webhook else None
+        return await diagnose(self._api, self._settings, self._clock, url)
+
+    async def aclose(self) -> None:
+        self._moves.close()
+        self._moves_in.close()
+        await self._api.aclose()
+
+    async def _sign_in(self) -> Me:
+        failures = 0
+        while True:
+            try:
+                me = await self._api.call("getMe")
+            except (InvalidToken, Unknown) as error:
+                refusal = mapped(InvalidToken())
+                self._pulse.failed(str(refusal))
+                raise refusal from error
+            except TelegramError as error:
+                failures += 1
+                self._pulse.trouble(error.message)
+                log.warning("cannot sign in", extra={"reason": error.message, "again_in_s": pause_s(failures)})
+                await self._clock.sleep(pause_s(failures))
+            else:
+                return Me(id=me["id"], username=me.get("username", ""))
+
+    def _context(self) -> Context:
+        assert self._me is not None
+        return Context(channel_type=self.channel_type, me=self._me, received_at=self._clock.now())
+
+    def _announce_move(self, old: int, new: int) -> bool:
+        """Found out while sending; told from the listening side, which no delivery waits for."""
+        try:
+            self._moves.send_nowait((old, new))
+        except anyio.WouldBlock:
+            return False
+        return True
+
+    async def _tell_moves(self, admit: Admit) -> None:
+        async for old, new in self._moves_in:
+            try:
+                await admit(moved(str(old), str(new), self._context()))
+            except Exception:
+                log.exception("the move of a group was not stored; Telegram tells it again", extra={"chat": old})
+
+
+def _webhook_url(settings: TelegramSettings, public_url: str | None) -> str | None:
+    if settings.webhook_url is not None:
+        return settings.webhook_url
+    if public_url is None:
+        return None
+    return f"{public_url.rstrip('/')}/channels/{settings.channel_type}{settings.webhook_path}"

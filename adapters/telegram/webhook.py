@@ -1,0 +1,133 @@
+"""Updates by webhook: a route of our own that answers 200 only when the update is stored, and the care for its state
+at Telegram.
+"""
+
+import hashlib
+import hmac
+import json
+import logging
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import anyio
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from telegram.error import BadRequest, InvalidToken, TelegramError
+
+from adapters.telegram.api import Api, Unknown
+from adapters.telegram.errors import mapped
+from adapters.telegram.intake import Intake
+from adapters.telegram.parse import UPDATES
+from adapters.telegram.polling import pause_s
+from adapters.telegram.pulse import Pulse
+from adapters.telegram.settings import TelegramSettings
+from agent.core.clock import Clock
+from gateway.channels.errors import ChannelFatal
+
+log = logging.getLogger("tieline.telegram")
+
+SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105
+BODY_LIMIT = 1024 * 1024  # an update has a few kilobytes
+PROBE_S = 60.0
+ADMIT_S = 50.0  # Telegram gives up after a minute
+CONNECTIONS = 40
+
+
+def secret_of(settings: TelegramSettings) -> str:
+    """The configured secret, or one that is the same after each restart."""
+    if settings.webhook_secret is not None:
+        return settings.webhook_secret.get_secret_value()
+    return hmac.new(settings.token.get_secret_value().encode(), b"tieline webhook", hashlib.sha256).hexdigest()
+
+
+class Webhook:
+    """`url` is where Telegram finds the route; None is a mistake that `keep` reports."""
+
+    def __init__(self, settings: TelegramSettings, url: str | None) -> None:
+        self._secret = secret_of(settings)
+        self._intake: Intake | None = None
+        self.url = url
+        self.route = Route(settings.webhook_path, self._receive, methods=["POST"])
+
+    def open(self, intake: Intake | None) -> None:
+        """From now on updates are taken in; with None they are refused, and Telegram keeps them."""
+        self._intake = intake
+
+    async def _receive(self, request: Request) -> Response:
+        given = request.headers.get(SECRET_HEADER, "")
+        if not hmac.compare_digest(given.encode(), self._secret.encode()):
+            return Response("wrong secret token\n", 403)
+        update = await _update_in(request)
+        if update is None:
+            return Response("not an update\n", 400)
+        if self._intake is None:
+            return Response("not listening yet\n", 503)
+        stored = False
+        with anyio.move_on_after(ADMIT_S):
+            stored = await self._intake.take(update)
+        return Response(status_code=200) if stored else Response("not stored; send it again\n", 503)
+
+    async def keep(self, api: Api, pulse: Pulse, clock: Clock) -> None:
+        """Set the webhook and look after it, until cancelled. Raises ChannelFatal when it cannot ever work."""
+        if self.url is None:
+            raise ChannelFatal('mode = "webhook" needs an address: set webhook_url here, or public_url in [web]')
+        failures, is_set = 0, False
+        while True:
+            try:
+                if not is_set:
+                    await self._set(api)
+                    is_set = True
+                info = await api.call("getWebhookInfo")
+            except TelegramError as error:
+                if isinstance(error, InvalidToken | Unknown):
+                    raise mapped(InvalidToken()) from error
+                if isinstance(error, BadRequest):
+                    raise ChannelFatal(f"Telegram does not take the webhook address: {error.message}") from error
+                failures += 1
+                pulse.trouble(error.message)
+                await clock.sleep(pause_s(failures))
+                continue
+            failures = 0
+            is_set = info.get("url") == self.url
+            if not is_set:
+                pulse.trouble("somebody else has set another webhook; ours is set again")
+                await clock.sleep(pause_s(1))
+                continue
+            if complaint := complaint_in(info, clock.now()):
+                pulse.trouble(complaint)
+            else:
+                pulse.beat()
+            await clock.sleep(PROBE_S)
+
+    async def _set(self, api: Api) -> None:
+        await api.call(
+            "setWebhook",
+            url=self.url,
+            secret_token=self._secret,
+            allowed_updates=list(UPDATES),
+            max_connections=CONNECTIONS,
+            drop_pending_updates=False,
+        )
+
+
+def complaint_in(info: dict[str, Any], now: datetime) -> str | None:
+    """What Telegram says about our end, if it is recent and updates are waiting for it."""
+    if not info.get("last_error_date") or not info.get("pending_update_count"):
+        return None
+    if now - datetime.fromtimestamp(info["last_error_date"], UTC) > timedelta(seconds=5 * PROBE_S):
+        return None
+    return f"Telegram cannot deliver to the webhook: {info.get('last_error_message', 'no reason given')}"
+
+
+async def _update_in(request: Request) -> dict[str, Any] | None:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > BODY_LIMIT:
+            return None
+    try:
+        update = json.loads(bytes(body))
+    except ValueError:
+        return None
+    return update if isinstance(update, dict) and isinstance(update.get("update_id"), int) else None

@@ -1,0 +1,59 @@
+"""The web chat as a channel: signed-in people, their conversations, one page. No platform behind it."""
+
+import os
+from collections.abc import Sequence
+
+import anyio
+from starlette.routing import BaseRoute
+
+from adapters.web.channel import Shelves, WebChannel
+from adapters.web.rooms import Rooms
+from adapters.web.routes import Routes
+from adapters.web.settings import WebSettings
+from adapters.web.talk import Talk
+from gateway.channels.adapter import Admit, Diagnosis, Health, State, Surroundings
+from gateway.channels.keys import ConversationKey
+from gateway.channels.outbound import CommandSpec
+
+
+class Web:
+    """The adapter. `channel_id` is `<person>:<conversation>`; a page may look at several, several pages at one."""
+
+    def __init__(self, settings: WebSettings, surroundings: Surroundings) -> None:
+        self.channel_type = settings.channel_type
+        self._clock = surroundings.clock
+        self._folder = surroundings.home / "web" / "chat" / settings.account
+        self._rooms = Rooms(self._folder, surroundings.clock, settings.history)
+        self._shelves = Shelves(self._folder, settings.max_files_mb << 20)
+        self._talk = Talk(self.channel_type, self._rooms, surroundings.clock)
+        self.routes: Sequence[BaseRoute] = Routes(self._talk, self._rooms, self._shelves).all
+
+    async def run(self, admit: Admit) -> None:
+        self._talk.admit = admit
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self._talk.admit = None
+
+    def channel(self, channel_id: str) -> WebChannel:
+        return WebChannel(ConversationKey(self.channel_type, channel_id), self._rooms, self._shelves)
+
+    def health(self) -> Health:
+        state = State.STARTING if self._talk.admit is None else State.CONNECTED
+        return Health(state=state, last_event_at=self._clock.now())
+
+    async def publish(self, commands: Sequence[CommandSpec]) -> None:
+        self._rooms.use_commands(
+            [{"name": each.name, "description": each.description, "options": each.options} for each in commands]
+        )
+
+    async def diagnose(self) -> Sequence[Diagnosis]:
+        subject = "web chat"
+        nearest = next(folder for folder in (self._folder, *self._folder.parents) if folder.exists())
+        if os.access(nearest, os.W_OK | os.X_OK):
+            return [Diagnosis(subject=subject, level="ok", finding=f"keeps what it shows in {self._folder}")]
+        finding = f"cannot write {nearest}"
+        return [Diagnosis(subject=subject, level="error", finding=finding, fix="check the owner of TIELINE_HOME")]
+
+    async def aclose(self) -> None:
+        self._rooms.close()

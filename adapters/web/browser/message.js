@@ -1,0 +1,128 @@
+// One message as an element. The bot's blocks are HTML that the server rendered and cleaned.
+
+import { copyText, el, icon, sizeText, toast } from "./dom.js";
+
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+
+function blockOf(html) {
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  const block = template.content.firstElementChild ?? el("p");
+  for (const figure of block.matches?.(".code") ? [block] : block.querySelectorAll(".code")) addCopy(figure);
+  return block;
+}
+
+function addCopy(figure) {
+  const label = el("span", {}, "Copy");
+  const button = el("button", { class: "copy", type: "button", "aria-label": "Copy the code" }, icon("copy"), label);
+  button.addEventListener("click", async () => {
+    const done = await copyText(figure.querySelector("code").textContent);
+    label.textContent = done ? "Copied" : "Press Ctrl+C";
+    button.querySelector("use").setAttribute("href", done ? "#i-done" : "#i-copy");
+    setTimeout(() => {
+      label.textContent = "Copy";
+      button.querySelector("use").setAttribute("href", "#i-copy");
+    }, 2000);
+  });
+  figure.append(button);
+}
+
+// Replaces the blocks from `from` on; what stands before is not touched (selection and scroll positions stay).
+export function setBlocks(holder, from, blocks) {
+  while (holder.children.length > from) holder.lastElementChild.remove();
+  holder.append(...blocks.map(blockOf));
+}
+
+function fileOf(file) {
+  const url = `files/${file.id}`;
+  if (file.is_image) {
+    const picture = el("img", { src: url, alt: file.name, loading: "lazy" });
+    return el("a", { class: "picture", href: url, target: "_blank", rel: "noopener" }, picture);
+  }
+  return el(
+    "a",
+    { class: "download", href: `${url}?download`, download: file.name },
+    icon("file"),
+    el("span", {}, file.name),
+    el("small", {}, sizeText(file.size)),
+  );
+}
+
+function choicesOf(message, onPress) {
+  const rows = message.buttons.map((row) =>
+    el(
+      "div",
+      {},
+      ...row.map((choice) =>
+        el(
+          "button",
+          { class: `button ${choice.style ?? "plain"}`, type: "button", onclick: (event) => press(event, choice) },
+          choice.label,
+        ),
+      ),
+    ),
+  );
+  const holder = el("div", { class: "choices", role: "group", "aria-label": "Answers to choose from" }, ...rows);
+  async function press(event, choice) {
+    const all = holder.querySelectorAll("button");
+    for (const button of all) button.disabled = true;
+    event.target.setAttribute("aria-busy", "true");
+    const taken = await onPress(message, choice);
+    // what becomes of the message is the server's to say; if nothing does, the buttons work again
+    setTimeout(() => all.forEach((button) => (button.disabled = false)), taken ? 4000 : 0);
+  }
+  return holder;
+}
+
+function footOf(message, kind) {
+  const at = message.at ? new Date(message.at) : new Date();
+  const foot = el("div", { class: "foot" });
+  if (message.private) foot.append(el("span", {}, "Only you see this; it does not stay"));
+  else if (kind !== "growing") {
+    foot.append(el("time", { datetime: at.toISOString(), title: at.toLocaleString() }, clock.format(at)));
+  }
+  if (message.edited) foot.append(el("span", {}, "edited"));
+  if (message.reactions?.length)
+    foot.append(el("span", { class: "reactions" }, ...message.reactions.map((emoji) => el("span", {}, emoji))));
+  if (message.note) foot.append(el("span", { class: "problem" }, `Not answered: ${message.note}`));
+  return foot;
+}
+
+export function messageElement(message, { kind = "", quoted = "", onPress } = {}) {
+  const who = message.who === "person" ? "person" : "bot";
+  const node = el("li", { class: `message ${who} ${kind} ${message.private ? "private" : ""}`, id: `m-${message.id}` });
+  node.append(el("span", { class: "unseen" }, who === "person" ? "You:" : "Tieline:"));
+  const bubble = el("div", { class: "bubble" });
+  if (quoted) bubble.append(el("span", { class: "quoted" }, quoted));
+  if (who === "bot") {
+    const blocks = el("div", { class: "blocks", dir: "auto" });
+    setBlocks(blocks, 0, message.blocks ?? []);
+    bubble.append(blocks);
+  } else if (message.text) {
+    bubble.append(el("span", { dir: "auto" }, message.text));
+  }
+  if (message.files?.length) bubble.append(el("div", { class: "files" }, ...message.files.map(fileOf)));
+  if (message.buttons?.length) bubble.append(choicesOf(message, onPress));
+  const foot = footOf(message, kind);
+  if (who === "bot" && kind !== "growing" && !message.private) {
+    const copy = el("button", { class: "act", type: "button", "aria-label": "Copy this answer" }, icon("copy"), "Copy");
+    copy.addEventListener("click", async () => {
+      if (await copyText(readable(bubble.querySelector(".blocks")))) toast("Copied");
+    });
+    foot.append(copy);
+  }
+  node.append(bubble, foot);
+  return node;
+}
+
+// The text of an answer as a person reads it, without buttons and captions.
+export function readable(node) {
+  const copy = node.cloneNode(true);
+  for (const extra of copy.querySelectorAll("button, figcaption")) extra.remove();
+  copy.classList.add("unseen");
+  document.body.append(copy); // innerText needs a place in the page to know its lines
+  copy.style.whiteSpace = "normal";
+  const text = copy.innerText;
+  copy.remove();
+  return text.trim();
+}

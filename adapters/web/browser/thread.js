@@ -1,0 +1,212 @@
+// The messages of the open conversation: what the server says stands there, plus what is still on its way to it.
+
+import { byId, el } from "./dom.js";
+import { messageElement, setBlocks } from "./message.js";
+import * as speech from "./speech.js";
+
+const NEAR_PX = 90;
+const dayName = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
+
+export class Thread {
+  constructor({ onPress, onOlder }) {
+    this.list = byId("thread");
+    this.scroll = byId("scroll");
+    this.toEnd = byId("to-end");
+    this.older = byId("older");
+    this.onPress = onPress;
+    this.messages = new Map();
+    this.drafts = new Map();
+    this.atEnd = true;
+    this.scroll.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    this.toEnd.addEventListener("click", () => this.goToEnd());
+    this.older.addEventListener("click", () => onOlder(this.#oldest()));
+    new ResizeObserver(() => this.atEnd && this.#jump()).observe(this.list);
+    new ResizeObserver(() => this.atEnd && this.#jump()).observe(this.scroll);
+  }
+
+  reset(state) {
+    this.messages.clear();
+    this.drafts.clear();
+    for (const message of [...state.messages, ...state.private]) this.messages.set(message.id, message);
+    this.older.hidden = !state.has_older;
+    this.#draw();
+    for (const draft of state.drafts) this.grow({ ...draft, from: 0 });
+    this.goToEnd();
+  }
+
+  prepend(messages, hasOlder) {
+    const height = this.scroll.scrollHeight;
+    this.messages = new Map([...messages.map((message) => [message.id, message]), ...this.messages]);
+    this.older.hidden = !hasOlder;
+    const growing = [...this.drafts.values()];
+    this.#draw();
+    this.list.append(...growing);
+    this.scroll.scrollTop += this.scroll.scrollHeight - height; // what was read stays where it was
+    this.list.querySelector(".message")?.scrollIntoView({ block: "nearest" });
+  }
+
+  show({ message, replaces }) {
+    const known = document.getElementById(`m-${message.id}`);
+    const draft = replaces && this.drafts.get(replaces);
+    this.messages.set(message.id, message);
+    const kind = known || draft ? "" : "arrives";
+    const node = this.#element(message, kind);
+    if (draft) {
+      this.drafts.delete(replaces);
+      this.#morph(draft, node);
+      speech.ends(replaces, node.querySelector(".blocks"));
+    } else if (known) {
+      const hadFocus = known.contains(document.activeElement);
+      known.replaceWith(node);
+      if (hadFocus) byId("text").focus({ preventScroll: true });
+    } else {
+      this.#add(node, message);
+      if (message.who === "bot") {
+        speech.tell(node.querySelector(".blocks").textContent);
+        if (message.buttons) speech.tell("There is a choice to make.");
+      }
+    }
+    this.#settle();
+    this.#grown(message.who === "person");
+  }
+
+  gone(id) {
+    this.messages.delete(id);
+    const node = this.drafts.get(id) ?? document.getElementById(`m-${id}`);
+    this.drafts.delete(id);
+    if (node?.contains(document.activeElement)) byId("text").focus({ preventScroll: true });
+    node?.remove();
+    this.#settle();
+  }
+
+  grow({ id, from, blocks, reply_to }) {
+    let node = this.drafts.get(id);
+    if (!node) {
+      const message = { id, who: "bot", blocks: [], reply_to };
+      node = messageElement(message, { kind: "growing arrives", quoted: this.#quoted(message) });
+      this.drafts.set(id, node);
+      this.list.append(node);
+    }
+    const holder = node.querySelector(".blocks");
+    setBlocks(holder, from, blocks);
+    speech.grows(id, holder);
+    this.#settle();
+    this.#grown(false);
+  }
+
+  get isGrowing() {
+    return this.drafts.size > 0;
+  }
+
+  get lastOrder() {
+    return Math.max(0, ...Array.from(this.messages.values(), (message) => message.order ?? 0));
+  }
+
+  lastText() {
+    return Array.from(this.messages.values()).findLast((message) => message.who === "person" && message.text)?.text;
+  }
+
+  // What is on its way: shown at the end, replaced by the server's own when that comes.
+  showPending(message, foot) {
+    const node = messageElement(message, { kind: foot ? "waiting" : "" });
+    if (foot) node.querySelector(".foot").replaceChildren(...foot);
+    const known = document.getElementById(`m-${message.id}`);
+    if (known) known.replaceWith(node);
+    else {
+      this.list.append(node);
+      this.goToEnd();
+    }
+    this.#settle();
+  }
+
+  has(id) {
+    return this.messages.has(id);
+  }
+
+  goToEnd() {
+    this.atEnd = true;
+    this.toEnd.hidden = true;
+    this.#jump();
+  }
+
+  #jump() {
+    this.scroll.scrollTop = this.scroll.scrollHeight;
+  }
+
+  #scrolled() {
+    this.atEnd = this.scroll.scrollHeight - this.scroll.scrollTop - this.scroll.clientHeight < NEAR_PX;
+    if (this.atEnd) this.toEnd.hidden = true;
+  }
+
+  #grown(isMine) {
+    if (this.atEnd || isMine) this.goToEnd();
+    else this.toEnd.hidden = false;
+  }
+
+  #element(message, kind = "") {
+    return messageElement(message, { kind, quoted: this.#quoted(message), onPress: this.onPress });
+  }
+
+  // An answer to the message right before it needs no quotation.
+  #quoted(message) {
+    if (!message.reply_to) return "";
+    const mine = Array.from(this.messages.values()).filter((each) => each.who === "person");
+    const before = mine.filter((each) => !message.order || each.order < message.order).at(-1);
+    const replied = this.messages.get(message.reply_to);
+    return replied && before && before.id !== replied.id ? (replied.text ?? "") : "";
+  }
+
+  // The draft's element becomes the message: blocks that are the same stay the very same elements.
+  #morph(draft, node) {
+    const old = draft.querySelector(".blocks");
+    const fresh = node.querySelector(".blocks");
+    for (const [index, block] of [...fresh.children].entries()) {
+      const before = old.children[0];
+      if (before && before.outerHTML === block.outerHTML) fresh.replaceChild(before, fresh.children[index]);
+      else break;
+    }
+    draft.replaceWith(node);
+  }
+
+  #add(node, message) {
+    // pending ones and growing answers stay below what is settled
+    if (message.who === "person") {
+      const growing = this.list.querySelector(".growing");
+      if (growing) growing.before(node);
+      else this.list.append(node);
+    } else this.list.append(node);
+  }
+
+  #draw() {
+    const inOrder = Array.from(this.messages.values()).sort((a, b) => a.order - b.order);
+    this.list.replaceChildren(...inOrder.map((message) => this.#element(message)));
+    this.#settle();
+  }
+
+  // Day lines, and messages of one hand drawn together.
+  #settle() {
+    for (const line of this.list.querySelectorAll(".day")) line.remove();
+    let before = null;
+    for (const node of [...this.list.children]) {
+      const message = this.messages.get(node.id.slice(2));
+      const day = new Date(message?.at ?? Date.now()).toDateString();
+      const who = node.classList.contains("person") ? "person" : "bot";
+      if (day !== before?.day) node.before(el("li", { class: "day" }, dayText(day)));
+      node.classList.toggle("same", Boolean(before && before.day === day && before.who === who && who === "person"));
+      before = { day, who };
+    }
+    byId("welcome").hidden = this.list.children.length > 0 || !this.older.hidden;
+  }
+
+  #oldest() {
+    const orders = Array.from(this.messages.values()).filter((message) => !message.private).map((message) => message.order);
+    return Math.min(...orders);
+  }
+}
+
+function dayText(day) {
+  const today = new Date();
+  if (day === today.toDateString()) return "Today";
+  today.setDate(today.getDate() - 1);
+  return day === today.toDateString() ? "Yesterday" : dayName.format(new Date(day));
+}

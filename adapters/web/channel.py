@@ -1,0 +1,211 @@
+"""The contract of a channel over a room: everything is on the page at once, and on disk when `send` returns."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from anyio import to_thread
+
+from adapters.web.render import blocks_as_html, text_length
+from adapters.web.room import Room
+from adapters.web.rooms import Rooms, split
+from adapters.web.shelf import Shelf
+from adapters.web.shown import Choice, Shown, ShownFile
+from gateway.channels.channel import Capabilities
+from gateway.channels.document import Document
+from gateway.channels.errors import ChannelBusy, ChannelRejected
+from gateway.channels.inbound import Attachment
+from gateway.channels.keys import ConversationKey, UserId
+from gateway.channels.outbound import Outbound, SentRef
+
+TEXT_LIMIT = 100_000  # characters; a page could hold more, but nobody reads it
+
+CAPABILITIES = Capabilities(
+    measure=text_length,
+    text_limit=TEXT_LIMIT,
+    ephemeral=True,
+    reactions=True,
+    typing=True,
+    typing_every_s=2.0,
+    stream_every_s=0.08,
+    upload_limit=100 << 20,
+    idempotent_send="nonce",
+)
+
+
+class WebChannel:
+    """One conversation of one signed-in person. Also its streams, presence, files and interactions."""
+
+    history = None  # what is said here is admitted before the browser is answered: there is nothing to catch up with
+    capabilities = CAPABILITIES
+
+    def __init__(self, key: ConversationKey, rooms: Rooms, shelves: "Shelves") -> None:
+        self.key = key
+        self._rooms = rooms
+        self._shelves = shelves
+        self.streams = _Streams(self)
+        self.presence = _Presence(self)
+        self.files = _Files(self)
+        self.interactions = _Interactions(self)
+
+    async def room(self) -> Room:
+        return await self._rooms.open(self.key.channel_id)
+
+    @property
+    def shelf(self) -> Shelf:
+        return self._shelves.of(split(self.key.channel_id)[0])
+
+    async def send(self, message: Outbound) -> SentRef:
+        return await self.show(message, draft=None)
+
+    async def show(self, message: Outbound, *, draft: str | None) -> SentRef:
+        """Show it for good, in the place of a draft if there is one."""
+        room = await self.room()
+        known = room.by_key(message.key)
+        if known is not None:
+            if draft is not None:
+                room.drop_draft(draft)
+            return SentRef(known.id)
+        files = await self._kept_files(message)
+        shown = room.appear(
+            id=room.new_id("m"),
+            who="bot",
+            document=message.document,
+            buttons=_choices(message),
+            files=files,
+            key=message.key,
+            reply_to=message.reply_to,
+            replaces=draft,
+        )
+        try:
+            await room.keep(shown)
+        except OSError as error:
+            room.vanish(shown.id)  # it will be sent again
+            raise ChannelBusy(f"the web chat's journal cannot be written: {error.strerror}", after_s=5.0) from error
+        self._rooms.tell_elsewhere(self.key.channel_id, shown)
+        return SentRef(shown.id)
+
+    async def edit(self, sent: SentRef, message: Outbound) -> None:
+        room = await self.room()
+        before = room.get(sent.id)
+        if before is None or before.who != "bot":
+            raise ChannelRejected(f"message {sent.id} is gone")
+        blocks = blocks_as_html(message.document)
+        after = replace(before, blocks=blocks, buttons=_choices(message))
+        if after == before:
+            return
+        await self._changed(room, after if before.private else replace(after, edited=before.blocks != blocks))
+
+    async def delete(self, sent: SentRef) -> None:
+        room = await self.room()
+        try:
+            await room.take_away(sent.id)
+        except OSError as error:
+            raise ChannelBusy(f"the web chat's journal cannot be written: {error.strerror}", after_s=5.0) from error
+
+    async def whisper(self, message: Outbound, to: UserId | None) -> SentRef:
+        room = await self.room()
+        shown = room.appear(
+            id=room.new_id("w"),
+            who="bot",
+            document=message.document,
+            buttons=_choices(message),
+            files=await self._kept_files(message),
+            reply_to=message.reply_to,
+            private=True,
+        )
+        return SentRef(shown.id, "whisper")
+
+    async def _changed(self, room: Room, shown: Shown) -> None:
+        try:
+            await room.change(shown)
+        except OSError as error:
+            raise ChannelBusy(f"the web chat's journal cannot be written: {error.strerror}", after_s=5.0) from error
+
+    async def _kept_files(self, message: Outbound) -> tuple[ShownFile, ...]:
+        try:
+            return tuple(
+                [
+                    await self.shelf.keep(file.path, name=file.name, mime_type=file.mime_type)
+                    for file in message.files
+                ]
+            )  # fmt: skip
+        except FileNotFoundError as error:
+            raise ChannelRejected(f"the file to send is gone: {Path(error.filename).name}") from error
+        except OSError as error:
+            raise ChannelBusy(f"the file cannot be kept: {error.strerror}", after_s=5.0) from error
+
+
+class Shelves:
+    """Everybody's files."""
+
+    def __init__(self, folder: Path, max_total: int) -> None:
+        self._folder = folder
+        self._max_total = max_total
+
+    def of(self, person: str) -> Shelf:
+        return Shelf(self._folder / person / "files", self._max_total)
+
+
+class _Streams:
+    def __init__(self, channel: WebChannel) -> None:
+        self._channel = channel
+
+    async def open(self, document: Document, *, reply_to: str | None, to: UserId | None) -> SentRef:
+        draft = (await self._channel.room()).open_draft(document, reply_to)
+        return SentRef(draft.id, "draft")
+
+    async def update(self, sent: SentRef, document: Document) -> None:
+        (await self._channel.room()).grow(sent.id, document)
+
+    async def finish(self, sent: SentRef, message: Outbound) -> SentRef:
+        return await self._channel.show(message, draft=sent.id)
+
+    async def drop(self, sent: SentRef) -> None:
+        (await self._channel.room()).drop_draft(sent.id)
+
+
+class _Presence:
+    def __init__(self, channel: WebChannel) -> None:
+        self._channel = channel
+
+    async def typing(self, status: str = "") -> None:
+        (await self._channel.room()).typing(status)
+
+    async def react(self, message_id: str, emoji: str, *, on: bool = True) -> None:
+        room = await self._channel.room()
+        try:
+            await room.react(message_id, emoji, on=on)
+        except OSError as error:
+            raise ChannelBusy(f"the web chat's journal cannot be written: {error.strerror}", after_s=5.0) from error
+
+
+class _Files:
+    def __init__(self, channel: WebChannel) -> None:
+        self._channel = channel
+
+    async def fetch(self, attachment: Attachment, to: Path, *, limit: int) -> int:
+        found = await self._channel.shelf.find(attachment.handle)
+        if found is None:
+            raise ChannelRejected(f"{attachment.name} is no longer there")
+        file, path = found
+        if file.size > limit:
+            raise ChannelRejected(f"{attachment.name} is larger than {limit >> 20} MB")
+        await to_thread.run_sync(shutil.copyfile, path, to)
+        return file.size
+
+
+class _Interactions:
+    def __init__(self, channel: WebChannel) -> None:
+        self._channel = channel
+
+    async def acknowledge(self, interaction: str, text: str = "", *, visible: bool = False) -> None:
+        if text:
+            (await self._channel.room()).toast(text)
+
+
+def _choices(message: Outbound) -> tuple[tuple[Choice, ...], ...]:
+    return tuple(
+        tuple(Choice(label=button.label, action=button.action, style=button.style) for button in row)
+        for row in message.buttons
+    )

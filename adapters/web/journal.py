@@ -1,0 +1,86 @@
+"""A conversation's messages on disk, so that the page still shows them after a restart. One file of JSON lines.
+
+The agent's own memory is elsewhere; losing this file loses the view, not the conversation.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from adapters.web.shown import Entry, Gone, Put, Shown, entry_as_line, entry_of_line
+
+
+class Journal:
+    """Appends and, when it has grown to twice what is kept, rewrites. Raises OSError when the disk refuses."""
+
+    def __init__(self, path: Path, keep: int) -> None:
+        self._path = path
+        self._keep = keep
+        self._lines = 0
+        self._one_at_a_time = anyio.Lock()
+
+    async def read(self) -> list[Shown]:
+        """The messages that stand, in their order; broken lines are skipped."""
+        entries = await to_thread.run_sync(_read, self._path)
+        self._lines = len(entries)
+        return standing(entries, self._keep)
+
+    async def write(self, entry: Entry, standing_now: Sequence[Shown]) -> None:
+        """Return once it is on the disk. `standing_now` is what a rewrite would keep."""
+        async with self._one_at_a_time:
+            await to_thread.run_sync(_append, self._path, entry_as_line(entry))
+            self._lines += 1
+            if self._lines > 2 * self._keep + 50:
+                kept = [Put(put=shown) for shown in standing_now[-self._keep :]]
+                await to_thread.run_sync(_rewrite, self._path, b"".join(map(entry_as_line, kept)))
+                self._lines = len(kept)
+
+
+def standing(entries: Sequence[Entry], keep: int) -> list[Shown]:
+    """What the entries leave standing: the last word on each message counts, the newest `keep` stay."""
+    messages: dict[str, Shown] = {}
+    for entry in entries:
+        match entry:
+            case Put(put=shown):
+                messages[shown.id] = shown
+            case Gone(gone=id):
+                messages.pop(id, None)
+    return sorted(messages.values(), key=lambda shown: shown.order)[-keep:]
+
+
+def _read(path: Path) -> list[Entry]:
+    entries = []
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    for line in lines:
+        try:
+            entries.append(entry_of_line(line))
+        except ValueError:
+            continue
+    return entries
+
+
+def _append(path: Path, line: bytes) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    with os.fdopen(descriptor, "r+b", buffering=0) as file:
+        end = file.seek(0, os.SEEK_END)
+        if end and os.pread(descriptor, 1, end - 1) != b"\n":
+            line = b"\n" + line  # the process was killed while it wrote the line before
+        file.write(line)
+        os.fsync(descriptor)
+
+
+def _rewrite(path: Path, content: bytes) -> None:
+    new = path.with_suffix(".new")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(descriptor)
+    new.replace(path)

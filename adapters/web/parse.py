@@ -1,0 +1,114 @@
+"""What the page posts, and what it means in the house's own words. Pure."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from adapters.web.shelf import kind_of
+from adapters.web.shown import ShownFile
+from gateway.channels.adapter import SignedIn
+from gateway.channels.inbound import Attachment, Mention, Pressed, Said, Sender
+from gateway.channels.keys import ConversationKey
+
+Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{8,64}$")]  # made by the page: a repeat of a post has the same
+
+TEXT_LIMIT = 200_000
+
+
+class Posted(BaseModel):
+    """A message. `files` were uploaded before."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: Id
+    text: str = Field(default="", max_length=TEXT_LIMIT)
+    files: tuple[str, ...] = Field(default=(), max_length=20)
+
+
+class PostedPress(BaseModel):
+    """A button was pressed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: Id
+    message: str
+    action: str
+
+
+class PostedStop(BaseModel):
+    """Stop what is running."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: Id
+
+
+def said(
+    key: ConversationKey,
+    posted: Posted,
+    files: Sequence[ShownFile],
+    *,
+    person: SignedIn,
+    languages: str | None,
+    at: datetime,
+) -> Said:
+    return Said(
+        key=key,
+        place=key.channel_id,
+        message_id=posted.id,
+        sender=sender(person, languages),
+        received_at=at,
+        sent_at=at,
+        text=posted.text,
+        attachments=tuple(
+            Attachment(
+                kind=kind_of(file.mime_type), handle=file.id, name=file.name, mime_type=file.mime_type, size=file.size
+            )
+            for file in files
+        ),
+        mention=Mention.DIRECT,
+    )
+
+
+def stop(key: ConversationKey, posted: PostedStop, *, person: SignedIn, languages: str | None, at: datetime) -> Said:
+    """The stop button is the command of that name, without a message on the page."""
+    return Said(
+        key=key,
+        place=key.channel_id,
+        message_id=posted.id,
+        sender=sender(person, languages),
+        received_at=at,
+        sent_at=at,
+        text="/stop",
+        mention=Mention.DIRECT,
+        interaction=posted.id,
+        interaction_id=posted.id,
+    )
+
+
+def pressed(
+    key: ConversationKey, posted: PostedPress, *, person: SignedIn, languages: str | None, at: datetime
+) -> Pressed:
+    return Pressed(
+        key=key,
+        place=key.channel_id,
+        message_id=posted.message,
+        sender=sender(person, languages),
+        received_at=at,
+        action=posted.action,
+        interaction=posted.id,
+        interaction_id=posted.id,
+    )
+
+
+def sender(person: SignedIn, languages: str | None) -> Sender:
+    return Sender(id=person.id, display=person.display, language=first_language(languages), is_chat_admin=True)
+
+
+def first_language(languages: str | None) -> str | None:
+    """The tag the browser puts first in `Accept-Language`: "de" of "de-DE,de;q=0.9,en;q=0.8"."""
+    first = (languages or "").split(",")[0].split(";")[0].strip()
+    tag = first.partition("-")[0].lower()
+    return tag if tag.isalpha() and len(tag) in {2, 3} else None

@@ -1,0 +1,250 @@
+"""One conversation as it stands: messages, growing answers, signs of life. Everybody who looks sees the same."""
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from adapters.web.journal import Journal
+from adapters.web.render import blocks_as_html
+from adapters.web.shown import Choice, Gone, Put, Shown, ShownFile, as_json
+from adapters.web.stream import Event, Stream
+from agent.core.clock import Clock
+from gateway.channels.document import Document
+
+PAGE = 60  # messages a page opens with; older ones on demand
+TYPING_FADES_S = 6.0
+PRIVATE_KEPT = 20
+KEYS_KEPT = 5_000
+
+log = logging.getLogger("tieline.web")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A growing answer."""
+
+    id: str
+    document: Document
+    blocks: tuple[str, ...]
+    reply_to: str | None
+
+
+class Room:
+    """Made from its journal. Changes are seen at once; what is awaited returns when it is on the disk."""
+
+    def __init__(self, id: str, journal: Journal, kept: Sequence[Shown], clock: Clock, keep: int) -> None:
+        self.id = id
+        self._journal = journal
+        self._clock = clock
+        self._keep = keep
+        self._messages = {shown.id: shown for shown in kept}
+        self._keys = {shown.key: shown.id for shown in kept if shown.key}
+        self._order = max((shown.order for shown in kept), default=0)
+        self._drafts: dict[str, Draft] = {}
+        self._private: dict[str, Shown] = {}
+        self._typing: tuple[str, float] | None = None  # status and the moment it fades
+        self._made = 0
+        self.stream = Stream(self._state)
+        self.commands: Sequence[Event] = ()
+
+    # -- looking
+
+    def get(self, id: str) -> Shown | None:
+        return self._messages.get(id) or self._private.get(id)
+
+    def by_key(self, key: str) -> Shown | None:
+        """The bot's message that carries this key."""
+        return self._messages.get(self._keys.get(key, "")) if key else None
+
+    @property
+    def standing(self) -> Sequence[Shown]:
+        """The messages, oldest first."""
+        return sorted(self._messages.values(), key=lambda shown: shown.order)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nobody looks and nothing is under way: it may be read from its journal again later."""
+        return not (self.stream.readers or self._drafts or self._private or self._is_typing)
+
+    def older(self, before: int) -> tuple[list[dict[str, Any]], bool]:
+        """The page of messages before that order, and whether there are still older ones."""
+        found = [shown for shown in self.standing if shown.order < before]
+        return [as_json(shown) for shown in found[-PAGE:]], len(found) > PAGE
+
+    async def events(self, after: str | None) -> AsyncIterator[tuple[str, Event | None]]:
+        async for event in self.stream.follow(after):
+            yield event
+
+    # -- messages
+
+    def new_id(self, kind: str) -> str:
+        """An id that no message of this conversation has, not even one of an earlier life."""
+        self._made += 1
+        return f"{kind}{self._order}-{self._made}-{int(self._clock.now().timestamp() * 1000):x}"
+
+    def appear(
+        self,
+        *,
+        id: str,
+        who: Literal["person", "bot"],
+        text: str = "",
+        document: Document = (),
+        blocks: tuple[str, ...] | None = None,
+        buttons: tuple[tuple[Choice, ...], ...] = (),
+        files: tuple[ShownFile, ...] = (),
+        key: str = "",
+        reply_to: str | None = None,
+        private: bool = False,
+        replaces: str | None = None,
+    ) -> Shown:
+        """Show a message; `replaces` names the draft it grew from. It is kept once `keep` was called."""
+        self._order += 1
+        shown = Shown(
+            id=id,
+            order=self._order,
+            who=who,
+            at=self._clock.now().isoformat(timespec="seconds"),
+            text=text,
+            blocks=blocks_as_html(document) if blocks is None else blocks,
+            buttons=buttons,
+            files=files,
+            key=key,
+            reply_to=reply_to,
+            private=private,
+        )
+        if private:
+            self._private[id] = shown
+            for old in list(self._private)[:-PRIVATE_KEPT]:
+                self.vanish(old)
+        else:
+            self._messages[id] = shown
+        if key:
+            self._keys[key] = id
+            for old in list(self._keys)[:-KEYS_KEPT]:
+                del self._keys[old]
+        if replaces is not None:
+            self._drafts.pop(replaces, None)
+        if who == "bot" and not private:
+            self._typing = None
+        self.stream.publish({"type": "shown", "message": as_json(shown), "replaces": replaces})
+        return shown
+
+    async def keep(self, shown: Shown) -> None:
+        """Put it on the disk. Raises OSError; whether the message may stay on the page is the caller's to say."""
+        await self._journal.write(Put(put=shown), self.standing)
+        for old in self.standing[: -self._keep]:
+            self._messages.pop(old.id, None)
+
+    async def change(self, shown: Shown) -> None:
+        """Replace a message that stands."""
+        kept = self._private if shown.private else self._messages
+        before = kept[shown.id]
+        kept[shown.id] = shown
+        self.stream.publish({"type": "shown", "message": as_json(shown), "replaces": None})
+        if shown.private or before == shown:
+            return
+        try:
+            await self._journal.write(Put(put=shown), self.standing)
+        except OSError:
+            kept[shown.id] = before
+            self.stream.publish({"type": "shown", "message": as_json(before), "replaces": None})
+            raise
+
+    async def take_away(self, id: str) -> None:
+        """Fine when it is gone already."""
+        was_kept = id in self._messages
+        self.vanish(id)
+        if was_kept:
+            await self._journal.write(Gone(gone=id), self.standing)
+
+    def vanish(self, id: str) -> None:
+        """Take it off the page."""
+        shown = self._messages.pop(id, None) or self._private.pop(id, None)
+        if shown is not None:
+            if shown.key:
+                self._keys.pop(shown.key, None)
+            self.stream.publish({"type": "gone", "id": id})
+
+    async def react(self, id: str, emoji: str, *, on: bool) -> None:
+        shown = self.get(id)
+        if shown is None or (emoji in shown.reactions) is on:
+            return
+        others = tuple(each for each in shown.reactions if each != emoji)
+        await self.change(replace(shown, reactions=(*others, emoji) if on else others))
+
+    # -- growing answers
+
+    def open_draft(self, document: Document, reply_to: str | None) -> Draft:
+        draft = Draft(
+            id=self.new_id("d"), document=document, blocks=blocks_as_html(document), reply_to=reply_to
+        )  # fmt: skip
+        self._drafts[draft.id] = draft
+        self._typing = None
+        self.stream.publish({"type": "draft", "id": draft.id, "from": 0, "blocks": draft.blocks, "reply_to": reply_to})
+        return draft
+
+    def grow(self, id: str, document: Document) -> None:
+        """Show the text so far; only blocks that changed are rendered and sent."""
+        draft = self._drafts.get(id)
+        if draft is None:  # dropped, or of an earlier life: the final text comes in any case
+            return
+        blocks, first = grown(draft, document)
+        if document == draft.document:
+            return
+        self._drafts[id] = replace(draft, document=document, blocks=blocks)
+        self.stream.publish({"type": "draft", "id": id, "from": first, "blocks": blocks[first:]})
+
+    def draft(self, id: str) -> Draft | None:
+        return self._drafts.get(id)
+
+    def drop_draft(self, id: str) -> None:
+        if self._drafts.pop(id, None) is not None:
+            self.stream.publish({"type": "gone", "id": id})
+
+    # -- signs of life
+
+    @property
+    def _is_typing(self) -> bool:
+        return self._typing is not None and self._typing[1] > self._clock.monotonic()
+
+    def typing(self, status: str) -> None:
+        self._typing = (status, self._clock.monotonic() + TYPING_FADES_S)
+        self.stream.publish({"type": "typing", "status": status, "for_ms": int(TYPING_FADES_S * 1000)})
+
+    def toast(self, text: str) -> None:
+        """A line that goes by itself."""
+        self.stream.publish({"type": "toast", "text": text})
+
+    def use_commands(self, commands: Sequence[Event]) -> None:
+        self.commands = commands
+        self.stream.publish({"type": "commands", "commands": commands})
+
+    def _state(self) -> Event:
+        messages = self.standing
+        drafts = [
+            {"id": draft.id, "blocks": draft.blocks, "reply_to": draft.reply_to} for draft in self._drafts.values()
+        ]
+        typing: dict[str, Any] | None = None
+        if self._typing is not None and self._is_typing:
+            remaining = self._typing[1] - self._clock.monotonic()
+            typing = {"status": self._typing[0], "for_ms": int(remaining * 1000)}
+        return {
+            "type": "state",
+            "messages": [as_json(shown) for shown in messages[-PAGE:]],
+            "has_older": len(messages) > PAGE,
+            "private": [as_json(shown) for shown in self._private.values()],
+            "drafts": drafts,
+            "typing": typing,
+            "commands": self.commands,
+        }
+
+
+def grown(draft: Draft, document: Document) -> tuple[tuple[str, ...], int]:
+    """The blocks of a document that continues a draft, and the first one that differs."""
+    same = 0
+    for before, after in zip(draft.document, document, strict=False):
+        if before != after:
+            break
+        same += 1
+    return draft.blocks[:same] + blocks_as_html(document[same:]), same

@@ -1,0 +1,161 @@
+"""The conversations of everybody: finds them on disk, keeps the busy ones in memory."""
+
+import re
+import secrets
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio import to_thread
+
+from adapters.web.journal import Journal
+from adapters.web.room import Room
+from adapters.web.shown import Shown
+from adapters.web.stream import Event
+from agent.core.clock import Clock
+from gateway.channels.errors import ChannelGone
+
+FIRST = "main"  # the conversation everybody has
+IN_MEMORY = 64
+PER_PERSON = 200
+TITLE = 60  # characters
+
+_CHANNEL_ID = re.compile(r"([a-z0-9_-]{1,64}):([a-z0-9]{1,32})")
+_TAGS = re.compile(r"<[^>]*>")
+
+
+class TooMany(Exception):
+    """This person has as many conversations as one may have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A line of the list of conversations."""
+
+    id: str
+    title: str
+    last_at: str
+    last_order: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {"id": self.id, "title": self.title, "last_at": self.last_at, "last_order": self.last_order}
+
+
+def channel_id(person: str, room: str) -> str:
+    """`<person>:<room>`; raises ChannelGone for what cannot be one (it names a file)."""
+    split(f"{person}:{room}")
+    return f"{person}:{room}"
+
+
+def split(channel_id: str) -> tuple[str, str]:
+    """Person and room of a channel id."""
+    match = _CHANNEL_ID.fullmatch(channel_id)
+    if match is None:
+        raise ChannelGone(f"no conversation of the web chat: {channel_id!r}; expected <person>:<conversation>")
+    return match[1], match[2]
+
+
+class Rooms:
+    """One per adapter. A room that nobody looks at is dropped when others need its place."""
+
+    def __init__(self, folder: Path, clock: Clock, keep: int) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._keep = keep
+        self._rooms: OrderedDict[str, Room] = OrderedDict()
+        self._opening = anyio.Lock()
+        self._commands: Sequence[Event] = ()
+        self._entries: dict[Path, tuple[int, Entry]] = {}  # of conversations not in memory, while unchanged
+
+    async def open(self, channel_id: str) -> Room:
+        """The conversation, read from disk if it is not in memory. Raises ChannelGone for an impossible id."""
+        person, name = split(channel_id)
+        room = self._rooms.get(channel_id)
+        if room is None:
+            async with self._opening:
+                room = self._rooms.get(channel_id)
+                if room is None:
+                    journal = Journal(self._file(person, name), self._keep)
+                    room = Room(name, journal, await journal.read(), self._clock, self._keep)
+                    room.commands = self._commands
+                    self._rooms[channel_id] = room
+                    self._make_place()
+        self._rooms.move_to_end(channel_id)
+        return room
+
+    async def list(self, person: str) -> Sequence[Entry]:
+        """A person's conversations, newest first; the first one is always among them."""
+        names = await to_thread.run_sync(self._names, person)
+        names |= {split(id)[1] for id in self._rooms if split(id)[0] == person}
+        entries = [await self._entry(person, name) for name in names | {FIRST}]
+        return sorted(entries, key=lambda entry: (entry.last_at, entry.id == FIRST), reverse=True)
+
+    async def new(self, person: str) -> str:
+        """The name of an empty conversation; an empty one that is there already is used first. Raises TooMany."""
+        entries = await self.list(person)
+        for entry in entries:
+            if not entry.last_order:
+                return entry.id
+        if len(entries) >= PER_PERSON:
+            raise TooMany(f"{PER_PERSON} conversations are the most; go on in one of them")
+        name = secrets.token_hex(6)
+        await self.open(channel_id(person, name))
+        return name
+
+    def tell_elsewhere(self, channel_id: str, shown: Shown) -> None:
+        """Let the person's other open pages know that something came in here."""
+        person, name = split(channel_id)
+        for other, room in self._rooms.items():
+            if other != channel_id and split(other)[0] == person:
+                room.stream.publish({"type": "elsewhere", "room": name, "order": shown.order, "at": shown.at})
+
+    def use_commands(self, commands: Sequence[Event]) -> None:
+        self._commands = commands
+        for room in self._rooms.values():
+            room.use_commands(commands)
+
+    def close(self) -> None:
+        """Every reader ends."""
+        for room in self._rooms.values():
+            room.stream.close()
+
+    async def _entry(self, person: str, name: str) -> Entry:
+        room = self._rooms.get(f"{person}:{name}")
+        if room is not None:
+            return entry_of(name, room.standing)
+        path = self._file(person, name)
+        changed_at = path.stat().st_mtime_ns if path.exists() else 0
+        known = self._entries.get(path)
+        if known is None or known[0] != changed_at:
+            known = (changed_at, entry_of(name, await Journal(path, self._keep).read()))
+            self._entries[path] = known
+        return known[1]
+
+    def _make_place(self) -> None:
+        quiet = [id for id, room in self._rooms.items() if room.is_quiet]
+        for id in quiet[: max(0, len(self._rooms) - IN_MEMORY)]:
+            del self._rooms[id]
+
+    def _names(self, person: str) -> set[str]:
+        return {path.stem for path in (self._folder / person).glob("*.jsonl")}
+
+    def _file(self, person: str, name: str) -> Path:
+        return self._folder / person / f"{name}.jsonl"
+
+
+def entry_of(name: str, messages: Sequence[Shown]) -> Entry:
+    last = messages[-1] if messages else None
+    title = next((title for shown in messages if (title := title_of(shown))), "")
+    return Entry(id=name, title=title, last_at=last.at if last else "", last_order=last.order if last else 0)
+
+
+def title_of(shown: Shown) -> str:
+    """A name for the conversation from its message: its first line, shortened."""
+    text = shown.text or _TAGS.sub("", " ".join(shown.blocks[:1]))
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    if line.startswith("/"):
+        return ""  # a command says nothing about what follows
+    return line if len(line) <= TITLE else line[: TITLE - 1].rstrip() + "…"

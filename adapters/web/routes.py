@@ -1,0 +1,187 @@
+"""What the page asks for over HTTP. The gateway has signed the person in and checked where the request comes from."""
+
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader
+from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from adapters.web.channel import Shelves
+from adapters.web.parse import Posted, PostedPress, PostedStop
+from adapters.web.room import Room
+from adapters.web.rooms import Rooms, TooMany, channel_id
+from adapters.web.shelf import safe_name
+from adapters.web.shown import file_as_json
+from adapters.web.talk import NotListening, Talk
+from gateway.channels.adapter import SignedIn
+from gateway.channels.errors import ChannelGone
+from gateway.channels.inbound import Receipt
+
+BROWSER = Path(__file__).parent / "browser"
+
+log = logging.getLogger("tieline.web")
+
+Body = TypeVar("Body", bound=BaseModel)
+
+
+class Routes:
+    """The endpoints; what they cause is in `talk`."""
+
+    def __init__(self, talk: Talk, rooms: Rooms, shelves: Shelves) -> None:
+        self._talk = talk
+        self._rooms = rooms
+        self._shelves = shelves
+        templates = Environment(loader=FileSystemLoader(BROWSER), autoescape=True)
+        self._page = templates.get_template("chat.html")
+
+    @property
+    def all(self) -> Sequence[BaseRoute]:
+        return [
+            Route("/", self._show_page),
+            Mount("/browser", StaticFiles(directory=BROWSER)),
+            Route("/conversations", self._conversations, methods=["GET"]),
+            Route("/conversations", self._new_conversation, methods=["POST"]),
+            Route("/c/{room}/events", self._events),
+            Route("/c/{room}/older", self._older),
+            Route("/c/{room}/messages", self._post, methods=["POST"]),
+            Route("/c/{room}/press", self._press, methods=["POST"]),
+            Route("/c/{room}/stop", self._stop, methods=["POST"]),
+            Route("/files", self._upload, methods=["POST"]),
+            Route("/files/{id}", self._download),
+        ]
+
+    async def _show_page(self, request: Request) -> Response:
+        return HTMLResponse(self._page.render(csrf=request.state.csrf, person=request.state.person.display))
+
+    async def _conversations(self, request: Request) -> Response:
+        entries = await self._rooms.list(_person(request).id)
+        return JSONResponse({"conversations": [entry.as_json() for entry in entries]})
+
+    async def _new_conversation(self, request: Request) -> Response:
+        try:
+            return JSONResponse({"id": await self._rooms.new(_person(request).id)}, status_code=201)
+        except TooMany as error:
+            raise HTTPException(409, str(error)) from error
+
+    async def _events(self, request: Request) -> Response:
+        room = await self._room(request)
+        after = request.headers.get("last-event-id") or request.query_params.get("after")
+        return StreamingResponse(
+            _as_sse(room, after), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
+        )
+
+    async def _older(self, request: Request) -> Response:
+        before = request.query_params.get("before", "")
+        if not before.isdigit():
+            raise HTTPException(400, "before must be the order of a message")
+        messages, has_older = (await self._room(request)).older(int(before))
+        return JSONResponse({"messages": messages, "has_older": has_older})
+
+    async def _post(self, request: Request) -> Response:
+        posted = await _body(request, Posted)
+        person = _person(request)
+        found = [await self._shelves.of(person.id).find(id) for id in posted.files]
+        files = [each[0] for each in found if each is not None]
+        if len(files) < len(found):
+            raise HTTPException(400, "an attached file is no longer there; attach it again")
+        if not posted.text.strip() and not files:
+            raise HTTPException(400, "the message is empty")
+        return await self._answer(self._talk.say(_channel_id(request), posted, files, person, _languages(request)))
+
+    async def _press(self, request: Request) -> Response:
+        posted = await _body(request, PostedPress)
+        shown = (await self._room(request)).get(posted.message)
+        actions = [button.action for row in shown.buttons for button in row] if shown else []
+        if posted.action not in actions:
+            raise HTTPException(409, "this button is gone")
+        return await self._answer(
+            self._talk.press(_channel_id(request), posted, _person(request), _languages(request))
+        )  # fmt: skip
+
+    async def _stop(self, request: Request) -> Response:
+        posted = await _body(request, PostedStop)
+        return await self._answer(
+            self._talk.stop(_channel_id(request), posted, _person(request), _languages(request))
+        )  # fmt: skip
+
+    async def _upload(self, request: Request) -> Response:
+        name = safe_name(request.query_params.get("name", ""))
+        mime_type = request.headers.get("content-type", "").partition(";")[0].strip() or "application/octet-stream"
+        shelf = self._shelves.of(_person(request).id)
+        try:
+            file = await shelf.take(request.stream(), name=name, mime_type=mime_type)
+        except OSError as error:
+            log.warning("an upload could not be kept: %s", error)
+            raise HTTPException(507, f"the file could not be kept: {error.strerror}") from error
+        return JSONResponse(file_as_json(file), status_code=201)
+
+    async def _download(self, request: Request) -> Response:
+        found = await self._shelves.of(_person(request).id).find(request.path_params["id"])
+        if found is None:
+            raise HTTPException(404, "this file is no longer there")
+        file, path = found
+        # What could run in a page is never shown as one: everything but a known picture is handed over as a download.
+        shown = file.is_image and "download" not in request.query_params
+        name = quote(file.name)
+        return FileResponse(
+            path,
+            media_type=file.mime_type if shown else "application/octet-stream",
+            headers={
+                "content-disposition": f"{'inline' if shown else 'attachment'}; filename*=UTF-8''{name}",
+                "content-security-policy": "default-src 'none'; sandbox",
+                "cache-control": "private, max-age=31536000, immutable",
+            },
+        )
+
+    async def _room(self, request: Request) -> Room:
+        return await self._rooms.open(_channel_id(request))
+
+    async def _answer(self, receipt: Awaitable[Receipt]) -> Response:
+        try:
+            found = await receipt
+        except NotListening as error:
+            raise HTTPException(503, str(error), headers={"retry-after": "1"}) from error
+        return JSONResponse({"outcome": found.outcome, "reason": found.reason})
+
+
+async def _as_sse(room: Room, after: str | None) -> AsyncIterator[str]:
+    async for id, event in room.events(after):
+        if event is None:
+            yield ": still here\n\n"
+        else:
+            yield f"id: {id}\ndata: {json.dumps(event, ensure_ascii=False, default=list)}\n\n"
+
+
+async def _body(request: Request, model: type[Body]) -> Body:
+    try:
+        return model.model_validate_json(await request.body())
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise HTTPException(400, f"{where}: {first['msg']}" if where else first["msg"]) from error
+
+
+def _person(request: Request) -> SignedIn:
+    person: SignedIn = request.state.person
+    return person
+
+
+def _languages(request: Request) -> str | None:
+    return request.headers.get("accept-language")
+
+
+def _channel_id(request: Request) -> str:
+    """The conversation of the path, of this person and nobody else."""
+    try:
+        return channel_id(_person(request).id, request.path_params["room"])
+    except ChannelGone as error:
+        raise HTTPException(404, "there is no such conversation") from error

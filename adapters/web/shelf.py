@@ -1,0 +1,133 @@
+"""Files of a person: what was uploaded and what the bot sent. One folder, bounded; the oldest go first."""
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import AsyncIterable
+from pathlib import Path
+from typing import Literal
+
+from anyio import to_thread
+
+from adapters.web.shown import ShownFile, file_as_json, file_of_json
+
+Kind = Literal["audio", "image", "video", "file"]
+
+# Only these are ever shown inline, and only when they begin as such a file does.
+_PICTURES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
+
+
+class Shelf:
+    """Files lie under random names beside a note of what they are. Raises OSError when the disk refuses."""
+
+    def __init__(self, folder: Path, max_total: int) -> None:
+        self._folder = folder
+        self._max_total = max_total
+
+    async def take(self, chunks: AsyncIterable[bytes], *, name: str, mime_type: str) -> ShownFile:
+        """Keep what comes in; how much that may be is the web server's to say."""
+        id = await to_thread.run_sync(self._new)
+        try:
+            with self._file(id).open("wb") as file:
+                async for chunk in chunks:
+                    file.write(chunk)
+            return await to_thread.run_sync(self._note, id, name, mime_type)
+        except BaseException:
+            self._file(id).unlink(missing_ok=True)
+            raise
+
+    async def keep(self, path: Path, *, name: str, mime_type: str) -> ShownFile:
+        """Keep a copy of the bot's file."""
+
+        def copy() -> ShownFile:
+            id = self._new()
+            shutil.copyfile(path, self._file(id))
+            return self._note(id, name, mime_type)
+
+        return await to_thread.run_sync(copy)
+
+    async def find(self, id: str) -> tuple[ShownFile, Path] | None:
+        """A file and where it lies; None when there is none of that name (any more)."""
+        if not id.isalnum():
+            return None
+
+        def look() -> tuple[ShownFile, Path] | None:
+            try:
+                file = file_of_json(self._file(id).with_suffix(".json").read_bytes())
+            except (FileNotFoundError, ValueError):
+                return None
+            path = self._file(id)
+            return (file, path) if path.exists() else None
+
+        return await to_thread.run_sync(look)
+
+    def _new(self) -> str:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        id = secrets.token_hex(16)
+        os.close(os.open(self._file(id), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        return id
+
+    def _note(self, id: str, name: str, mime_type: str) -> ShownFile:
+        path = self._file(id)
+        with path.open("rb") as file:
+            picture = picture_type(file.read(16))
+        shown = ShownFile(
+            id=id,
+            name=safe_name(name),
+            mime_type=picture or mime_type,
+            size=path.stat().st_size,
+            is_image=picture is not None,
+        )
+        note = path.with_suffix(".json")
+        note.touch(mode=0o600)
+        note.write_text(json.dumps(file_as_json(shown)))
+        self._make_room()
+        return shown
+
+    def _make_room(self) -> None:
+        files = sorted(
+            (path for path in self._folder.iterdir() if not path.suffix), key=lambda path: path.stat().st_mtime
+        )
+        total = sum(path.stat().st_size for path in files)
+        for path in files[:-1]:
+            if total <= self._max_total:
+                break
+            total -= path.stat().st_size
+            path.unlink(missing_ok=True)
+            path.with_suffix(".json").unlink(missing_ok=True)
+
+    def _file(self, id: str) -> Path:
+        return self._folder / id
+
+
+def picture_type(start: bytes) -> str | None:
+    """The type of a picture that browsers show, by its first bytes."""
+    if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
+        return "image/webp"
+    return next((mime for magic, mime in _PICTURES.items() if start.startswith(magic)), None)
+
+
+def kind_of(mime_type: str) -> Kind:
+    """What sort of attachment a file is."""
+    match mime_type.partition("/")[0]:
+        case "image":
+            return "image"
+        case "audio":
+            return "audio"
+        case "video":
+            return "video"
+        case _:
+            return "file"
+
+
+def safe_name(name: str) -> str:
+    """A file name without folders, control characters or tricks of writing direction."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    clean = "".join(character for character in last if character.isprintable()).strip(" .")
+    return clean[-120:] or "file"

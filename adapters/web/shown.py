@@ -1,0 +1,96 @@
+"""What the page shows of a conversation: one message, as it is kept and as the browser gets it. Pure data."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A button."""
+
+    label: str
+    action: str
+    style: Literal["plain", "primary", "danger"] = "plain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownFile:
+    """A file on the shelf; `is_image` ones are shown, the others offered for download."""
+
+    id: str
+    name: str
+    mime_type: str
+    size: int
+    is_image: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A message. A person's is plain `text`, the bot's HTML `blocks` (safe, from `render`).
+
+    `order` grows within a conversation. `at` is ISO 8601, UTC. `key` names the bot's message across repeats. `note`
+    says why a person's message was not taken. A `private` one is seen by this person only and does not stay.
+    """
+
+    id: str
+    order: int
+    who: Literal["person", "bot"]
+    at: str
+    text: str = ""
+    blocks: tuple[str, ...] = ()
+    buttons: tuple[tuple[Choice, ...], ...] = ()
+    files: tuple[ShownFile, ...] = ()
+    key: str = ""
+    reply_to: str | None = None
+    reactions: tuple[str, ...] = ()
+    edited: bool = False
+    private: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Put:
+    """A line of the journal: this message stands there now."""
+
+    put: Shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gone:
+    """A line of the journal: the message with this id was taken away."""
+
+    gone: str
+
+
+Entry = Put | Gone
+
+_ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
+_FILE: TypeAdapter[ShownFile] = TypeAdapter(ShownFile)
+_SHOWN: TypeAdapter[Shown] = TypeAdapter(Shown)
+
+
+def entry_as_line(entry: Entry) -> bytes:
+    return _ENTRY.dump_json(entry, exclude_defaults=True) + b"\n"
+
+
+def entry_of_line(line: bytes) -> Entry:
+    """Raises ValueError for what is no entry (the last line of a process that was killed)."""
+    return _ENTRY.validate_json(line)
+
+
+def as_json(shown: Shown) -> dict[str, Any]:
+    """For the browser; the key is nobody's business there."""
+    found: dict[str, Any] = _SHOWN.dump_python(shown, mode="json", exclude={"key"}, exclude_defaults=True)
+    return found
+
+
+def file_as_json(file: ShownFile) -> dict[str, Any]:
+    found: dict[str, Any] = _FILE.dump_python(file, mode="json")
+    return found
+
+
+def file_of_json(text: str | bytes) -> ShownFile:
+    """Raises ValueError for what is none."""
+    return _FILE.validate_json(text)

@@ -1,0 +1,189 @@
+"""One agent: the outer loop of one conversation (SPEC §2.2). It knows no platform and is never copied."""
+
+import logging
+from dataclasses import dataclass, field, replace
+
+from sqlalchemy import Connection
+
+from agent.built_ins import BuiltIns, CommandResult
+from agent.core.errors import AgentInvalid, AgentMissing
+from agent.core.outbox import Say
+from agent.definitions import Definition
+from agent.inbox import Source, Work
+from agent.operations import Operations
+from agent.sessions import runs
+from agent.storage import inbox_rows, outbox_rows
+from agent.storage.errors import StorageTrouble
+from agent.storage.fence import check_epoch
+from agent.storage.inbox_rows import InboxStatus
+from agent.storage.moments import to_us
+from agent.turn.pipeline import turn
+from agent.turn.run import StagedChanges
+from agent.turn.saving import settle_staged, write_staged
+from agent.turn.states import (
+    InstructionState,
+    LifecycleState,
+    MemoryState,
+    MessageState,
+    MetricsState,
+    ProviderState,
+    RuntimeState,
+    SessionState,
+    ToolState,
+)
+
+log = logging.getLogger("tieline.agent")
+
+
+@dataclass(slots=True, kw_only=True)
+class CommandState:
+    """Who knows the commands, and what they may do here."""
+
+    built_ins: BuiltIns
+    operations: Operations = field(init=False)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Agent:
+    """The single execution context of a conversation (Z-01); made by `agent.assembly`."""
+
+    message: MessageState
+    session: SessionState
+    instruction: InstructionState
+    provider: ProviderState
+    tool: ToolState
+    memory: MemoryState
+    runtime: RuntimeState
+    lifecycle: LifecycleState
+    metrics: MetricsState
+    command: CommandState
+
+    def __post_init__(self) -> None:
+        self.command.operations = Operations(self)
+
+    @property
+    def operations(self) -> Operations:
+        """What may be asked of the agent from beside its loop."""
+        return self.command.operations
+
+    async def run(self, source: Source) -> None:
+        """Do the work of the source, piece by piece, until it ends or the agent must not go on.
+
+        Raises Fenced: drop the agent. Raises StorageTrouble: the piece is still in the inbox and the person was told.
+        """
+        async for work in source:
+            self._take_reloads()
+            try:
+                if not await self._do(work):
+                    return
+            except StorageTrouble:
+                self.runtime.outbox.status(self.runtime.phrases("unsaved", work.incoming.language))
+                raise
+
+    def stop(self, reason: str) -> bool:
+        """End the run that goes on now, if any: its waits at once, itself within the grace time (SPEC §2.6).
+
+        With `agent.turn.run.SHUTDOWN` as the reason it is left unfinished, and resumed by the next owner.
+        """
+        token = self.lifecycle.token
+        if token is None:
+            return False
+        token.fire(reason)
+        return True
+
+    def _take_reloads(self) -> None:
+        """What changed in files and configuration counts from here on, never within a turn (Z-21)."""
+        self.runtime.settings = self.runtime.current_settings()
+        instruction = self.instruction
+        if instruction.definition is not None:
+            instruction.definition = instruction.definitions.reloaded(instruction.definition, instruction.name)
+
+    async def _do(self, work: Work) -> bool:
+        """One piece of work; False when no other may follow."""
+        staged = StagedChanges()
+        if work.kind == "message" and not await self._was_begun(work):
+            result = await self._command(work)
+            if result is not None:
+                staged = self.operations.take_staged()
+                if result.go_on_with is None:
+                    await self._commit(work, result.says, ends="done", staged=staged)
+                    return not result.end
+                await self._commit(work, result.says)
+                work = _going_on(work, result)
+        try:
+            definition = self._definition()
+        except (AgentMissing, AgentInvalid, OSError) as error:  # B-09, B-10: no run
+            log.error("no run without an agent definition: %s", error, extra={"inbox": work.inbox_id})  # noqa: TRY400
+            notice = self._notice(work, "agent_broken", agent=self.instruction.name)
+            await self._commit(work, (notice,), ends="refused")
+            return True
+        executed = await turn(work, definition, self, staged)
+        return executed.verdict != "suspended"
+
+    async def _was_begun(self, work: Work) -> bool:
+        """Whether a crash cut off a turn of this work: then a command in it has been run already."""
+        if work.attempt <= 1:
+            return False
+        return await self.runtime.database.read(lambda conn: runs.find_run(conn, work.inbox_id)) is not None
+
+    async def _command(self, work: Work) -> CommandResult | None:
+        try:
+            return await self.command.built_ins.run(work, self.operations)
+        except StorageTrouble:
+            raise
+        except Exception:  # the same seam as the turn's: a broken command ends in a sentence
+            log.exception("command broke: %s", work.incoming.text.split(maxsplit=1)[:1], extra={"inbox": work.inbox_id})
+            self.operations.take_staged()
+            return CommandResult(says=(self._notice(work, "command_failed", ref=str(work.inbox_id)),))
+
+    def _definition(self) -> Definition:
+        instruction = self.instruction
+        if instruction.definition is None:
+            instruction.definition = instruction.definitions.load(instruction.name)
+        return instruction.definition
+
+    def _notice(self, work: Work, phrase: str, **values: object) -> Say:
+        incoming = work.incoming
+        sentence = self.runtime.phrases(phrase, incoming.language, **values)
+        return Say(text=sentence, kind="notice", interaction=incoming.interaction, verbatim=True)
+
+    async def _commit(
+        self,
+        work: Work,
+        says: tuple[Say, ...],
+        *,
+        ends: InboxStatus | None = None,
+        staged: StagedChanges = StagedChanges(),  # noqa: B008 - frozen
+    ) -> None:
+        """Write what is said without a turn, what a command changed, how the inbox row ends (None: a turn follows)."""
+        if not says and ends is None:
+            return
+        conversation, at = self.session.conversation, to_us(self.runtime.clock.now())
+
+        def commit(conn: Connection) -> None:
+            check_epoch(conn, conversation, work.epoch)
+            write_staged(conn, staged, self)
+            for part, say in enumerate(says):
+                outbox_rows.add(
+                    conn,
+                    conversation=conversation,
+                    inbox_id=work.inbox_id,
+                    part=part,
+                    dedup=f"command:{work.inbox_id}:{part}",
+                    say=say,
+                    at=at,
+                )
+            if ends is not None:
+                inbox_rows.finish(conn, work.inbox_ids, ends, work.epoch)
+
+        await self.runtime.database.write(commit)
+        settle_staged(staged, self)
+        if says:
+            self.runtime.outbox.committed()
+
+
+def _going_on(work: Work, result: CommandResult) -> Work:
+    """The work with a command's words in place of the command."""
+    assert result.go_on_with is not None
+    incoming = replace(work.incoming, text=result.go_on_with, files=result.go_on_files, quoted=None)
+    return replace(work, incoming=incoming)

@@ -1,0 +1,116 @@
+"""Builds one agent from what all agents share and what belongs to its conversation."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.agent import Agent, CommandState
+from agent.built_ins import BuiltIns
+from agent.core.clock import Clock
+from agent.core.errors import AgentInvalid, AgentMissing
+from agent.core.events import EventBus
+from agent.core.ids import ConversationId
+from agent.core.ids_source import NewId
+from agent.core.outbox import Outbox
+from agent.core.phrases import Phrases
+from agent.core.tools import Tool
+from agent.definitions import Definitions
+from agent.operations import budget_of, follow_definition
+from agent.providers.retries import RetryPolicy
+from agent.storage.database import Database
+from agent.tools.calculate import Calculate
+from agent.tools.current_time import CurrentTime
+from agent.tools.executor import Executor
+from agent.tools.toolbox import Toolbox
+from agent.turn.decision import PSEUDO_TOOLS
+from agent.turn.notes import path_of
+from agent.turn.settings import Settings
+from agent.turn.states import (
+    InstructionState,
+    LifecycleState,
+    MemoryState,
+    MessageState,
+    MetricsState,
+    ProviderState,
+    RuntimeState,
+    SessionState,
+    Slot,
+    ToolState,
+)
+from agent.turn.tokens import CountText, Estimator, count_by_bytes
+
+log = logging.getLogger("tieline.agent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What all agents of a process have in common. `settings` and `retries` are asked between turns and calls."""
+
+    home: Path
+    database: Database
+    clock: Clock
+    new_id: NewId
+    bus: EventBus
+    phrases: Phrases
+    definitions: Definitions
+    executor: Executor
+    built_ins: BuiltIns
+    settings: Callable[[], Settings]
+    retries: Callable[[], RetryPolicy] = RetryPolicy
+    count: CountText = count_by_bytes
+
+
+def house_tools(clock: Clock) -> tuple[Tool, ...]:
+    """The tools every agent may have."""
+    return (CurrentTime(clock), Calculate())
+
+
+def shared_executor(tools: tuple[Tool, ...], clock: Clock) -> Executor:
+    """The one executor of the process (Z-03)."""
+    return Executor(Toolbox(tools), clock)
+
+
+def known_tools(executor: Executor) -> frozenset[str]:
+    """The names that an AGENT.md may list."""
+    return executor.toolbox.names | frozenset(PSEUDO_TOOLS)
+
+
+def assemble(
+    shared: Shared, *, conversation: ConversationId, outbox: Outbox, slot: Slot, persona: str | None = None
+) -> Agent:
+    """The agent of a conversation. `slot` holds the stored choice of provider already; `persona` names its AGENT.md.
+
+    Reads no database and may be called often; a broken definition is told to the person with the first message.
+    """
+    settings = shared.settings()
+    instruction = InstructionState(definitions=shared.definitions, name=persona or settings.agent.name)
+    agent = Agent(
+        message=MessageState(),
+        session=SessionState(conversation=conversation),
+        instruction=instruction,
+        provider=ProviderState(slot=slot, retries=shared.retries),
+        tool=ToolState(executor=shared.executor),
+        memory=MemoryState(path=path_of(shared.home, conversation)),
+        runtime=RuntimeState(
+            settings=settings,
+            current_settings=shared.settings,
+            database=shared.database,
+            clock=shared.clock,
+            new_id=shared.new_id,
+            bus=shared.bus,
+            outbox=outbox,
+            phrases=shared.phrases,
+        ),
+        lifecycle=LifecycleState(),
+        metrics=MetricsState(estimator=Estimator(shared.count)),
+        command=CommandState(built_ins=shared.built_ins),
+    )
+    try:
+        instruction.definition = shared.definitions.load(instruction.name)
+    except (AgentMissing, AgentInvalid, OSError) as error:
+        log.error("the persona of %s cannot be loaded: %s", conversation, error)  # noqa: TRY400 - no defect of ours
+    if slot.choice.source == "default":
+        follow_definition(agent)
+    shared.bus.publish(budget_of(agent))
+    return agent

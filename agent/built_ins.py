@@ -1,0 +1,30 @@
+"""What the agent asks of whoever knows the built-in commands: they run before the model is asked (SPEC §2.2)."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from agent.core.messages import FilePart
+from agent.core.outbox import Say
+from agent.inbox import Work
+from agent.operations import Operations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandResult:
+    """What a command came to: things to say, perhaps words to run a turn with, perhaps the end of the loop."""
+
+    says: tuple[Say, ...] = ()
+    go_on_with: str | None = None
+    go_on_files: tuple[FilePart, ...] = ()
+    end: bool = False
+
+
+class BuiltIns(Protocol):
+    """The commands of the house."""
+
+    async def run(self, work: Work, agent: Operations) -> CommandResult | None:
+        """Run the command that the work is; None: it is none.
+
+        Nothing may be said but through the result: the agent commits it together with the end of the inbox row and
+        with what was staged in `agent`. After a crash before that commit it is called again.
+        """

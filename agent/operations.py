@@ -1,0 +1,267 @@
+"""What commands may do to an agent: change its session, provider or persona, and look at it.
+
+Changes to the session are staged; the agent commits them with the command's own end, so they happen exactly once.
+"""
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from agent.core.errors import Permanent
+from agent.core.events import ProviderSwitched
+from agent.core.ids import ConversationId, RunId, SessionId
+from agent.core.messages import FilePart
+from agent.definitions import Definition
+from agent.providers.registry import UnknownProvider
+from agent.providers.slot import Choice, Chooser
+from agent.sessions import export, store, usage
+from agent.sessions.records import Session, UsageTotals
+from agent.storage import inbox_rows
+from agent.storage.moments import to_us
+from agent.turn.prompt import words_of
+from agent.turn.run import StagedChanges
+from agent.turn.settings import DEFAULT_WINDOW
+from agent.turn.states import States, announce
+
+log = logging.getLogger("tieline.agent")
+
+
+class SessionAmbiguous(Permanent):
+    """Several sessions begin with what was given."""
+
+
+class SessionClosed(Permanent):
+    """The session was closed for good."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """A look at the agent. `context_tokens` is the newest request's estimate; 0 before the first."""
+
+    choice: Choice
+    provider: str
+    model: str
+    context_tokens: int
+    context_window: int
+    session: SessionId | None
+    message_count: int
+    persona: str
+    run: RunId | None
+    running_since: datetime | None
+    waiting: int
+    compaction_last_before: int
+    compaction_last_after: int
+    compaction_last_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    session: UsageTotals
+    today: UsageTotals
+    all: UsageTotals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """The person's last message, to go on with."""
+
+    text: str
+    files: tuple[FilePart, ...]
+
+
+class Operations:
+    """Lent to commands by the agent. Looking and switching may happen beside a run, staging only in its place."""
+
+    def __init__(self, states: States) -> None:
+        self._states = states
+        self._staged = StagedChanges()
+
+    @property
+    def conversation(self) -> ConversationId:
+        return self._states.session.conversation
+
+    def take_staged(self) -> StagedChanges:
+        """What was staged since the last call."""
+        staged, self._staged = self._staged, StagedChanges()
+        return staged
+
+    # The session
+
+    def new_session(self) -> None:
+        """The next message begins a session; this one is kept."""
+        self._staged = StagedChanges(switch_session=True)
+
+    async def clear(self) -> int:
+        """Hide the whole session from the model; returns how many messages it no longer sees."""
+        session = await self._session()
+        if session is None:
+            return 0
+        count = await self._states.runtime.database.read(lambda conn: store.visible_count(conn, session))
+        if count:
+            self._staged = StagedChanges(hide_from=0)
+        return count
+
+    async def undo(self) -> str | None:
+        """Hide the last exchange from everybody; returns the words it began with, None when there is none."""
+        retry = await self.retry()
+        return retry.text if retry is not None else None
+
+    async def retry(self) -> Retry | None:
+        """Hide the last exchange and give back what it began with; None when there is none."""
+        session = await self._session()
+        if session is None:
+            return None
+        last = await self._states.runtime.database.read(lambda conn: store.last_said(conn, session))
+        if last is None or last.id is None:
+            return None
+        self._staged = StagedChanges(hide_from=last.id, hide_from_people=True)
+        return Retry(text=words_of(last), files=tuple(part for part in last.parts if isinstance(part, FilePart)))
+
+    async def sessions(self, most: int = 20) -> tuple[Session, ...]:
+        """The conversation's sessions, the one used last first."""
+        conversation = self._states.session.conversation
+        return await self._states.runtime.database.read(lambda conn: store.sessions_of(conn, conversation, most=most))
+
+    async def resume(self, prefix: str | None = None) -> Session | None:
+        """Go back to the session whose id begins so, or to the one used before this (W-64); None: no such session.
+
+        Raises SessionAmbiguous or SessionClosed.
+        """
+        conversation, current = self._states.session.conversation, await self._session()
+        database = self._states.runtime.database
+        if prefix is None:
+            found = await database.read(lambda conn: store.latest_but(conn, conversation, current))
+        else:
+            matches = await database.read(lambda conn: store.by_prefix(conn, conversation, prefix))
+            if len(matches) > 1:
+                raise SessionAmbiguous(f"several sessions begin with {prefix!r}; give more of the id")
+            found = matches[0] if matches else None
+        if found is None:
+            return None
+        if found.state == "terminated":
+            raise SessionClosed(f"session {found.id} was closed for good")
+        if found.id != current:
+            self._staged = StagedChanges(switch_session=True, session=found.id)
+        return found
+
+    async def export(self) -> str:
+        """The current session as JSON lines (B-47); "" when there is none."""
+        session = await self._session()
+        if session is None:
+            return ""
+        return await self._states.runtime.database.read(lambda conn: "".join(export.exported(conn, session)))
+
+    # Provider and persona
+
+    def switch_provider(self, name: str, source: Chooser = "user") -> Choice:
+        """Use another provider from the next call on. Raises UnknownProvider, which lists the known ones."""
+        choice = self._states.provider.slot.override(name, source)
+        self._switched()
+        return choice
+
+    def use_model(self, model: str, source: Chooser = "user") -> Choice:
+        """Use another model of the same provider from the next call on."""
+        choice = self._states.provider.slot.use_model(model, source)
+        self._switched()
+        return choice
+
+    def reset_provider(self) -> Choice:
+        """Back to what the persona asks for, else to the default."""
+        self._states.provider.slot.reset()
+        follow_definition(self._states)
+        self._switched()
+        return self._states.provider.slot.choice
+
+    def switch_persona(self, name: str) -> Definition:
+        """Answer as another AGENT.md from the next turn on. Raises AgentMissing or AgentInvalid and changes nothing."""
+        instruction = self._states.instruction
+        definition = instruction.definitions.load(name)
+        instruction.name, instruction.definition = name, definition
+        if self._states.provider.slot.choice.source == "default":
+            self._states.provider.slot.reset()
+            follow_definition(self._states)
+            self._switched()
+        return definition
+
+    def personas(self) -> tuple[str, ...]:
+        return self._states.instruction.definitions.names()
+
+    # Looking
+
+    async def status(self) -> Status:
+        """A snapshot; may be asked for while a run goes on."""
+        states = self._states
+        session, conversation = await self._session(), states.session.conversation
+
+        def read(conn: Connection) -> tuple[int, int]:
+            found = store.find(conn, session) if session is not None else None
+            return found.message_count if found is not None else 0, len(inbox_rows.waiting(conn, conversation))
+
+        message_count, waiting = await states.runtime.database.read(read)
+        provider = states.provider.slot.current()
+        return Status(
+            choice=states.provider.slot.choice,
+            provider=provider.name,
+            model=provider.model,
+            context_tokens=states.metrics.context_tokens,
+            context_window=provider.context_window or DEFAULT_WINDOW,
+            session=session,
+            message_count=message_count,
+            persona=states.instruction.name,
+            run=states.lifecycle.run,
+            running_since=states.lifecycle.since,
+            waiting=waiting,
+            compaction_last_before=states.metrics.compaction_last_before,
+            compaction_last_after=states.metrics.compaction_last_after,
+            compaction_last_at_ms=states.metrics.compaction_last_at_ms,
+        )
+
+    async def usage(self) -> Usage:
+        """Tokens and cost of this session, of this UTC day and of all time, in this conversation."""
+        conversation, session = self._states.session.conversation, await self._session()
+        midnight = self._states.runtime.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+
+        def read(conn: Connection) -> Usage:
+            return Usage(
+                session=usage.totals_of_session(conn, conversation, session) if session else UsageTotals(),
+                today=usage.totals_since(conn, conversation, to_us(midnight)),
+                all=usage.totals_since(conn, conversation, 0),
+            )
+
+        return await self._states.runtime.database.read(read)
+
+    async def _session(self) -> SessionId | None:
+        state = self._states.session
+        if not state.known:
+            conversation = state.conversation
+            state.id = await self._states.runtime.database.read(lambda conn: store.current(conn, conversation))
+            state.known = True
+        return state.id
+
+    def _switched(self) -> None:
+        announce(self._states, budget_of(self._states))
+
+
+def follow_definition(states: States) -> None:
+    """Use the provider that the persona asks for; one that is not configured is left out with a warning."""
+    definition = states.instruction.definition
+    if definition is None or definition.provider is None:
+        return
+    try:
+        states.provider.slot.override(definition.provider, "default")
+    except UnknownProvider as error:
+        log.warning("agent %s: %s; the default is used", definition.name, error)
+
+
+def budget_of(states: States) -> ProviderSwitched:
+    """Note the window of the present provider and say so (Z-73)."""
+    provider = states.provider.slot.current()
+    states.metrics.context_max_tokens = provider.context_window or DEFAULT_WINDOW
+    return ProviderSwitched(
+        conversation=states.session.conversation,
+        provider=provider.name,
+        model=provider.model,
+        context_max_tokens=states.metrics.context_max_tokens,
+    )

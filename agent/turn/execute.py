@@ -1,0 +1,175 @@
+"""EXECUTE: ask the model, run what it calls for, ask again, until it is done (steps 7 to 18 of SPEC §2.4).
+
+Never raises for a model's or a tool's sake: every end is an `Executed`. Fenced and StorageTrouble pass.
+"""
+
+import logging
+
+from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderRefused
+from agent.core.events import ExecuteStarted, StepCompleted
+from agent.core.messages import Message, TextPart
+from agent.turn.calling import Attempt, CallStopped, ModelTooSlow, call_model
+from agent.turn.decision import Ask, Calls, Ending, Fail, Final, decide, parts_ending, with_unique_ids
+from agent.turn.guards import halt_before_call
+from agent.turn.requests import DoesNotFit, build_request, schema_of, trim_view
+from agent.turn.run import Executed, Notice, Prepared, Run
+from agent.turn.speech import BETWEEN
+from agent.turn.states import States
+from agent.turn.stream import Reply, ReplyTooLarge
+from agent.turn.tooling import finish_calls, open_calls, run_calls
+
+CONTEXT_RETRIES = 2  # in one run; one in each iteration (SPEC §21.9)
+
+log = logging.getLogger("tieline.turn")
+
+
+async def execute(prepared: Prepared, run: Run, states: States) -> Executed:
+    """Run the loop to its end."""
+    runtime = states.runtime
+    tools = schema_of(run, states)
+    runtime.bus.publish(
+        ExecuteStarted(conversation=states.session.conversation, run=run.id, tool_count=len(tools.specs))
+    )
+    if open_calls(run):
+        await finish_calls(run, states)
+    while True:
+        if run.token.fired:  # step 7
+            return Executed(verdict="cancelled", text=run.speech.text, notice=Notice("stopped"))
+        halt = halt_before_call(run.progress, run.settings.agent, run.settings.budget)  # step 8
+        if halt is not None:
+            notice = Notice(halt.phrase, halt.values)
+            return Executed(verdict="failed", text=run.speech.text, notice=notice, error=halt.phrase)
+        ended = await _iteration(prepared, run, states)
+        if ended is not None:
+            return ended
+
+
+async def _iteration(prepared: Prepared, run: Run, states: States) -> Executed | None:
+    """One request and what it leads to; None to go on."""
+    try:
+        given = await _ask(prepared, run, states)
+    except CallStopped:
+        keep_partial(run, states)
+        return Executed(verdict="cancelled", text=run.speech.text, notice=Notice("stopped"))
+    except DoesNotFit as misfit:
+        return Executed(verdict="failed", text=run.speech.text, notice=misfit.notice, error=misfit.notice.phrase)
+    except NoProviders as error:
+        return await _wait_for_providers(error, run, states)
+    except AgentError as error:
+        return _failed(error, run, states)
+    reply = with_unique_ids(given, _ids_of(run), states.runtime.new_id)
+    run.progress.model_calls += 1
+    decision = decide(reply)
+    if isinstance(decision, Calls):
+        run.speech.end_round(reply.text)
+        await run_calls(decision.calls, reply, run, states)  # step 18
+        _step_done(run, states)
+        if decision.then is None:
+            return None
+        return _end(decision.then, Reply(), run, states)
+    _step_done(run, states)
+    return _end(decision, reply, run, states)
+
+
+async def _ask(prepared: Prepared, run: Run, states: States) -> Reply:
+    """Steps 14 to 17. A request the provider finds too long is trimmed and made again once (SPEC §21.9)."""
+
+    def attempt() -> Attempt:
+        provider = states.provider.slot.current()
+        built = build_request(run, states, provider, prepared.memory)
+        return Attempt(provider, built.request, built.raw_tokens)
+
+    try:
+        return await call_model(attempt, run, states)
+    except ContextTooLong as error:
+        if run.context_retries >= CONTEXT_RETRIES or not trim_view(states, states.message.view_tokens // 2):
+            raise
+        run.context_retries += 1
+        log.warning("%s; trying again with half the history", error, extra={"run": run.id})
+        run.speech.retract()
+        return await call_model(attempt, run, states)
+
+
+def _end(ending: Ending, reply: Reply, run: Run, states: States) -> Executed:
+    """The loop is over: keep the model's words and say how it went."""
+    match ending:
+        case Final():
+            text = ending.text
+        case Ask():
+            text = ending.question
+        case Fail():
+            text = ending.reason
+    parts = parts_ending(reply, text)
+    if any(isinstance(part, TextPart) and part.text.strip() for part in parts):
+        run.messages.append(Message(role="assistant", parts=parts, created_at=states.runtime.clock.now()))
+        run.speech.end_round(BETWEEN.join(dict.fromkeys(filter(None, (reply.text, text)))))
+    said = run.speech.text
+    match ending:
+        case Final(declined=True):
+            return Executed(verdict="answered", text=said, notice=Notice("model_declined"))
+        case _ if not text.strip():
+            return Executed(verdict="failed", text=said, notice=Notice("empty_answer"), error="empty answer")
+        case Final():
+            return Executed(verdict="answered", text=said, notice=Notice("answer_cut") if ending.cut else None)
+        case Ask():
+            return Executed(verdict="waiting", text=said)
+        case Fail():
+            return Executed(verdict="failed", text=said, error="the model gave up")
+
+
+def keep_partial(run: Run, states: States) -> None:
+    """What was streamed before the call was cut off stays in the transcript (B-33, G-05)."""
+    partial = run.speech.unfinished
+    if partial.strip():
+        run.messages.append(
+            Message(role="assistant", parts=(TextPart(text=partial),), created_at=states.runtime.clock.now())
+        )
+        run.speech.end_round(partial)
+
+
+def _failed(error: AgentError, run: Run, states: States) -> Executed:
+    """The person gets what was said so far and one sentence; the reason stands in the log (Z-33, B-33)."""
+    log.error("run failed: %s", error, extra={"run": run.id, "conversation": states.session.conversation})
+    partial = bool(run.speech.unfinished)
+    keep_partial(run, states)
+    provider = states.provider.slot.current().name
+    match error:
+        case ModelTooSlow():
+            notice = Notice("model_slow")
+        case ContextTooLong():
+            notice = Notice("context_too_long")
+        case ProviderRefused():
+            notice = Notice("provider_refused", {"provider": provider, "ref": run.id[:8]})
+        case ReplyTooLarge():
+            notice = Notice("reply_too_large")
+        case _:
+            notice = Notice("model_cut") if partial else Notice("provider_busy", {"provider": provider})
+    return Executed(verdict="failed", text=run.speech.text, notice=notice, error=f"{type(error).__name__}: {error}")
+
+
+async def _wait_for_providers(error: NoProviders, run: Run, states: States) -> Executed:
+    """Note when nothing could answer and wait, so that the next message does not run into the same wall (Z-25)."""
+    runtime = states.runtime
+    log.error("no provider can answer: %s", error, extra={"run": run.id})
+    states.provider.none_at = runtime.clock.monotonic()
+    with run.interrupts.scope():
+        await runtime.clock.sleep(run.settings.timeouts.no_providers_backoff)
+    return Executed(
+        verdict="failed", text=run.speech.text, notice=Notice("no_providers"), error=f"NoProviders: {error}"
+    )
+
+
+def _step_done(run: Run, states: States) -> None:
+    run.progress.steps += 1
+    states.runtime.bus.publish(
+        StepCompleted(
+            conversation=states.session.conversation,
+            run=run.id,
+            step_index=run.progress.steps,
+            remaining_steps=max(0, run.settings.agent.step_budget - run.progress.steps),
+        )
+    )
+
+
+def _ids_of(run: Run) -> set[str]:
+    return {use.id for message in run.messages for use in message.tool_uses}

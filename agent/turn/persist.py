@@ -1,0 +1,110 @@
+"""PERSIST: transcript, usage, session, replies and "inbox row done" in one fenced transaction (DESIGN §4.5)."""
+
+from sqlalchemy import Connection
+
+from agent.core.events import PersistStarted, TokensUsed
+from agent.core.outbox import Say
+from agent.sessions import runs, store
+from agent.sessions.runs import RunState
+from agent.storage import inbox_rows, outbox_rows
+from agent.storage.fence import check_epoch
+from agent.storage.moments import to_us
+from agent.turn.costs import total_cost
+from agent.turn.pairs import with_orphaned_uses_answered
+from agent.turn.requests import grow_view
+from agent.turn.run import Executed, Persisted, Run, Verdict
+from agent.turn.saving import growth_of, note_stored, write_growth
+from agent.turn.states import States, announce
+
+ENDS: dict[Verdict, RunState] = {
+    "answered": "done",
+    "waiting": "waiting",
+    "failed": "failed",
+    "cancelled": "cancelled",
+    "refused": "failed",
+}
+
+
+async def persist(executed: Executed, run: Run, states: States) -> Persisted:
+    """Commit the run. A suspended one stays as it was stored, to be resumed. Raises Fenced or StorageTrouble."""
+    runtime = states.runtime
+    runtime.bus.publish(PersistStarted(conversation=states.session.conversation, run=run.id))
+    if executed.verdict == "suspended":
+        states.message.forget()
+        return Persisted(transcript_updated=False, session_updated=False, memory_updated=False)
+    if run.opened:
+        run.messages = with_orphaned_uses_answered(run.messages)
+    says = says_of(executed, run, states)
+    growth = growth_of(run)
+    at = to_us(runtime.clock.now())
+    conversation, work = states.session.conversation, run.work
+
+    def commit(conn: Connection) -> list[int | None]:
+        check_epoch(conn, conversation, work.epoch)
+        ids: list[int | None] = []
+        if run.opened and runs.end_run(conn, work.inbox_id, ENDS[executed.verdict], at):
+            ids = write_growth(conn, growth, run, conversation, at)
+        for part, say in enumerate(says):
+            outbox_rows.add(
+                conn,
+                conversation=conversation,
+                inbox_id=work.inbox_id,
+                part=part,
+                dedup=f"inbox:{work.inbox_id}:{part}",
+                say=say,
+                at=at,
+            )
+        refused = executed.verdict == "refused" and not run.opened
+        note = executed.notice.phrase if refused and executed.notice is not None else None
+        status: inbox_rows.InboxStatus = "refused" if refused else "done"
+        inbox_rows.finish(conn, work.inbox_ids, status, work.epoch, note)
+        return ids
+
+    ids = await runtime.database.write(commit)
+    note_stored(run, growth, ids)
+    if states.message.loaded and run.opened:
+        pairs = zip(run.messages, run.ids, strict=False)  # a repeated commit knows no ids
+        grow_view(states, [store.with_id(message, id) for message, id in pairs])
+        if len(run.ids) != len(run.messages):
+            states.message.forget()
+    runtime.outbox.committed()
+    _report_tokens(run, states)
+    return Persisted(transcript_updated=run.opened, session_updated=run.opened, memory_updated=False)
+
+
+def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
+    """What the person gets: what the model said, then what the house adds."""
+    audience = run.audience
+    says = []
+    if executed.text.strip():
+        says.append(Say(text=executed.text, kind="reply", reply_to=audience.reply_to, interaction=audience.interaction))
+    if executed.notice is not None:
+        sentence = states.runtime.phrases(executed.notice.phrase, audience.language, **executed.notice.values)
+        says.append(
+            Say(
+                text=sentence,
+                kind="notice",
+                reply_to=audience.reply_to if not says else None,
+                interaction=audience.interaction,
+                verbatim=True,
+            )
+        )
+    return tuple(says)
+
+
+def _report_tokens(run: Run, states: States) -> None:
+    if not run.usage:
+        return
+    announce(
+        states,
+        TokensUsed(
+            conversation=states.session.conversation,
+            run=run.id,
+            prompt=sum(call.prompt for call in run.usage),
+            output=sum(call.output for call in run.usage),
+            cache_creation=sum(call.cache_creation for call in run.usage),
+            cache_read=sum(call.cache_read for call in run.usage),
+            cost_usd=total_cost(run.usage),
+            estimated=any(call.estimated for call in run.usage),
+        ),
+    )

@@ -1,0 +1,166 @@
+"""One turn: intake → context → execute → persist, and what frames it: events, the stop, the clock (SPEC §2.3, §2.6)."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import anyio
+
+from agent.core.cancel import CancelToken
+from agent.core.errors import AgentError, Fenced
+from agent.core.events import LoopEnded, LoopFailed, LoopStarted
+from agent.core.groups import first_error
+from agent.core.ids import RunId, SessionId
+from agent.core.outbox import Audience
+from agent.definitions import Definition
+from agent.inbox import Work
+from agent.sessions import store
+from agent.storage.errors import StorageTrouble
+from agent.turn.context import prepare
+from agent.turn.execute import execute, keep_partial
+from agent.turn.intake import take_in
+from agent.turn.persist import persist
+from agent.turn.prompt import reminder_for
+from agent.turn.run import SHUTDOWN, Executed, Interrupts, Notice, Run, StagedChanges
+from agent.turn.settings import Settings
+from agent.turn.speech import Speech
+from agent.turn.states import States
+
+LEAVING_S = 10.0  # for what the channel must tidy up at the end of a run
+
+log = logging.getLogger("tieline.turn")
+
+
+async def turn(work: Work, definition: Definition, states: States, staged: StagedChanges) -> Executed:
+    """Run one piece of work from its first to its last byte on disk.
+
+    Raises Fenced (another owner has the conversation) and StorageTrouble (the work stays in the inbox); after either,
+    and after a verdict "suspended", the caller takes no further work.
+    """
+    run = await _begin(work, definition, states, staged)
+    async with _announced(run, states) as endings:
+        taken = await take_in(run, states)
+        endings.append(taken.refused or await _bounded(run, states))
+        await persist(endings[-1], run, states)
+    return endings[-1]
+
+
+async def _answer(run: Run, states: States) -> Executed:
+    prepared = await prepare(run, states)
+    return prepared.ended or await execute(prepared, run, states)
+
+
+async def _begin(work: Work, definition: Definition, states: States, staged: StagedChanges) -> Run:
+    """A run with its own token; which session it is in is asked of the store on the first turn after waking."""
+    runtime, session = states.runtime, states.session
+    run_id = RunId(runtime.new_id())
+    if not session.known:
+        conversation = session.conversation
+        session.id = await runtime.database.read(lambda conn: store.current(conn, conversation))
+        session.known = True
+    current = staged.session if staged.switch_session else session.id
+    incoming = work.incoming
+    reply_to = incoming.message_ref if incoming.chat_type != "direct" else None
+    token = CancelToken()
+    return Run(
+        id=run_id,
+        work=work,
+        session=current or SessionId(runtime.new_id()),
+        fresh=current is None,
+        settings=_effective(runtime.settings, definition),
+        definition=definition,
+        token=token,
+        interrupts=Interrupts(token),
+        audience=Audience(
+            person=incoming.person, reply_to=reply_to, interaction=incoming.interaction, language=incoming.language
+        ),
+        began=runtime.clock.monotonic(),
+        reminder=reminder_for(runtime.clock.now(), work),
+        speech=Speech(runtime.outbox),
+        staged=staged,
+    )
+
+
+@asynccontextmanager
+async def _announced(run: Run, states: States) -> AsyncIterator[list[Executed]]:
+    """Publish loop:start and exactly one of loop:end and loop:error, and leave the channel tidy, always (B-92)."""
+    runtime, lifecycle, conversation = states.runtime, states.lifecycle, states.session.conversation
+    lifecycle.run, lifecycle.token, lifecycle.since = run.id, run.token, runtime.clock.now()
+    runtime.outbox.begin(run.audience)
+    runtime.bus.publish(LoopStarted(conversation=conversation, run=run.id, session=run.session))
+    endings: list[Executed] = []
+    error = ""
+    try:
+        yield endings
+        error = endings[-1].error
+    except BaseException as raised:  # a cancellation too: what is in memory may not be what is stored
+        states.message.forget()
+        error = str(raised) if isinstance(raised, AgentError) else type(raised).__name__
+        raise
+    finally:
+        lifecycle.run = lifecycle.token = lifecycle.since = None
+        if error:
+            runtime.bus.publish(LoopFailed(conversation=conversation, run=run.id, error=error))
+        else:
+            duration_ms = round((runtime.clock.monotonic() - run.began) * 1000)
+            success = endings[-1].success
+            runtime.bus.publish(
+                LoopEnded(conversation=conversation, run=run.id, success=success, duration_ms=duration_ms)
+            )
+        with anyio.move_on_after(LEAVING_S, shield=True):
+            await runtime.outbox.end()
+
+
+async def _bounded(run: Run, states: States) -> Executed:
+    """Context and execute within the run's time; a stop that is not obeyed in time is enforced (SPEC §2.6)."""
+    limit_s = run.settings.agent.execution_timeout_ms / 1000
+    executed = None
+    with first_error():
+        async with anyio.create_task_group() as group:
+            with anyio.move_on_after(limit_s) as scope:
+                group.start_soon(_enforce_stop, run, scope)
+                executed = await _caught(run, states)
+            group.cancel_scope.cancel()
+    if executed is None:
+        keep_partial(run, states)
+        if run.token.fired:
+            executed = Executed(verdict="cancelled", text=run.speech.text, notice=Notice("stopped"))
+        else:
+            seconds = Notice("execution_timeout", {"seconds": f"{limit_s:g}"})
+            executed = Executed(verdict="failed", text=run.speech.text, notice=seconds, error="execution timeout")
+    if executed.verdict == "cancelled" and run.token.reason == SHUTDOWN:
+        return Executed(verdict="suspended", error="shut down; resumed by the next owner")
+    return executed
+
+
+async def _caught(run: Run, states: States) -> Executed:
+    """The turn's error seam (STYLE §6): a defect ends this turn in a sentence, never the conversation."""
+    try:
+        return await _answer(run, states)
+    except (Fenced, StorageTrouble):
+        raise
+    except Exception as error:
+        log.exception(
+            "run broke, its answer is lost", extra={"run": run.id, "conversation": states.session.conversation}
+        )
+        keep_partial(run, states)
+        notice = Notice("defect", {"ref": run.id[:8]})
+        return Executed(verdict="failed", text=run.speech.text, notice=notice, error=f"{type(error).__name__}: {error}")
+
+
+async def _enforce_stop(run: Run, scope: anyio.CancelScope) -> None:
+    await run.token.wait()
+    run.interrupts.fire()
+    await anyio.sleep(run.settings.timeouts.stop_grace)
+    scope.cancel()
+
+
+def _effective(settings: Settings, definition: Definition) -> Settings:
+    """The settings with what the definition sets for itself."""
+    agent = settings.agent
+    if definition.max_tool_iterations is not None:
+        agent = replace(agent, max_tool_iterations=definition.max_tool_iterations)
+    if definition.max_turns is not None:
+        agent = replace(agent, max_turns=definition.max_turns)
+    return settings if agent is settings.agent else replace(settings, agent=agent)

@@ -1,0 +1,115 @@
+"""Writes what a run has come to, in one fenced transaction each time (DESIGN §13.4). Safe to repeat."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from agent.core.ids import ConversationId
+from agent.core.messages import Message
+from agent.sessions import runs, store, usage
+from agent.sessions.records import CallUsage, Stored
+from agent.sessions.runs import Checkpoint
+from agent.storage.fence import check_epoch
+from agent.storage.moments import to_us
+from agent.turn.run import Run, StagedChanges
+from agent.turn.states import States
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """What a run has and the store does not. The first message takes `position` in the run."""
+
+    messages: tuple[Message, ...]
+    position: int
+    usage: tuple[CallUsage, ...]
+
+
+def growth_of(run: Run) -> Growth:
+    """What is not yet stored of the run."""
+    return Growth(
+        messages=tuple(run.messages[len(run.ids) :]),
+        position=run.next_position,
+        usage=tuple(run.usage[run.usage_stored :]),
+    )
+
+
+def write_growth(conn: Connection, growth: Growth, run: Run, conversation: ConversationId, at: int) -> list[int | None]:
+    """Add the messages and what their calls used; returns the messages' ids. Call it in a fenced transaction."""
+    ids: list[int | None] = []
+    person = run.work.incoming.person
+    for offset, message in enumerate(growth.messages):
+        stored = Stored(
+            message=message,
+            inbox_id=run.work.inbox_id,
+            position=growth.position + offset,
+            person=person if growth.position + offset == 0 else None,
+        )
+        ids.append(store.append(conn, run.session, conversation, stored, at=at))
+    for call in growth.usage:
+        usage.add(
+            conn,
+            call,
+            conversation=conversation,
+            session=run.session,
+            inbox_id=run.work.inbox_id,
+            person=person,
+            at=at,
+        )
+    store.grow(
+        conn,
+        run.session,
+        messages=len([id for id in ids if id is not None]),
+        prompt=sum(call.prompt + call.cache_creation + call.cache_read for call in growth.usage),
+        output=sum(call.output for call in growth.usage),
+        at=at,
+    )
+    return ids
+
+
+def note_stored(run: Run, growth: Growth, ids: list[int | None]) -> None:
+    """The growth is on disk."""
+    run.ids += ids
+    run.next_position += len(growth.messages)
+    run.usage_stored += len(growth.usage)
+
+
+async def save_progress(run: Run, states: States, checkpoint: Checkpoint) -> None:
+    """Put what the run has come to on disk before it goes on. Raises Fenced or StorageTrouble."""
+    growth = growth_of(run)
+    conversation = states.session.conversation
+    at = to_us(states.runtime.clock.now())
+
+    def work(conn: Connection) -> list[int | None]:
+        check_epoch(conn, conversation, run.work.epoch)
+        runs.save_checkpoint(conn, run.work.inbox_id, checkpoint)
+        return write_growth(conn, growth, run, conversation, at) if growth.messages or growth.usage else []
+
+    ids = await states.runtime.database.write(work)
+    note_stored(run, growth, ids)
+    run.checkpoint = checkpoint
+
+
+def write_staged(conn: Connection, staged: StagedChanges, states: States) -> None:
+    """Make a command's changes to the session. Call it in a fenced transaction."""
+    session = states.session.id
+    if staged.hide_from is not None and session is not None:
+        store.hide_from(conn, session, staged.hide_from, also_from_people=staged.hide_from_people)
+    if staged.switch_session:
+        if session is not None and session != staged.session:
+            store.set_state(conn, session, "ended")
+        if staged.session is not None:
+            store.set_state(conn, staged.session, "active")
+        store.set_current(conn, states.session.conversation, staged.session)
+
+
+def settle_staged(staged: StagedChanges, states: States) -> None:
+    """The changes are on disk: let the states follow."""
+    if staged.switch_session:
+        states.session.id = staged.session
+        states.session.known = True
+        if staged.session is None:
+            states.message.start_empty()
+        else:
+            states.message.forget()
+    elif staged.hide_from is not None:
+        states.message.forget()

@@ -1,0 +1,43 @@
+"""Who was let in while running: read once at start, kept in memory, so that no message asks the database."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from gateway.access.policy import Grants, Role
+from gateway.storage.grants import Grant
+
+ROLES: Mapping[str, Role] = MappingProxyType(
+    {"owner": Role.OWNER, "admin": Role.ADMIN, "member": Role.MEMBER, "blocked": Role.BLOCKED}
+)
+
+
+class AccessBook:
+    """The grants as policy reads them. Whoever writes a grant to the database tells the book."""
+
+    def __init__(self, grants: Iterable[Grant] = ()) -> None:
+        self._grants: dict[tuple[str, str], Grant] = {(grant.subject, grant.place): grant for grant in grants}
+        self.grants = self._view()
+
+    def note(self, grant: Grant) -> None:
+        self._grants[grant.subject, grant.place] = grant
+        self.grants = self._view()
+
+    def forget(self, subject: str, place: str = "") -> None:
+        self._grants.pop((subject, place), None)
+        self.grants = self._view()
+
+    def replace(self, grants: Iterable[Grant]) -> None:
+        self._grants = {(grant.subject, grant.place): grant for grant in grants}
+        self.grants = self._view()
+
+    def holds(self, subject: str) -> bool:
+        """Is it let in (or blocked) everywhere?"""
+        return (subject, "") in self._grants
+
+    def _view(self) -> Grants:
+        people = [grant for grant in self._grants.values() if grant.kind == "person"]
+        return Grants(
+            everywhere={grant.subject: ROLES[grant.role] for grant in people if not grant.place},
+            in_place={(grant.subject, grant.place): ROLES[grant.role] for grant in people if grant.place},
+            places=frozenset(grant.subject for grant in self._grants.values() if grant.kind == "place"),
+        )

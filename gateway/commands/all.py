@@ -1,0 +1,49 @@
+"""Every command there is, in the order in which /help shows them."""
+
+from collections.abc import Callable
+
+from gateway.channels.outbound import CommandSpec
+from gateway.commands import help as help_family
+from gateway.commands import model, people, queue, session, status
+from gateway.commands.command import Call, Command, Commands, Reply
+from gateway.commands.house import House
+
+
+def all_commands() -> Commands[House]:
+    """The registry. Raises ValueError when two have one name."""
+
+    async def show_help(call: Call[House]) -> Reply:
+        return Reply(text=help_family.help_text(commands, call), private=True)
+
+    commands = Commands[House](
+        (
+            Command[House](name="help", run=show_help, group="chat", immediate=True),
+            help_family.START,
+            status.STATUS,
+            session.NEW,
+            session.CLEAR,
+            queue.STOP,
+            session.RETRY,
+            session.UNDO,
+            session.SESSIONS,
+            queue.QUEUE,
+            queue.CLEAR_QUEUE,
+            queue.DROP_LAST,
+            model.PROVIDER,
+            model.MODEL,
+            model.PERSONA,
+            status.USAGE,
+            people.ALLOW,
+            people.WHOAMI,
+            people.WHY,
+            session.EXPORT,
+            status.VERBOSE,
+            status.EXIT,
+        )
+    )
+    return commands
+
+
+def specs(phrase: Callable[[str], str]) -> tuple[CommandSpec, ...]:
+    """What platforms register; `phrase` gives the sentence for a key."""
+    return all_commands().specs(phrase)

@@ -1,0 +1,94 @@
+"""Where a text becomes a command: found by name, checked against the role, run, its answer made sayable."""
+
+from collections.abc import Awaitable, Callable
+
+from agent.built_ins import CommandResult
+from agent.core.ids import ConversationId
+from agent.core.outbox import Say
+from agent.inbox import Incoming, Work
+from agent.operations import Operations
+from gateway.access.policy import Role
+from gateway.channels.keys import ConversationKey
+from gateway.commands.command import Call, Command, Commands, Reply, split_command
+from gateway.commands.help import unknown
+from gateway.commands.house import House
+
+ROLES = {"owner": Role.OWNER, "admin": Role.ADMIN, "member": Role.MEMBER}
+
+
+class Desk:
+    """Serves the router (commands that run at once) and agents (`agent.built_ins.BuiltIns`)."""
+
+    def __init__(
+        self,
+        commands: Commands[House],
+        house: House,
+        operations: Callable[[ConversationId], Awaitable[Operations]],
+    ) -> None:
+        """`operations` gives what may be done to a conversation, whether its agent is awake or not."""
+        self._commands = commands
+        self._house = house
+        self._operations = operations
+
+    def find(self, text: str) -> tuple[Command[House], str] | None:
+        return self._commands.find(text)
+
+    async def answer(
+        self, text: str, key: ConversationKey, incoming: Incoming, role: Role, place: str
+    ) -> tuple[Say, ...]:
+        """Run a command beside the conversation's turn, if one goes on; what it says is the caller's to store."""
+        agent = await self._operations(ConversationId(str(key)))
+        result = await self._result(text, key, incoming, role, place, agent)
+        return result.says
+
+    async def run(self, work: Work, agent: Operations) -> CommandResult | None:
+        """In the conversation's turn; None for what is no command."""
+        incoming = work.incoming
+        if not split_command(incoming.text)[0]:
+            return None
+        key = ConversationKey.parse(agent.conversation)
+        return await self._result(incoming.text, key, incoming, ROLES[incoming.role], "", agent)
+
+    async def _result(
+        self, text: str, key: ConversationKey, incoming: Incoming, role: Role, place: str, agent: Operations
+    ) -> CommandResult:
+        name, args = split_command(text)
+        found = self._commands.find(text)
+        call = Call(
+            name=found[0].name if found else name,
+            args=args,
+            key=key,
+            place=place,
+            agent=agent,
+            incoming=incoming,
+            role=role,
+            house=self._house,
+        )
+        if found is None:
+            reply = unknown(self._commands, call)
+        elif not found[0].allowed(role, in_group=call.in_group):
+            reply = _refused(call)
+        else:
+            reply = await found[0].run(call)
+        says = (_say(reply, incoming),) if reply.text else ()
+        return CommandResult(says=says, go_on_with=reply.go_on_with, go_on_files=reply.go_on_files, end=reply.end)
+
+
+def _refused(call: Call[House]) -> Reply:
+    text = call.house.phrase("admin_only", call.incoming.language, name=call.name, role=call.role.name.lower())
+    return Reply(text=text, private=True)
+
+
+def _say(reply: Reply, incoming: Incoming) -> Say:
+    """Private answers are whispered in groups; a direct chat is private already."""
+    whisper = reply.private and (incoming.chat_type != "direct" or incoming.interaction is not None)
+    return Say(
+        text=reply.text,
+        kind="notice",
+        reply_to=incoming.message_ref if incoming.chat_type != "direct" else None,
+        private_to=incoming.person if whisper else None,
+        interaction=incoming.interaction,
+        buttons=reply.buttons,
+        files=reply.files,
+        verbatim=reply.verbatim,
+    )

@@ -1,0 +1,42 @@
+"""What commands may use of the house."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from agent.core.clock import Clock
+from agent.core.ids import ConversationId
+from agent.core.outbox import Answer, Question
+from agent.providers.registry import Registry
+from agent.storage.database import Database
+from gateway.access.book import AccessBook
+from gateway.access.decisions import Decisions
+from gateway.access.settings import AccessSettings
+from gateway.channels.adapter import Health
+from gateway.channels.keys import ConversationKey
+from gateway.dispatch.queue_modes import QueueMode
+from gateway.phrases.catalogue import Catalogue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    """Callables read what may change: settings, the awake agents, the adapters' health."""
+
+    home: Path
+    database: Database
+    clock: Clock
+    phrase: Catalogue
+    started_at: datetime
+    access: Callable[[], AccessSettings]
+    book: AccessBook
+    decisions: Decisions
+    providers: Callable[[], Registry]
+    default_queue_mode: Callable[[], QueueMode]
+    default_verbosity: Callable[[], str]
+    persistence: Callable[[], bool]
+    health: Callable[[], dict[str, Health]]
+    stop: Callable[[ConversationId, str], bool]
+    running_since: Callable[[ConversationId], datetime | None]
+    ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]
+    setting_changed: Callable[[ConversationId, str, str], None]

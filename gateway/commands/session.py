@@ -1,0 +1,122 @@
+"""The conversation itself: /new /clear /retry /undo /sessions /export."""
+
+import secrets
+from pathlib import Path
+
+import anyio
+
+from agent.core.errors import AgentError
+from agent.core.outbox import Button, FileRef, Question
+from gateway.commands.command import Call, Command, Reply
+from gateway.commands.house import House
+
+SHOWN_ID = 8  # characters of a session's id that people see and type
+
+
+async def new(call: Call[House]) -> Reply:
+    """The next message begins a session; memory and settings stay."""
+    call.agent.new_session()
+    return Reply(text=call.house.phrase("new", call.incoming.language))
+
+
+async def clear(call: Call[House]) -> Reply:
+    """Hides the history from the model. In a group it is everybody's, so the requester confirms it."""
+    phrase, language = call.house.phrase, call.incoming.language
+    count = await call.agent.clear()
+    if not count:
+        return Reply(text=phrase("nothing_to_clear", language))
+    if call.in_group:
+        question = Question(
+            prompt=phrase("clear_question", language, count=count),
+            asked_of=call.incoming.person,
+            interaction=call.incoming.interaction,
+        )
+        answer = await call.house.ask(call.key, question, language)
+        if answer.choice != "yes":
+            call.agent.take_staged()
+            return Reply(text=phrase("clear_kept", language))
+    return Reply(text=phrase("cleared", language, count=count))
+
+
+async def retry(call: Call[House]) -> Reply:
+    """Takes the last answer back and answers the person's words again."""
+    last = await call.agent.retry()
+    if last is None:
+        return Reply(text=call.house.phrase("nothing_to_retry", call.incoming.language))
+    return Reply(go_on_with=last.text, go_on_files=last.files)
+
+
+async def undo(call: Call[House]) -> Reply:
+    """Takes the last exchange back."""
+    words = await call.agent.undo()
+    if words is None:
+        return Reply(text=call.house.phrase("nothing_to_undo", call.incoming.language))
+    shown = words if len(words) <= 80 else f"{words[:79]}…"
+    return Reply(text=call.house.phrase("undone", call.incoming.language, text=shown.replace("\n", " ")))
+
+
+async def sessions(call: Call[House]) -> Reply:
+    """Lists the sessions of this chat, or goes back to one: by the beginning of its id, or `last`."""
+    phrase, language = call.house.phrase, call.incoming.language
+    if call.words:
+        return await _resume(call, call.words[0])
+    found = await call.agent.sessions(most=10)
+    if not found:
+        return Reply(text=phrase("sessions_none", language))
+    current = (await call.agent.status()).session
+    lines = [
+        phrase(
+            "sessions_line",
+            language,
+            mark="▸" if session.id == current else "–",
+            id=session.id[:SHOWN_ID],
+            title=session.title or "…",
+            count=session.message_count,
+            when=f"{session.updated_at:%Y-%m-%d %H:%M}",
+        )
+        for session in found
+    ]
+    buttons = tuple(
+        (Button(label=f"{session.title or session.id[:SHOWN_ID]}"[:40], action=f"c:/sessions {session.id[:SHOWN_ID]}"),)
+        for session in found
+        if session.id != current
+    )[:4]
+    return Reply(text="\n".join([phrase("sessions_title", language), "", *lines]), buttons=buttons)
+
+
+async def _resume(call: Call[House], wanted: str) -> Reply:
+    phrase, language = call.house.phrase, call.incoming.language
+    try:
+        session = await call.agent.resume(None if wanted == "last" else wanted)
+    except AgentError:
+        session = None
+    if session is None:
+        return Reply(text=phrase("session_unknown", language, id=wanted))
+    return Reply(text=phrase("session_resumed", language, title=session.title or "…", count=session.message_count))
+
+
+async def export(call: Call[House]) -> Reply:
+    """The current session as a file of JSON lines; only those in this chat see it."""
+    lines = await call.agent.export()
+    if not lines:
+        return Reply(text=call.house.phrase("nothing_to_export", call.incoming.language))
+    # The name cannot be guessed: files of the data directory are handed out by name.
+    path = Path("exports", f"{secrets.token_hex(8)}.jsonl")
+    await anyio.to_thread.run_sync(_write, call.house.home / path, lines)
+    file = FileRef(path=str(path), name="conversation.jsonl", mime_type="application/x-ndjson")
+    text = call.house.phrase("exported", call.incoming.language, count=lines.count("\n"))
+    return Reply(text=text, files=(file,))
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.write_text(text, "utf-8")
+    path.chmod(0o600)
+
+
+NEW = Command[House](name="new", run=new, group="chat", aliases=("reset",))
+CLEAR = Command[House](name="clear", run=clear, group="chat", admin_in_groups=True)
+RETRY = Command[House](name="retry", run=retry, group="chat")
+UNDO = Command[House](name="undo", run=undo, group="chat")
+SESSIONS = Command[House](name="sessions", run=sessions, group="chat", usage="[id | last]", admin_in_groups=True)
+EXPORT = Command[House](name="export", run=export, group="more", admin_in_groups=True)

@@ -1,0 +1,126 @@
+"""How things stand here: /status /usage /verbose /exit."""
+
+from agent.core.ids import ConversationId
+from agent.sessions.records import UsageTotals
+from agent.storage.moments import to_us
+from gateway.access.policy import Role
+from gateway.commands.command import Call, Command, Reply
+from gateway.commands.house import House
+from gateway.commands.queue import MODE_SETTING
+from gateway.storage import settings_rows
+
+VERBOSITY_SETTING = "verbosity"
+VERBOSITIES = ("quiet", "normal", "verbose")
+
+
+async def status(call: Call[House]) -> Reply:
+    """Provider and model really in use, context, queue, what runs; admins see the accounts' health too."""
+    house, phrase, language = call.house, call.house.phrase, call.incoming.language
+    seen, conversation = await call.agent.status(), ConversationId(str(call.key))
+    mode = await house.database.read(lambda conn: settings_rows.get(conn, conversation, MODE_SETTING))
+    since = house.running_since(conversation)
+    now = house.clock.now()
+    lines = [
+        phrase("status_title", language),
+        "",
+        phrase(
+            "status_provider",
+            language,
+            name=seen.provider,
+            model=seen.model,
+            source=phrase(f"source_{seen.choice.source}", language),
+        ),
+        _context(call, seen.context_tokens, seen.context_window),
+        phrase("status_persona", language, name=seen.persona),
+        phrase("status_session", language, count=seen.message_count, id=(seen.session or "–")[:8]),
+        phrase("status_queue", language, count=seen.waiting, mode=mode or house.default_queue_mode()),
+        phrase("status_running", language, seconds=int((now - since).total_seconds()))
+        if since
+        else phrase("status_idle", language),
+    ]
+    if call.role >= Role.ADMIN:
+        lines += [
+            phrase("status_channel", language, channel=name, state=health.state.value)
+            for name, health in sorted(house.health().items())
+        ]
+        lines.append(phrase("status_uptime", language, uptime=_span(int((now - house.started_at).total_seconds()))))
+    return Reply(text="\n".join(lines), private=True)
+
+
+def _context(call: Call[House], used: int, window: int) -> str:
+    """With the gauge of Z-76: green below 70 %, yellow to 90 %, red above; none while the window is unknown."""
+    phrase, language = call.house.phrase, call.incoming.language
+    if not window:
+        return phrase("status_context_unknown", language, used=f"{used:,}")
+    percent = used * 100 / window
+    gauge = "🟢" if percent < 70 else "🟡" if percent <= 90 else "🔴"
+    values = {"gauge": gauge, "used": f"{used:,}", "window": f"{window:,}", "percent": f"{percent:.0f}"}
+    return phrase("status_context", language, **values)
+
+
+def _span(seconds: int) -> str:
+    days, rest = divmod(seconds, 86_400)
+    hours, rest = divmod(rest, 3600)
+    minutes, rest = divmod(rest, 60)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+async def usage(call: Call[House]) -> Reply:
+    """Tokens and money of this chat, from the ledger; what was estimated is said so."""
+    phrase, language, spent = call.house.phrase, call.incoming.language, await call.agent.usage()
+    lines = [
+        _usage_line(call, phrase(f"usage_{span}", language), totals)
+        for span, totals in (("session", spent.session), ("today", spent.today), ("total", spent.all))
+    ]
+    return Reply(text="\n".join([phrase("usage_title", language), "", *lines]), private=True)
+
+
+def _usage_line(call: Call[House], span: str, totals: UsageTotals) -> str:
+    phrase, language = call.house.phrase, call.incoming.language
+    if totals.unpriced == totals.calls and totals.calls:
+        cost = phrase("cost_unknown", language)
+    elif not totals.calls:
+        cost = phrase("cost_none", language)
+    else:
+        cost = f"{totals.cost_usd:.4f} USD" + (f", + {phrase('cost_unknown', language)}" if totals.unpriced else "")
+    if totals.estimated:
+        cost = f"{cost} ({phrase('estimated', language)})"
+    return phrase(
+        "usage_line",
+        language,
+        span=span,
+        prompt=f"{totals.prompt + totals.cache_creation:,}",
+        output=f"{totals.output:,}",
+        cached=f"{totals.cache_read:,}",
+        cost=cost,
+    )
+
+
+async def verbose(call: Call[House]) -> Reply:
+    """How much of the work is shown while it goes on."""
+    phrase, language, conversation = call.house.phrase, call.incoming.language, ConversationId(str(call.key))
+    mode = call.words[0].lower() if call.words else ""
+    if mode not in VERBOSITIES:
+        now = await call.house.database.read(lambda conn: settings_rows.get(conn, conversation, VERBOSITY_SETTING))
+        return Reply(text=phrase("verbosity_now", language, mode=now or call.house.default_verbosity()), private=True)
+    at = to_us(call.house.clock.now())
+    await call.house.database.write(lambda conn: settings_rows.put(conn, conversation, VERBOSITY_SETTING, mode, at=at))
+    call.house.setting_changed(conversation, VERBOSITY_SETTING, mode)
+    return Reply(text=phrase("verbosity_set", language, mode=mode))
+
+
+async def leave(call: Call[House]) -> Reply:
+    """Only a terminal can be left; server channels refuse politely (SPEC §1.1 supports_exit)."""
+    if call.key.platform == "console":
+        return Reply(text=call.house.phrase("bye", call.incoming.language), end=True)
+    return Reply(text=call.house.phrase("exit_refused", call.incoming.language))
+
+
+STATUS = Command[House](name="status", run=status, group="chat", immediate=True)
+USAGE = Command[House](name="usage", run=usage, group="model", immediate=True)
+VERBOSE = Command[House](
+    name="verbose", run=verbose, group="more", usage="[quiet|normal|verbose]", immediate=True, admin_in_groups=True
+)
+EXIT = Command[House](name="exit", run=leave, group="more", aliases=("quit",))

@@ -1,0 +1,89 @@
+"""From what an agent says to the platform messages that say it: parse, split, attach. Looks at files, sends nothing."""
+
+from pathlib import Path
+
+from agent.core.outbox import Button as AgentButton
+from agent.core.outbox import FileRef, Say
+from agent.core.phrases import Phrases
+from gateway.channels.channel import Capabilities
+from gateway.channels.document import Document, Paragraph, Plain, Text
+from gateway.channels.outbound import Button, File, Outbound
+from gateway.delivery.markdown import parse
+from gateway.delivery.rows import Claimed
+from gateway.delivery.splitting import split
+
+
+def compose(row: Claimed, capabilities: Capabilities, home: Path, phrase: Phrases, language: str) -> list[Outbound]:
+    """The messages of a row in order; the same row gives the same ones, also after a restart.
+
+    The first is the reply and answers the interaction, the last text holds the buttons. Files follow in a message of
+    their own, because the text may take the place of a preview, which cannot grow a file.
+    """
+    say = row.say
+    files, notes = _files(say.files, capabilities.upload_limit, home, phrase, language)
+    parts: list[tuple[Document, tuple[File, ...]]] = [
+        (part, ()) for part in split(_document(say, notes), capabilities.text_limit, capabilities.measure)
+    ]
+    if files:
+        parts.append(((), files))
+    with_buttons = len(parts) - (2 if files and len(parts) > 1 else 1)
+    buttons = _buttons(say.buttons) if capabilities.buttons else ()
+    return [
+        Outbound(
+            document=document,
+            key=row.key(number),
+            reply_to=say.reply_to if number == 0 else None,
+            interaction=say.interaction if number == 0 else None,
+            buttons=buttons if number == with_buttons else (),
+            files=attached,
+        )
+        for number, (document, attached) in enumerate(parts)
+    ]
+
+
+def _document(say: Say, notes: list[str]) -> Document:
+    document = (Plain(say.text),) if say.verbatim else parse(say.text)
+    return (*document, *(Paragraph((Text(note),)) for note in notes))
+
+
+def _buttons(rows: tuple[tuple[AgentButton, ...], ...]) -> tuple[tuple[Button, ...], ...]:
+    return tuple(
+        tuple(Button(label=button.label, action=button.action, style=button.style) for button in row) for row in rows
+    )
+
+
+def _files(
+    refs: tuple[FileRef, ...], limit: int, home: Path, phrase: Phrases, language: str
+) -> tuple[tuple[File, ...], list[str]]:
+    """The files that can go, and a sentence for each that cannot."""
+    files: list[File] = []
+    notes: list[str] = []
+    for ref in refs:
+        path = home / ref.path
+        if not path.is_file():
+            notes.append(phrase("file_missing", language, name=ref.name))
+        elif path.stat().st_size > limit:
+            notes.append(phrase("file_too_large", language, name=ref.name))
+        else:
+            files.append(File(path=path, name=ref.name, mime_type=ref.mime_type))
+    return tuple(files), notes
+
+
+def flagged(message: Outbound, note: str, capabilities: Capabilities) -> Outbound | None:
+    """The message with a line that says it may be a repeat; None when there is no room for one."""
+    match message.document:
+        case (Plain(text), *rest):
+            document: Document = (Plain(f"{note}\n{text}"), *rest)
+        case blocks:
+            document = (Paragraph((Text(note),)), *blocks)
+    if capabilities.measure(document) > capabilities.text_limit:
+        return None
+    return Outbound(
+        document=document,
+        key=message.key,
+        reply_to=message.reply_to,
+        buttons=message.buttons,
+        files=message.files,
+        silent=message.silent,
+        interaction=message.interaction,
+    )

@@ -1,0 +1,244 @@
+"""Empties the outbox: one worker per conversation that has something to send, nothing for one that has not.
+
+The only way out for what must arrive (DESIGN §4.6). No polling: committed rows wake it, the start looks once.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+import anyio
+from anyio.abc import TaskGroup
+
+from agent.core.clock import Clock
+from agent.core.ids import ConversationId
+from agent.core.outbox import Say
+from agent.core.phrases import Phrases
+from agent.storage import conversation_rows, ephemeral_rows, outbox_rows
+from agent.storage.database import Database
+from agent.storage.ephemeral_rows import EphemeralRow
+from agent.storage.errors import StorageTrouble
+from gateway.channels.channel import Channel
+from gateway.channels.errors import ChannelError, ChannelRejected
+from gateway.channels.keys import ConversationKey
+from gateway.delivery import rows
+from gateway.delivery.draft import CALL_DEADLINE_S, Draft
+from gateway.delivery.ephemera import Ephemera
+from gateway.delivery.leftovers import clear, previews_to_keep, take_away
+from gateway.delivery.outbox import ConversationOutbox
+from gateway.delivery.questions import Questions
+from gateway.delivery.refs import Shown
+from gateway.delivery.sender import Sender
+from gateway.delivery.settings import Settings
+from gateway.delivery.worker import STORAGE_PAUSE_S, Reports, Settle, Worker
+
+log = logging.getLogger("tieline.delivery")
+
+
+class Delivery:
+    """Owns all sending. `run` must be under way for anything to leave."""
+
+    def __init__(
+        self,
+        database: Database,
+        channel_for: Callable[[ConversationKey], Channel | None],
+        clock: Clock,
+        *,
+        home: Path,
+        phrase: Phrases,
+        reports: Reports,
+        settings: Settings | None = None,
+    ) -> None:
+        self.settings = settings or Settings()
+        self.clock = clock
+        self.phrase = phrase
+        self.channel_for = channel_for
+        self.ephemera = Ephemera(database, clock)
+        self.questions = Questions(self.ephemera, clock, phrase, self.spawn)
+        self._database = database
+        self._reports = reports
+        self._sender = Sender(self._write, home, phrase)
+        self._tasks: TaskGroup | None = None
+        self._woken: set[ConversationKey] = set()
+        self._workers: set[ConversationKey] = set()
+        self._idle = anyio.Event()
+        self._drafts: dict[ConversationKey, list[Draft]] = {}
+        self._voices: WeakValueDictionary[ConversationKey, ConversationOutbox] = WeakValueDictionary()
+
+    # -- what other rooms use
+
+    def outbox_for(self, key: ConversationKey) -> ConversationOutbox:
+        """The conversation's voice; the same object while somebody holds it."""
+        voice = self._voices.get(key)
+        if voice is None:
+            voice = self._voices[key] = ConversationOutbox(key, self)
+        return voice
+
+    def wake(self, key: ConversationKey) -> None:
+        """Rows of this conversation were committed."""
+        self._woken.add(key)
+        if self._tasks is not None and key not in self._workers:
+            self._start(key, ())
+
+    async def gone(self, key: ConversationKey, reason: str) -> None:
+        """The bot was removed from the place: keep its rows, send nothing, tell the owner once (DESIGN §13.20)."""
+        if await self._database.write(lambda conn: rows.set_gone(conn, ConversationId(str(key)))):
+            self._reports.gone(key, reason)
+
+    async def back(self, key: ConversationKey) -> None:
+        """The bot is there again: what waited is sent."""
+        conversation = ConversationId(str(key))
+        await self._database.write(lambda conn: conversation_rows.set_gone(conn, conversation, gone=False))
+        self.wake(key)
+
+    async def run(self) -> None:
+        """Finish what an earlier process left, then serve until cancelled."""
+        left_over: dict[ConversationKey, list[EphemeralRow]] = {}
+        for row in await self._database.read(ephemeral_rows.all_for):
+            left_over.setdefault(ConversationKey.parse(row.conversation), []).append(row)
+        for conversation in await self._database.read(outbox_rows.conversations_with_open):
+            self._woken.add(ConversationKey.parse(conversation))
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                for key in left_over:
+                    self._woken.add(key)
+                for key in sorted(self._woken, key=str):
+                    self._start(key, left_over.get(key, ()))
+                await anyio.sleep_forever()
+        finally:
+            self._tasks = None
+
+    async def drain(self, within_s: float) -> bool:
+        """Wait until everything committed was sent; False when time was short: the rest waits for the next start."""
+        with anyio.move_on_after(within_s):
+            while self._workers:
+                self._idle = anyio.Event()
+                await self._idle.wait()
+        return not self._workers
+
+    # -- what voices use
+
+    def spawn(self, job: Callable[[], Awaitable[None]]) -> None:
+        """Run something best effort beside everything else; without `run` it is left out."""
+        if self._tasks is not None:
+            self._tasks.start_soon(self._best_effort, job)
+
+    async def _best_effort(self, job: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await job()
+        except Exception:
+            log.exception("a preview, status or sign of life failed; what must arrive is not touched")
+
+    def open_draft(self, key: ConversationKey, draft: Draft) -> None:
+        self._drafts.setdefault(key, []).append(draft)
+        self.spawn(draft.run)
+
+    def end_draft(self, key: ConversationKey, draft: Draft) -> None:
+        """Its turn is over. If a row is still on its way it may take the draft, else the draft goes."""
+        draft.ended = True
+        if key not in self._workers and key not in self._woken:
+            self._drop_ended(key)
+
+    def _drop_ended(self, key: ConversationKey) -> None:
+        for draft in [draft for draft in self._drafts.get(key, ()) if draft.ended]:
+            self._remove(key, draft)
+            self.spawn(partial(self._drop, key, draft))
+
+    def _remove(self, key: ConversationKey, draft: Draft) -> None:
+        drafts = self._drafts[key]
+        drafts.remove(draft)
+        if not drafts:
+            del self._drafts[key]
+
+    async def _drop(self, key: ConversationKey, draft: Draft) -> None:
+        shown = await draft.take()
+        if shown is not None:
+            await self._remove_preview(key, shown)
+
+    async def _remove_preview(self, key: ConversationKey, shown: Shown) -> None:
+        channel = self.channel_for(key)
+        if channel is None:
+            return
+        try:
+            with anyio.fail_after(CALL_DEADLINE_S):
+                await take_away(channel, shown)
+        except ChannelRejected:
+            pass  # gone already
+        except (ChannelError, TimeoutError) as error:
+            log.info("a preview stays behind: %s", error, extra={"conversation": str(key)})
+            return  # its note stays: the next start tries again
+        await self.ephemera.forget(key, "preview", shown)
+
+    # -- the workers
+
+    def _start(self, key: ConversationKey, left_over: Sequence[EphemeralRow]) -> None:
+        assert self._tasks is not None
+        self._workers.add(key)
+        self._tasks.start_soon(self._work, key, left_over)
+
+    async def _work(self, key: ConversationKey, left_over: Sequence[EphemeralRow]) -> None:
+        kept: list[Shown] = []
+        try:
+            channel = self.channel_for(key)
+            if channel is None:
+                log.warning("no account serves it; what it has to say is kept", extra={"conversation": str(key)})
+                return
+            if left_over:
+                kept = previews_to_keep(channel, left_over)
+                self.spawn(
+                    partial(clear, channel, left_over, tuple(kept), self.ephemera, self.phrase, self._language(key))
+                )
+            while key in self._woken:
+                self._woken.discard(key)
+                await self._worker(key, channel, kept).run()
+            for shown in kept:  # nothing was there to take its place
+                self.spawn(partial(self._remove_preview, key, shown))
+        except Exception:
+            log.exception("a delivery worker failed; its rows wait for the next wake", extra={"conversation": str(key)})
+        finally:
+            self._woken.discard(key)
+            self._workers.discard(key)
+            if not self._workers:
+                self._idle.set()
+            self._drop_ended(key)
+
+    def _worker(self, key: ConversationKey, channel: Channel, kept: list[Shown]) -> Worker:
+        async def take_preview(say: Say) -> Shown | None:
+            if kept:
+                return kept.pop(0)
+            for draft in self._drafts.get(key, ()):
+                if draft.audience.reply_to == say.reply_to:
+                    self._remove(key, draft)
+                    return await draft.take()
+            return None
+
+        return Worker(
+            key,
+            channel,
+            database=self._database,
+            clock=self.clock,
+            sender=self._sender,
+            phrase=self.phrase,
+            reports=self._reports,
+            settings=self.settings,
+            language=self._language(key),
+            take_preview=take_preview,
+        )
+
+    def _language(self, key: ConversationKey) -> str:
+        voice = self._voices.get(key)
+        return voice.language if voice is not None else self.settings.language
+
+    async def _write(self, work: Settle) -> None:
+        """Commit, however long the disk takes to recover: a lost note about a sent message would send it again."""
+        while True:
+            try:
+                await self._database.write(work)
+            except StorageTrouble as error:
+                log.warning("what was sent cannot be written down yet: %s", error)
+                await self.clock.sleep(STORAGE_PAUSE_S)
+            else:
+                return

@@ -1,0 +1,145 @@
+"""A conversation's voice: the port through which its agent speaks. Everything here is best effort and never waits."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from agent.core.clock import Clock
+from agent.core.events import Event
+from agent.core.outbox import Answer, Audience, Question
+from agent.core.phrases import Phrases
+from gateway.channels.channel import Channel
+from gateway.channels.keys import ConversationKey, UserId
+from gateway.delivery.budget import Budget
+from gateway.delivery.draft import Draft
+from gateway.delivery.ephemera import Ephemera
+from gateway.delivery.presence import Presence
+from gateway.delivery.questions import Questions
+from gateway.delivery.settings import Settings
+from gateway.delivery.status import StatusLine
+from gateway.delivery.verbosity import line_for
+
+log = logging.getLogger("tieline.delivery")
+
+
+class Stage(Protocol):
+    """What a voice needs of the delivery it belongs to."""
+
+    settings: Settings
+    clock: Clock
+    phrase: Phrases
+    ephemera: Ephemera
+    questions: Questions
+
+    def channel_for(self, key: ConversationKey) -> Channel | None: ...
+    def wake(self, key: ConversationKey) -> None: ...
+    def spawn(self, job: Callable[[], Awaitable[None]]) -> None: ...
+    def open_draft(self, key: ConversationKey, draft: Draft) -> None: ...
+    def end_draft(self, key: ConversationKey, draft: Draft) -> None: ...
+
+
+class ConversationOutbox:
+    """Implements `agent.core.outbox.Outbox` for one conversation."""
+
+    def __init__(self, key: ConversationKey, stage: Stage) -> None:
+        self._key = key
+        self._stage = stage
+        self._audience = Audience(language=stage.settings.language)
+        self._channel: Channel | None = None
+        self._budget: Budget | None = None
+        self._draft: Draft | None = None
+        self._presence: Presence | None = None
+        self._status: StatusLine | None = None
+
+    @property
+    def language(self) -> str:
+        """What the person last served here reads."""
+        return self._audience.language
+
+    def begin(self, audience: Audience) -> None:
+        self._finish()
+        self._audience = audience
+        channel = self._open()
+        if channel is not None and channel.presence is not None:
+            emoji = self._stage.settings.acknowledge
+            self._presence = Presence(channel, audience.reply_to, emoji, self._stage.clock)
+            self._stage.spawn(self._presence.run)
+
+    def preview(self, delta: str) -> None:
+        if self._draft is None or self._draft.taken:
+            channel = self._open()
+            if channel is None or not self._stage.settings.stream or not Draft.possible(channel):
+                return
+            self._draft = Draft(
+                channel, self._audience, self._stage.ephemera, self._budget_of(channel), self._stage.clock
+            )
+            self._stage.open_draft(self._key, self._draft)
+        self._draft.grow(delta)
+
+    def reset_preview(self) -> None:
+        if self._draft is not None:
+            self._draft.void()
+
+    def status(self, text: str) -> None:
+        if self._status is None or self._status.over:
+            channel = self._open()
+            if channel is None or not text:
+                return
+            person = self._audience.person
+            self._status = StatusLine(
+                channel,
+                UserId(person.partition(":")[2]) if person else None,
+                self._audience.interaction,
+                self._stage.ephemera,
+                self._budget_of(channel),
+                self._stage.clock,
+            )
+            self._status.show(text)
+            self._stage.spawn(self._status.run)
+        else:
+            self._status.show(text)
+
+    def show(self, event: Event) -> None:
+        verbosity = self._stage.settings.verbosity_of(self._key)
+        line = line_for(event, verbosity, self._stage.phrase, self._audience.language)
+        if line is not None:
+            self.status(line)
+
+    def queued(self, count: int) -> None:
+        """How many messages wait behind the running turn; 0 says nothing."""
+        if count and self._stage.settings.verbosity_of(self._key) != "quiet":
+            self.status(self._stage.phrase("status_queued", self._audience.language, count=count))
+
+    def committed(self) -> None:
+        self._stage.wake(self._key)
+
+    async def ask(self, question: Question) -> Answer:
+        channel = self._open()
+        if channel is None:
+            return Answer(None)
+        return await self._stage.questions.ask(channel, question, self._audience.language)
+
+    async def end(self) -> None:
+        self._finish()
+
+    def _open(self) -> Channel | None:
+        """The channel, looked up for each turn: accounts come and go."""
+        self._channel = self._stage.channel_for(self._key)
+        return self._channel
+
+    def _budget_of(self, channel: Channel) -> Budget:
+        if self._budget is None:
+            per_s = 1.0 / max(channel.capabilities.stream_every_s, 0.05)
+            self._budget = Budget(max(per_s, 1.0), self._stage.clock.monotonic())
+        return self._budget
+
+    def _finish(self) -> None:
+        if self._presence is not None:
+            self._presence.end()
+            self._presence = None
+        if self._status is not None:
+            self._status.show("")
+            self._status = None
+        if self._draft is not None:
+            self._stage.end_draft(self._key, self._draft)
+            self._draft = None

@@ -1,0 +1,73 @@
+"""Signs of life while a turn runs: "typing", and a reaction on the message being answered. One owner, a hard limit."""
+
+import logging
+from collections.abc import Awaitable
+
+import anyio
+
+from agent.core.clock import Clock
+from gateway.channels.channel import Channel
+from gateway.channels.errors import ChannelBusy, ChannelError
+from gateway.delivery.rest import Rest
+
+log = logging.getLogger("tieline.delivery")
+
+TYPING_AFTER_S = 0.15  # an answer that is there sooner needs no sign of life
+REACT_AFTER_S = 0.6
+TIME_TO_LIVE_S = 600.0
+CALL_DEADLINE_S = 10.0
+
+
+class Presence:
+    """`run` shows it until `end`, or until the limit: nothing keeps typing for ever (PEERS §3.18)."""
+
+    def __init__(self, channel: Channel, message_id: str | None, emoji: str, clock: Clock) -> None:
+        self._channel = channel
+        self._message_id = message_id
+        self._emoji = emoji
+        self._clock = clock
+        self._over = False
+        self._rest = Rest(clock)
+
+    def end(self) -> None:
+        self._over = True
+        self._rest.end()
+
+    async def run(self) -> None:
+        channel, capabilities = self._channel, self._channel.capabilities
+        if channel.presence is None:
+            return
+        started = self._clock.monotonic()
+        may_react = capabilities.reactions and self._message_id is not None and bool(self._emoji)
+        reacted = False
+        type_at = started + TYPING_AFTER_S
+        try:
+            while not self._over and self._clock.monotonic() < started + TIME_TO_LIVE_S:
+                now = self._clock.monotonic()
+                if capabilities.typing and now >= type_at:
+                    type_at = now + max(capabilities.typing_every_s, await self._try(channel.presence.typing()))
+                elif may_react and not reacted and now >= started + REACT_AFTER_S:
+                    reacted = True
+                    await self._try(channel.presence.react(self._message_id or "", self._emoji))
+                else:
+                    due = [started + TIME_TO_LIVE_S]
+                    if capabilities.typing:
+                        due.append(type_at)
+                    if may_react and not reacted:
+                        due.append(started + REACT_AFTER_S)
+                    await self._rest.sleep(min(due) - now)
+        finally:
+            if reacted:
+                with anyio.CancelScope(shield=True):
+                    await self._try(channel.presence.react(self._message_id or "", self._emoji, on=False))
+
+    async def _try(self, call: Awaitable[None]) -> float:
+        """Do it; a failure only costs the sign of life. Gives how long the platform wants to be left alone."""
+        try:
+            with anyio.fail_after(CALL_DEADLINE_S):
+                await call
+        except ChannelBusy as error:
+            return error.after_s
+        except (ChannelError, TimeoutError) as error:
+            log.debug("no sign of life: %s", error, extra={"conversation": str(self._channel.key)})
+        return 0.0

@@ -1,0 +1,172 @@
+"""Short questions with buttons: who may answer, how, and until when (SPEC §1.5). No answer is a no.
+
+An answer reaches a question past the conversation's queue: by a button that carries an unguessable token, or by text.
+"""
+
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import anyio
+
+from agent.core.clock import Clock
+from agent.core.ids import PersonId
+from agent.core.outbox import Answer, Question
+from agent.core.phrases import Phrases
+from gateway.channels.channel import Channel
+from gateway.channels.document import Document, Plain
+from gateway.channels.errors import ChannelError
+from gateway.channels.keys import ConversationKey
+from gateway.channels.outbound import Button, Outbound, SentRef
+from gateway.delivery.draft import CALL_DEADLINE_S
+from gateway.delivery.ephemera import Ephemera
+from gateway.delivery.markdown import parse
+from gateway.delivery.refs import Shown
+from gateway.delivery.rest import Rest
+from gateway.delivery.splitting import split
+
+log = logging.getLogger("tieline.delivery")
+
+PREFIX = "q:"
+Spawn = Callable[[Callable[[], Awaitable[None]]], None]
+
+
+class Finding(StrEnum):
+    ANSWERED = "answered"
+    NOT_YOURS = "not_yours"  # somebody else was asked
+    OVER = "over"  # answered, expired, or asked before a restart
+    NO_QUESTION = "no_question"  # the button belongs to something else
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a press meant; `text` is to be shown to the presser alone."""
+
+    finding: Finding
+    text: str = ""
+
+
+@dataclass(slots=True)
+class _Open:
+    conversation: ConversationKey
+    question: Question
+    rest: Rest
+    answer: Answer = field(default_factory=lambda: Answer(None))
+
+
+class Questions:
+    """All questions that are open in this process."""
+
+    def __init__(self, ephemera: Ephemera, clock: Clock, phrase: Phrases, spawn: Spawn) -> None:
+        self._ephemera = ephemera
+        self._clock = clock
+        self._phrase = phrase
+        self._spawn = spawn
+        self._open: dict[str, _Open] = {}
+
+    async def ask(self, channel: Channel, question: Question, language: str) -> Answer:
+        """Ask and wait. A question that could not be shown, or was not answered in time, is denied; never raises."""
+        token = secrets.token_urlsafe(18)
+        entry = _Open(channel.key, question, Rest(self._clock))
+        parts = self._parts(channel, question, language)
+        shown: Shown | None = None
+        self._open[token] = entry
+        try:
+            with anyio.fail_after(CALL_DEADLINE_S):
+                shown = await self._show(channel, question, parts, self._buttons(question, token, language))
+            if entry.answer.choice is None:
+                await entry.rest.sleep(question.timeout_s)
+        except (ChannelError, TimeoutError) as error:
+            log.warning("a question could not be asked: %s", error, extra={"conversation": str(channel.key)})
+        finally:
+            del self._open[token]
+            if shown is not None:
+                choice, at = entry.answer.choice, shown
+                self._spawn(lambda: self._close(channel, at, parts[-1], choice, language))
+        return entry.answer
+
+    def press(self, action: str, person: PersonId, language: str = "en") -> Verdict:
+        """A button was pressed."""
+        if not action.startswith(PREFIX):
+            return Verdict(Finding.NO_QUESTION)
+        token, _, number = action.removeprefix(PREFIX).rpartition(":")
+        entry = self._open.get(token)
+        if entry is None or not number.isdecimal() or int(number) >= len(entry.question.choices):
+            return Verdict(Finding.OVER, self._phrase("question_over", language))
+        if entry.question.asked_of not in (None, person):
+            return Verdict(Finding.NOT_YOURS, self._phrase("question_not_yours", language))
+        choice = entry.question.choices[int(number)]
+        self._answer(entry, Answer(choice, person))
+        return Verdict(Finding.ANSWERED, self._label(choice, language))
+
+    def text(self, conversation: ConversationKey, person: PersonId, text: str) -> bool:
+        """Somebody wrote: does it answer a question? "yes" and the like, by the person asked; else it is a message."""
+        word = text.strip().casefold()
+        for entry in self._open.values():
+            if entry.conversation != conversation or entry.question.asked_of not in (None, person):
+                continue
+            for choice in entry.question.choices:
+                if word == choice.casefold():
+                    self._answer(entry, Answer(choice, person))
+                    return True
+        return False
+
+    def _answer(self, entry: _Open, answer: Answer) -> None:
+        if entry.answer.choice is None:  # the first one counts
+            entry.answer = answer
+            entry.rest.end()
+
+    def _label(self, choice: str, language: str) -> str:
+        return self._phrase(f"question_{choice}", language) if choice in ("yes", "no") else choice
+
+    def _buttons(self, question: Question, token: str, language: str) -> tuple[tuple[Button, ...], ...]:
+        row = tuple(
+            Button(
+                label=self._label(choice, language),
+                action=f"{PREFIX}{token}:{number}",
+                style="primary" if choice == "yes" else "danger" if choice == "no" else "plain",
+            )
+            for number, choice in enumerate(question.choices)
+        )
+        return (row,)
+
+    def _parts(self, channel: Channel, question: Question, language: str) -> tuple[Document, ...]:
+        capabilities = channel.capabilities
+        text = question.prompt
+        if not capabilities.buttons:
+            hint = self._phrase("question_type", language, choices=" / ".join(question.choices))
+            text = f"{text}\n\n{hint}"
+        return split(parse(text), capabilities.text_limit, capabilities.measure) or ((Plain("?"),),)
+
+    async def _show(
+        self, channel: Channel, question: Question, parts: tuple[Document, ...], buttons: tuple[tuple[Button, ...], ...]
+    ) -> Shown:
+        sent = SentRef("")
+        for number, part in enumerate(parts):
+            last = number == len(parts) - 1
+            message = Outbound(
+                document=part,
+                buttons=buttons if last and channel.capabilities.buttons else (),
+                interaction=None if number else question.interaction,
+            )
+            sent = await channel.send(message)
+        shown = Shown(sent)
+        await self._ephemera.note(channel.key, "question", shown)
+        return shown
+
+    async def _close(self, channel: Channel, shown: Shown, asked: Document, choice: str | None, language: str) -> None:
+        """Take the buttons away and leave what came of it."""
+        if channel.capabilities.edits:
+            try:
+                with anyio.fail_after(CALL_DEADLINE_S):
+                    await channel.edit(shown.sent, Outbound(document=self._closed(channel, asked, choice, language)))
+            except (ChannelError, TimeoutError) as error:
+                log.info("a question's buttons stay: %s", error, extra={"conversation": str(channel.key)})
+        await self._ephemera.forget(channel.key, "question", shown)
+
+    def _closed(self, channel: Channel, asked: Document, choice: str | None, language: str) -> Document:
+        outcome = self._phrase("question_expired", language) if choice is None else "→ " + self._label(choice, language)
+        whole = (*asked, Plain(outcome))
+        return whole if channel.capabilities.measure(whole) <= channel.capabilities.text_limit else (Plain(outcome),)

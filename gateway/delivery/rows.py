@@ -1,0 +1,121 @@
+"""The outbox as delivery works on it: taking the next row of a conversation, and writing down what became of one.
+
+Plain functions over a connection; nothing here sends.
+"""
+
+import json
+import logging
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+from sqlalchemy import Connection, bindparam, select, update
+
+from agent.core.ids import ConversationId
+from agent.core.outbox import Say
+from agent.storage import conversation_rows, outbox_rows
+from agent.storage.payloads import decode_say
+from agent.storage.tables import conversation, outbox
+
+log = logging.getLogger("tieline.delivery")
+
+_REPEATED = "repeated piece "  # the note of a row whose cut-off piece was sent a second time
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """A row that is marked `sending`. `cut_off`: it was so before, so its next piece may have arrived already.
+
+    `sent_refs` are the platform's ids of the pieces that did arrive; `repeated` is the number of a piece that was sent
+    twice without knowing better; moments are UTC microseconds.
+    """
+
+    id: int
+    conversation: ConversationId
+    say: Say
+    cut_off: bool
+    sent_refs: tuple[str, ...]
+    repeated: int | None
+    created_at: int
+
+    def key(self, piece: int) -> str:
+        """Names a piece across repeats in at most 25 characters (Discord's nonce), and across databases."""
+        return f"{_base36(self.created_at)}-{_base36(self.id)}-{_base36(piece)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The next row must wait until this moment, in UTC microseconds."""
+
+    until: int
+
+
+_NEXT = (
+    select(
+        outbox.c.id,
+        outbox.c.payload,
+        outbox.c.status,
+        outbox.c.sent_refs,
+        outbox.c.not_before,
+        outbox.c.note,
+        outbox.c.created_at,
+        conversation.c.state,
+    )
+    .join_from(outbox, conversation, conversation.c.key == outbox.c.conv, isouter=True)
+    .where(outbox.c.conv == bindparam("conversation"), outbox.c.status.in_(("new", "sending")))
+    .order_by(outbox.c.id)
+    .limit(1)
+)
+_NOTE = update(outbox).where(outbox.c.id == bindparam("row")).values(note=bindparam("what"))
+
+
+def claim(conn: Connection, key: ConversationId, now: int) -> Claimed | Waiting | None:
+    """Mark the oldest open row `sending` and give it; None when there is none or the place is closed to us.
+
+    A row that cannot be read any more is set aside as dead.
+    """
+    while (row := conn.execute(_NEXT, {"conversation": key}).one_or_none()) is not None:
+        if row.state == "gone":
+            return None
+        if row.not_before is not None and row.not_before > now:
+            return Waiting(row.not_before)
+        try:
+            say = decode_say(row.payload)
+        except ValidationError:
+            log.exception("an outbox row cannot be read", extra={"conversation": key, "outbox_id": row.id})
+            outbox_rows.mark_dead(conn, row.id, "its payload cannot be read")
+            continue
+        outbox_rows.mark_sending(conn, row.id)
+        note = row.note or ""
+        return Claimed(
+            id=row.id,
+            conversation=key,
+            say=say,
+            cut_off=row.status == "sending",
+            sent_refs=tuple(json.loads(row.sent_refs)),
+            repeated=int(note.removeprefix(_REPEATED)) if note.startswith(_REPEATED) else None,
+            created_at=row.created_at,
+        )
+    return None
+
+
+def mark_repeat(conn: Connection, row_id: int, piece: int | None) -> None:
+    """Committed before a piece is sent a second time without knowing; None takes it back: it was surely not sent."""
+    conn.execute(_NOTE, {"row": row_id, "what": None if piece is None else f"{_REPEATED}{piece}"})
+
+
+def set_gone(conn: Connection, key: ConversationId) -> bool:
+    """Stop sending there; True when this is news."""
+    if conversation_rows.is_gone(conn, key):
+        return False
+    conversation_rows.set_gone(conn, key, gone=True)
+    return True
+
+
+def _base36(number: int) -> str:
+    digits = ""
+    while True:
+        number, digit = divmod(number, 36)
+        digits = _DIGITS[digit] + digits
+        if not number:
+            return digits

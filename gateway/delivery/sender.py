@@ -1,0 +1,207 @@
+"""Carries one outbox row to its platform: every piece once, in order, nothing twice without saying so (DESIGN §13.6).
+
+What could not be done comes back as data: the worker of the conversation decides when to come again.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+from sqlalchemy import Connection
+
+from agent.core.phrases import Phrases
+from agent.storage import outbox_rows
+from gateway.channels.channel import Channel
+from gateway.channels.document import Plain
+from gateway.channels.errors import (
+    ChannelBusy,
+    ChannelError,
+    ChannelFatal,
+    ChannelGone,
+    ChannelRejected,
+    ChannelUnsure,
+)
+from gateway.channels.keys import UserId
+from gateway.channels.outbound import Outbound, SentRef
+from gateway.delivery import rows
+from gateway.delivery.composing import compose, flagged
+from gateway.delivery.draft import LONG_TEXT
+from gateway.delivery.leftovers import take_away
+from gateway.delivery.refs import Shown
+from gateway.delivery.rows import Claimed
+
+log = logging.getLogger("tieline.delivery")
+
+SEND_DEADLINE_S = 60.0
+UPLOAD_DEADLINE_S = 300.0
+UNSURE_PAUSE_S = 1.0
+
+Write = Callable[[Callable[[Connection], None]], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    refs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """Come again after `after_s`. `surely_not`: what is open has not arrived, so there is nothing to look up then.
+
+    `fault`: the adapter raised something it must not raise; that is not tried for ever.
+    """
+
+    after_s: float
+    surely_not: bool
+    reason: str
+    fault: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Never to be sent."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The place is closed to us, or (`account`) the whole account is."""
+
+    reason: str
+    surely_not: bool
+    account: bool = False
+
+
+Outcome = Sent | Later | Refused | Gone
+
+
+class _Unknowable(Exception):
+    """Nobody can tell whether a piece arrived, and it was repeated already."""
+
+
+class Sender:
+    """Sends rows through channels. `write` commits and does not give up."""
+
+    def __init__(self, write: Write, home: Path, phrase: Phrases) -> None:
+        self._write = write
+        self._home = home
+        self._phrase = phrase
+
+    async def deliver(self, row: Claimed, channel: Channel, preview: Shown | None, language: str) -> Outcome:
+        """Send what is still to be sent of the row; `preview` is what its first piece takes the place of."""
+        refs = list(row.sent_refs)
+        cut_off = row.cut_off
+        try:
+            messages = await self._messages(row, channel, language)
+            for piece in range(len(refs), len(messages)):
+                sent = await self._piece(row, channel, messages[piece], piece, preview, cut_off, language)
+                cut_off = False
+                refs.append(sent.id)
+                if piece == 0:
+                    preview = None
+                if piece < len(messages) - 1:
+                    await self._write(partial(outbox_rows.mark_progress, row_id=row.id, sent_refs=tuple(refs)))
+        except ChannelBusy as error:
+            return Later(error.after_s, surely_not=not cut_off, reason=str(error))
+        except ChannelUnsure as error:
+            return Later(UNSURE_PAUSE_S, surely_not=False, reason=str(error))
+        except TimeoutError:
+            return Later(UNSURE_PAUSE_S, surely_not=False, reason="no answer from the platform")
+        except ChannelGone as error:
+            return Gone(str(error), surely_not=not cut_off)
+        except ChannelRejected as error:
+            return Refused(str(error))
+        except ChannelFatal as error:
+            return Gone(str(error), surely_not=not cut_off, account=True)
+        except _Unknowable:
+            return Refused("the connection broke off twice while sending; it may or may not have arrived")
+        except Exception as error:
+            log.exception("an adapter failed while sending", extra={"conversation": row.conversation})
+            return Later(UNSURE_PAUSE_S, surely_not=False, reason=f"{type(error).__name__} in the adapter", fault=True)
+        return Sent(tuple(refs))
+
+    async def _messages(self, row: Claimed, channel: Channel, language: str) -> list[Outbound]:
+        if len(row.say.text) > LONG_TEXT:
+            return await to_thread.run_sync(
+                compose, row, channel.capabilities, self._home, self._phrase, language, abandon_on_cancel=True
+            )
+        return compose(row, channel.capabilities, self._home, self._phrase, language)
+
+    async def _piece(
+        self,
+        row: Claimed,
+        channel: Channel,
+        message: Outbound,
+        piece: int,
+        preview: Shown | None,
+        cut_off: bool,
+        language: str,
+    ) -> SentRef:
+        with anyio.fail_after(UPLOAD_DEADLINE_S if message.files else SEND_DEADLINE_S):
+            if preview is not None and piece == 0:
+                placed = await self._in_place_of(preview, channel, message, cut_off)
+                if placed is not None:
+                    return placed
+            if not cut_off:
+                return await self._send(row, channel, message)
+            how = channel.capabilities.idempotent_send
+            if how == "none":
+                return await self._repeat(row, channel, message, piece, language)
+            # Also where the platform refuses a second one by itself: its memory is short (DESIGN §13.6).
+            found = await channel.history.find(message.key) if channel.history is not None else None
+            return found or await self._send(row, channel, message)
+
+    async def _in_place_of(self, preview: Shown, channel: Channel, message: Outbound, cut_off: bool) -> SentRef | None:
+        """Turn the preview into the message; None when it must be sent anew."""
+        try:
+            if preview.by == "message":
+                await channel.edit(preview.sent, message)
+                return preview.sent
+            if channel.streams is not None and not cut_off:
+                return await channel.streams.finish(preview.sent, message)
+        except (ChannelUnsure, TimeoutError) as error:
+            if preview.by == "message":  # an edit may be made twice
+                raise ChannelBusy(str(error) or "no answer to an edit", after_s=UNSURE_PAUSE_S) from error
+            raise
+        except ChannelGone:
+            raise
+        except ChannelRejected as error:
+            # A deleted preview (SPEC 20.6): whether the platform dislikes the text itself, the new message will tell.
+            log.info("a preview cannot become final: %s", error, extra={"conversation": str(channel.key)})
+            await _take_away(preview, channel)
+        else:
+            await _take_away(preview, channel)
+        return None
+
+    async def _send(self, row: Claimed, channel: Channel, message: Outbound) -> SentRef:
+        if row.say.private_to is not None and channel.capabilities.ephemeral:
+            to = UserId(row.say.private_to.partition(":")[2])
+            return await channel.whisper(message, to) or SentRef("")
+        return await channel.send(message)
+
+    async def _repeat(self, row: Claimed, channel: Channel, message: Outbound, piece: int, language: str) -> SentRef:
+        """Once, and with a line that says so: this platform cannot tell whether the first one arrived."""
+        if row.repeated == piece:
+            raise _Unknowable
+        await self._write(lambda conn: rows.mark_repeat(conn, row.id, piece))
+        note = self._phrase("repeat", language)
+        marked = flagged(message, note, channel.capabilities)
+        try:
+            if marked is None:
+                await channel.send(Outbound(document=(Plain(note),)))
+            return await self._send(row, channel, marked or message)
+        except ChannelBusy:
+            await self._write(lambda conn: rows.mark_repeat(conn, row.id, None))
+            raise
+
+
+async def _take_away(preview: Shown, channel: Channel) -> None:
+    try:
+        await take_away(channel, preview)
+    except ChannelError as error:
+        log.info("a preview stays behind: %s", error, extra={"conversation": str(channel.key)})

@@ -1,0 +1,25 @@
+"""What the operator may choose about delivery."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gateway.channels.keys import ConversationKey
+from gateway.delivery.verbosity import Verbosity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """`verbosities` overrides `verbosity` by channel type. `acknowledge` is the reaction while working; "" for none.
+
+    A message that its platform keeps putting off is given up after `give_up_after_s`.
+    """
+
+    verbosity: Verbosity = "normal"
+    verbosities: Mapping[str, Verbosity] = field(default_factory=dict)
+    stream: bool = True
+    acknowledge: str = "👀"
+    language: str = "en"
+    give_up_after_s: float = 24 * 3600.0
+
+    def verbosity_of(self, key: ConversationKey) -> Verbosity:
+        return self.verbosities.get(key.channel_type, self.verbosity)

@@ -1,0 +1,369 @@
+"""Cuts a document into messages that fit (DESIGN §13.14). Pure; knows no platform, only its measure.
+
+Each part is a document of its own: a fence is closed and opened again with its language, a list goes on with its
+numbers, a table repeats its header, a quote stays a quote. Nothing is lost but white space at a cut of marked-up text;
+the parts of plain text joined are that text, byte for byte.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from gateway.channels.document import (
+    Block,
+    Bold,
+    Break,
+    Code,
+    CodeBlock,
+    Document,
+    Heading,
+    Inline,
+    Italic,
+    Link,
+    List,
+    Paragraph,
+    Plain,
+    Quote,
+    Rule,
+    Strike,
+    Table,
+    Text,
+    is_blank,
+)
+from gateway.delivery.joints import last_joint
+
+Measure = Callable[[Document], int]
+Size = Callable[[Block], int]  # what a message would measure with this block as its last
+B = TypeVar("B", bound=Block)
+
+
+def split(document: Document, limit: int, measure: Measure) -> tuple[Document, ...]:
+    """The document as parts of at most `limit` in the measure's unit, none of them blank, in order.
+
+    `limit` must leave room for a character inside the markup around it; anything from 50 on does.
+    """
+    if is_blank(document):
+        return ()
+    if measure(document) <= limit:
+        return (document,)
+    return tuple(part for part in _parts(list(document), limit, measure) if not is_blank(part))
+
+
+def _parts(blocks: list[Block], limit: int, measure: Measure) -> Iterator[Document]:
+    blocks.reverse()  # taken from the end
+    part: list[Block] = []
+    while blocks:
+        taken = _fitting(part, blocks, limit, measure)
+        if taken:
+            part.extend(blocks.pop() for _ in range(taken))
+            continue
+        if part and (_fits_alone(blocks[-1], limit, measure) or measure(tuple(part)) * 4 > limit * 3):
+            if len(part) > 1 and isinstance(part[-1], Heading):
+                blocks.append(part.pop())  # a heading goes with what it stands over
+            yield tuple(part)
+            part = []
+            continue
+        block = blocks.pop()
+        head, tail = _cut(block, limit, _behind(tuple(part), measure))
+        if head is None and part:
+            blocks.append(block)
+        elif head is None:
+            blocks.extend(reversed(_dissolved(block)))
+        else:
+            part.append(head)
+            blocks.extend(tail)
+        if part:
+            yield tuple(part)
+        part = []
+    if part:
+        yield tuple(part)
+
+
+def _behind(part: Document, measure: Measure) -> Size:
+    return lambda last: measure((*part, last))
+
+
+def _fits_alone(block: Block, limit: int, measure: Measure) -> bool:
+    return not _letters_exceed((block,), limit) and measure((block,)) <= limit
+
+
+def _letters_exceed(blocks: Sequence[Block], limit: int) -> bool:
+    """Are there more letters than units? Tells early what cannot fit, without rendering all of a long document."""
+    total = 0
+    for block in blocks:
+        for length in _lengths(block):
+            total += length
+            if total > limit:
+                return True
+    return False
+
+
+def _lengths(block: Block) -> Iterator[int]:
+    match block:
+        case Plain(text) | CodeBlock(text):
+            yield len(text)
+        case Paragraph(children) | Heading(_, children):
+            yield len(_text(children))
+        case Quote(blocks):
+            for inner in blocks:
+                yield from _lengths(inner)
+        case List(items):
+            for item in items:
+                yield 1
+                for inner in item.blocks:
+                    yield from _lengths(inner)
+        case Table(header, rows):
+            for row in (header, *rows):
+                yield from (len(_text(cell)) for cell in row)
+        case Rule():
+            yield 1
+
+
+def _most(groups: Sequence[Sequence[Block]], limit: int) -> int:
+    """No more than so many of the groups can fit, going by their letters; at least 1 if there is one."""
+    total = 0
+    for count, group in enumerate(groups):
+        for block in group:
+            total += sum(_lengths(block))
+        if total > limit:
+            return max(1, count)
+    return len(groups)
+
+
+def _fitting(part: Sequence[Block], reversed_blocks: Sequence[Block], limit: int, measure: Measure) -> int:
+    """How many of the next blocks fit behind `part`: doubling, then halving, so that a long document costs little."""
+    most = len(reversed_blocks)
+
+    if _letters_exceed((reversed_blocks[-1],), limit):
+        return 0
+
+    def fits(count: int) -> bool:
+        return measure((*part, *reversed_blocks[: -count - 1 : -1])) <= limit
+
+    low, high = 0, 1
+    while high <= most and fits(high):
+        low, high = high, high * 2
+    high = min(high, most + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _cut(block: Block, limit: int, size: Size) -> tuple[Block | None, tuple[Block, ...]]:
+    """As much of the block as fits, and the rest; (None, …) if nothing of it does."""
+    match block:
+        case Plain(text):
+            return _cut_text(text, limit, size, Plain)
+        case CodeBlock(code, language):
+            return _cut_code(code, language, limit, size)
+        case Paragraph(children):
+            return _cut_inlines(children, limit, size, Paragraph)
+        case Heading(level, children):
+            return _cut_inlines(children, limit, size, lambda inlines: Heading(level, inlines))
+        case Quote(blocks):
+            head, tail = _cut_blocks(blocks, limit, lambda inner: size(Quote(inner)))
+            return (Quote(head) if head else None), ((Quote(tail),) if tail else ())
+        case List():
+            return _cut_list(block, limit, size)
+        case Table():
+            return _cut_table(block, limit, size)
+        case Rule():
+            return None, ()
+
+
+def _longest(most: int, limit: int, size_of: Callable[[int], int]) -> int:
+    """The largest count up to `most` whose size is within the limit; 0 if not even one is.
+
+    Guesses in proportion first: text measures much the same all over.
+    """
+    low, high = 0, most + 1
+    guess = most
+    for attempt in range(200):
+        if high - low <= 1:
+            break
+        size = size_of(guess)
+        if size <= limit:
+            low = guess
+        else:
+            high = guess
+        scaled = guess * limit // max(size, 1)
+        guess = scaled + (low >= scaled) if attempt < 3 else (low + high) // 2
+        guess = min(max(guess, low + 1), high - 1)
+    return low
+
+
+def _cut_text(
+    text: str, limit: int, size: Size, block: Callable[[str], Block]
+) -> tuple[Block | None, tuple[Block, ...]]:
+    # One code point measures at least one unit, so no more than `limit` of them can fit.
+    most = _longest(min(len(text), limit), limit, lambda count: size(block(text[:count])))
+    if not most:
+        return None, ()
+    cut = last_joint(text, most)
+    tail = text[cut:]
+    return block(text[:cut]), ((block(tail),) if tail else ())
+
+
+def _cut_code(code: str, language: str, limit: int, size: Size) -> tuple[Block | None, tuple[Block, ...]]:
+    most = _longest(min(len(code), limit), limit, lambda count: size(CodeBlock(code[:count], language)))
+    if not most:
+        return None, ()
+    # A newline right behind what fits costs nothing: the end of the fence stands for it.
+    cut = most + 1 if code[most : most + 1] == "\n" else last_joint(code, most)
+    if code[:cut].isspace():
+        cut = most
+    head, tail = code[:cut].removesuffix("\n"), code[cut:]
+    return CodeBlock(head, language), ((CodeBlock(tail, language),) if tail else ())
+
+
+def _cut_inlines(
+    children: tuple[Inline, ...], limit: int, size: Size, block: Callable[[tuple[Inline, ...]], Block]
+) -> tuple[Block | None, tuple[Block, ...]]:
+    text = _text(children)
+    most = _longest(min(len(text), limit), limit, lambda count: size(block(_first(children, count))))
+    if not most:
+        return None, ()
+    cut = last_joint(text, most)
+    end = len(text[:cut].rstrip()) or cut
+    start = cut + len(text[cut:]) - len(text[cut:].lstrip())
+    tail = _rest(children, start)
+    return block(_first(children, end)), ((block(tail),) if tail else ())
+
+
+def _text(children: tuple[Inline, ...]) -> str:
+    return "".join(_letters(child) for child in children)
+
+
+def _letters(inline: Inline) -> str:
+    """One character for each place where the inline can be cut."""
+    match inline:
+        case Text(text) | Code(text):
+            return text
+        case Break():
+            return "\n"
+        case Bold(children) | Italic(children) | Strike(children) | Link(_, children):
+            return _text(children)
+
+
+def _first(children: tuple[Inline, ...], count: int) -> tuple[Inline, ...]:
+    """The inlines up to the `count`th letter."""
+    found: list[Inline] = []
+    for child in children:
+        length = len(_letters(child))
+        if count <= 0:
+            break
+        found.append(child if length <= count else _portion(child, 0, count))
+        count -= length
+    return tuple(found)
+
+
+def _rest(children: tuple[Inline, ...], count: int) -> tuple[Inline, ...]:
+    """The inlines after the `count`th letter."""
+    found: list[Inline] = []
+    for child in children:
+        length = len(_letters(child))
+        if count <= 0:
+            found.append(child)
+        elif length > count:
+            found.append(_portion(child, count, length))
+        count -= length
+    return tuple(found)
+
+
+def _portion(inline: Inline, start: int, end: int) -> Inline:
+    match inline:
+        case Text(text):
+            return Text(text[start:end])
+        case Code(text):
+            return Code(text[start:end])
+        case Break():
+            return inline
+        case Bold(children) | Italic(children) | Strike(children) | Link(_, children):
+            return replace(inline, children=_first(_rest(children, start) if start else children, end - start))
+
+
+def _cut_blocks(
+    blocks: tuple[Block, ...], limit: int, size: Callable[[tuple[Block, ...]], int]
+) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
+    """The same for the blocks inside another one."""
+    most = _most([(block,) for block in blocks], limit)
+    whole = _longest(most, limit, lambda count: size(blocks[:count]))
+    head, rest = blocks[:whole], blocks[whole:]
+    if not rest or (head and size((rest[0],)) <= limit):
+        return head, rest
+    first, tail = _cut(rest[0], limit, lambda last: size((*head, last)))
+    return ((*head, first), (*tail, *rest[1:])) if first is not None else (head, rest)
+
+
+def _cut_list(block: List, limit: int, size: Size) -> tuple[Block | None, tuple[Block, ...]]:
+    items = block.items
+    most = _most([item.blocks for item in items], limit)
+    whole = _longest(most, limit, lambda count: size(replace(block, items=items[:count])))
+    head, rest = items[:whole], items[whole:]
+    if rest and not (head and size(replace(block, items=rest[:1])) <= limit):
+        item = rest[0]
+        inner, tail = _cut_blocks(
+            item.blocks, limit, lambda blocks: size(replace(block, items=(*head, replace(item, blocks=blocks))))
+        )
+        if inner:
+            head = (*head, replace(item, blocks=inner))
+            rest = (*((replace(item, blocks=tail),) if tail else ()), *rest[1:])
+            whole += not tail
+    if not head:
+        return None, ()
+    start = None if block.start is None else block.start + whole
+    return replace(block, items=head), ((replace(block, items=rest, start=start),) if rest else ())
+
+
+def _cut_table(block: Table, limit: int, size: Size) -> tuple[Block | None, tuple[Block, ...]]:
+    rows = block.rows
+    whole = _longest(min(len(rows), limit), limit, lambda count: size(replace(block, rows=rows[:count])))
+    if not whole:
+        return None, ()
+    return replace(block, rows=rows[:whole]), ((replace(block, rows=rows[whole:]),) if whole < len(rows) else ())
+
+
+def _dissolved(block: Block) -> tuple[Block, ...]:
+    """The same words with less around them, for what no message can hold in its form."""
+    match block:
+        case Quote(blocks):
+            return blocks
+        case List(items):
+            return tuple(inner for item in items for inner in item.blocks)
+        case Table(header, rows):
+            # A row wider than a message is told cell by cell under its heading; the rows after it are a table again.
+            fields = (
+                tuple(
+                    Paragraph((Bold(name), Text(": "), *cell)) if name else Paragraph(cell)
+                    for name, cell in zip(header, rows[0], strict=True)
+                    if cell
+                )
+                if rows
+                else tuple(Paragraph(name) for name in header if name)
+            )
+            return (*fields, replace(block, rows=rows[1:])) if len(rows) > 1 else fields
+        case CodeBlock(code, language) if language:
+            return (CodeBlock(code),)
+        case Paragraph(children) | Heading(_, children) if _bare(children) != children:
+            return (Paragraph(_bare(children)),)
+        case Paragraph(children) | Heading(_, children):
+            return (Plain(_text(children)),)
+        case CodeBlock(code):
+            return (Plain(code),)
+        case Plain() | Rule():
+            return ()  # no message can hold a single character: the limit is not a real one
+
+
+def _bare(children: tuple[Inline, ...]) -> tuple[Inline, ...]:
+    """Links written out, so that an address longer than a message can be cut."""
+    found: list[Inline] = []
+    for child in children:
+        match child:
+            case Link(url, inner):
+                found.extend((*_bare(inner), Text(f" ({url})")))
+            case Bold(inner) | Italic(inner) | Strike(inner):
+                found.append(replace(child, children=_bare(inner)))
+            case _:
+                found.append(child)
+    return tuple(found)

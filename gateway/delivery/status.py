@@ -1,0 +1,122 @@
+"""The one line that tells what goes on and does not stay (SPEC §1.4). Never in the transcript, never fails a turn."""
+
+import logging
+
+import anyio
+
+from agent.core.clock import Clock
+from gateway.channels.channel import Channel
+from gateway.channels.document import Plain
+from gateway.channels.errors import ChannelBusy, ChannelError, ChannelRejected
+from gateway.channels.keys import UserId
+from gateway.channels.outbound import Outbound
+from gateway.delivery.budget import Budget
+from gateway.delivery.draft import CALL_DEADLINE_S
+from gateway.delivery.ephemera import Ephemera
+from gateway.delivery.refs import Shown
+from gateway.delivery.rest import Rest
+
+log = logging.getLogger("tieline.delivery")
+
+THROTTLE_S = 1.0
+EXPIRES_S = 30.0
+# A whisper that cannot be reached again stays until the person's client forgets it: say little that way.
+UNREACHABLE_THROTTLE_S = 10.0
+
+
+class StatusLine:
+    """The life of one status message: created, edited, deleted. `run` ends when it is gone; another needs another."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        to: UserId | None,
+        interaction: str | None,
+        ephemera: Ephemera,
+        budget: Budget,
+        clock: Clock,
+    ) -> None:
+        self.over = False
+        self._channel = channel
+        self._to = to
+        self._interaction = interaction
+        self._ephemera = ephemera
+        self._budget = budget
+        self._clock = clock
+        self._wanted = ""
+        self._visible = ""
+        self._updated_at = clock.monotonic()
+        self._not_before = 0.0
+        self._shown: Shown | None = None
+        self._rest = Rest(clock)
+
+    def show(self, text: str) -> None:
+        """The last text wins; "" ends it."""
+        self._wanted = text
+        self._updated_at = self._clock.monotonic()
+        self._rest.end()
+
+    async def run(self) -> None:
+        try:
+            while self._wanted:
+                now = self._clock.monotonic()
+                if self._wanted == self._visible:
+                    if (left := self._updated_at + EXPIRES_S - now) <= 0:
+                        break
+                    await self._rest.sleep(left)
+                elif wait := max(self._not_before - now, self._budget.wait(now), 0.0):
+                    await self._rest.sleep(wait)
+                else:
+                    self._budget.spend(now)
+                    await self._put(self._wanted)
+        finally:
+            self.over = True
+            with anyio.CancelScope(shield=True), anyio.move_on_after(CALL_DEADLINE_S):
+                await self._remove()
+
+    async def _put(self, text: str) -> None:
+        message = Outbound(document=(Plain(text),), silent=True, interaction=self._interaction)
+        self._visible = text  # also when it fails: this text is not tried again
+        throttle = THROTTLE_S
+        try:
+            with anyio.fail_after(CALL_DEADLINE_S):
+                if self._shown is not None and self._channel.capabilities.edits:
+                    await self._channel.edit(self._shown.sent, message)
+                else:
+                    throttle = await self._create(message)
+        except ChannelBusy as error:
+            throttle = max(throttle, error.after_s)
+        except ChannelRejected as error:
+            log.info("status not shown: %s", error, extra={"conversation": str(self._channel.key)})
+            await self._strike()  # the next text makes a new message
+        except (ChannelError, TimeoutError) as error:
+            log.info("status not shown: %s", error, extra={"conversation": str(self._channel.key)})
+        self._not_before = self._clock.monotonic() + throttle
+
+    async def _create(self, message: Outbound) -> float:
+        """Show a new one and give the least time until the next."""
+        if self._shown is not None:
+            await self._remove()  # nothing is edited here: there is at most one
+        sent = await self._channel.whisper(message, self._to)
+        if sent is None:
+            return UNREACHABLE_THROTTLE_S
+        self._shown = Shown(sent)
+        await self._ephemera.note(self._channel.key, "status", self._shown)
+        return THROTTLE_S
+
+    async def _remove(self) -> None:
+        if self._shown is None:
+            return
+        try:
+            await self._channel.delete(self._shown.sent)
+        except ChannelRejected:
+            pass  # gone already
+        except ChannelError as error:
+            log.info("status not deleted: %s", error, extra={"conversation": str(self._channel.key)})
+            return  # its note stays: the next start tries again
+        await self._strike()
+
+    async def _strike(self) -> None:
+        if self._shown is not None:
+            await self._ephemera.forget(self._channel.key, "status", self._shown)
+            self._shown = None

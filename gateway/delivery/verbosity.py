@@ -1,0 +1,44 @@
+"""Which events people see, and in what words: a pure table from event to status line (DESIGN §3)."""
+
+from typing import Literal
+
+from agent.core.events import (
+    ContextDegraded,
+    DecisionCompleted,
+    Event,
+    ProviderSwitched,
+    RetryScheduled,
+    TokensUsed,
+    ToolEnded,
+    ToolStarted,
+)
+from agent.core.phrases import Phrases
+
+Verbosity = Literal["quiet", "normal", "verbose"]
+
+
+def line_for(event: Event, verbosity: Verbosity, phrase: Phrases, language: str) -> str | None:
+    """The status line that shows this event; None for what this verbosity leaves out.
+
+    Compaction and goals set their status themselves and are shown even by a quiet channel.
+    """
+    if verbosity == "quiet":
+        return None
+    match event:
+        case ToolStarted():
+            return phrase("status_tool", language, tool=event.tool_name)
+        case RetryScheduled():
+            return phrase("status_retry", language, attempt=event.attempt)
+        case ContextDegraded():
+            return phrase("status_degraded", language)
+        case ToolEnded(is_error=True) if verbosity == "verbose":
+            return phrase("status_failed_tool", language, tool=event.tool_name)
+        case ProviderSwitched() if verbosity == "verbose":
+            return phrase("status_switched", language, provider=event.provider, model=event.model)
+        case DecisionCompleted() if verbosity == "verbose":
+            seconds = f"{event.elapsed_ms / 1000:.1f}"
+            return phrase("status_decided", language, provider=event.provider, model=event.model, seconds=seconds)
+        case TokensUsed() if verbosity == "verbose":
+            return phrase("status_usage", language, prompt=event.prompt, output=event.output)
+        case _:
+            return None

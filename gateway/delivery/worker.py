@@ -1,0 +1,184 @@
+"""Works off one conversation's outbox in order, until it is empty or the place is closed; then it is gone."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Protocol
+
+import anyio
+from sqlalchemy import Connection
+
+from agent.core.clock import Clock
+from agent.core.ids import ConversationId
+from agent.core.outbox import Say
+from agent.core.phrases import Phrases
+from agent.storage import ephemeral_rows, outbox_rows
+from agent.storage.database import Database
+from agent.storage.errors import StorageTrouble
+from agent.storage.moments import to_us
+from gateway.channels.channel import Channel
+from gateway.channels.document import Plain
+from gateway.channels.errors import ChannelError
+from gateway.channels.keys import ConversationKey
+from gateway.channels.outbound import Outbound
+from gateway.delivery import rows
+from gateway.delivery.draft import CALL_DEADLINE_S
+from gateway.delivery.pacing import retry_after
+from gateway.delivery.refs import Shown, encode
+from gateway.delivery.rows import Claimed, Waiting
+from gateway.delivery.sender import Gone, Later, Outcome, Refused, Sender, Sent
+from gateway.delivery.settings import Settings
+
+log = logging.getLogger("tieline.delivery")
+
+STORAGE_PAUSE_S = 2.0
+FAULTS_ENOUGH = 5  # an adapter that raises what it must not is asked so often about one message
+TRIES_AT_LEAST = 5  # a message that grew old while nobody ran is still tried so often
+
+Settle = Callable[[Connection], None]
+
+
+class Reports(Protocol):
+    """Told what the operator and the owner should know; must only note it."""
+
+    def dead(self, key: ConversationKey, outbox_id: int, reason: str) -> None:
+        """A message will never be sent."""
+
+    def gone(self, key: ConversationKey, reason: str) -> None:
+        """A place is closed to us; told once until it is back."""
+
+
+class Worker:
+    """`take_preview` hands over the live preview that a reply takes the place of, if there is one."""
+
+    def __init__(
+        self,
+        key: ConversationKey,
+        channel: Channel,
+        *,
+        database: Database,
+        clock: Clock,
+        sender: Sender,
+        phrase: Phrases,
+        reports: Reports,
+        settings: Settings,
+        language: str,
+        take_preview: Callable[[Say], Awaitable[Shown | None]],
+    ) -> None:
+        self._key = key
+        self._conversation = ConversationId(str(key))
+        self._channel = channel
+        self._database = database
+        self._clock = clock
+        self._sender = sender
+        self._phrase = phrase
+        self._reports = reports
+        self._settings = settings
+        self._language = language
+        self._take_preview = take_preview
+        self._preview: tuple[int, Shown] | None = None  # of the row it is meant for
+        self._failures = (0, 0)  # row, failures in a row
+
+    async def run(self) -> None:
+        settle: Settle | None = None
+        closed = False
+        while True:
+            try:
+                claimed = await self._database.write(partial(self._step, settle, closed))
+            except StorageTrouble as error:
+                log.warning("the outbox cannot be read or written: %s", error, extra={"conversation": str(self._key)})
+                await self._clock.sleep(STORAGE_PAUSE_S)
+                continue
+            settle = None
+            match claimed:
+                case None:
+                    return
+                case Waiting(until):
+                    await self._clock.sleep((until - self._now()) / 1e6)
+                case Claimed():
+                    outcome = await self._deliver(claimed)
+                    settle, pause_s, closed = self._conclude(claimed, outcome)
+                    if isinstance(outcome, Refused):
+                        await self._apologise()
+                    if pause_s:
+                        await self._clock.sleep(pause_s)
+
+    def _step(self, settle: Settle | None, closed: bool, conn: Connection) -> Claimed | Waiting | None:
+        """In one transaction: write down what became of the last row, take the next."""
+        if settle is not None:
+            settle(conn)
+        return None if closed else rows.claim(conn, self._conversation, self._now())
+
+    def _now(self) -> int:
+        return to_us(self._clock.now())
+
+    async def _deliver(self, row: Claimed) -> Outcome:
+        return await self._sender.deliver(row, self._channel, await self._preview_for(row), self._language)
+
+    async def _preview_for(self, row: Claimed) -> Shown | None:
+        if row.sent_refs or row.say.kind != "reply" or row.say.private_to is not None:
+            return None
+        if self._preview is None or self._preview[0] != row.id:
+            shown = await self._take_preview(row.say)
+            self._preview = (row.id, shown) if shown is not None else None
+        return self._preview[1] if self._preview else None
+
+    def _conclude(self, row: Claimed, outcome: Outcome) -> tuple[Settle | None, float, bool]:
+        """What to write, how long to pause before it is looked at again, and whether to stop altogether."""
+        extra = {"conversation": str(self._key), "outbox_id": row.id}
+        match self._given_up(row, outcome):
+            case Sent(refs):
+                return self._settled(row, partial(outbox_rows.mark_sent, row_id=row.id, sent_refs=refs)), 0.0, False
+            case Refused(reason):
+                log.error("a message was given up: %s", reason, extra=extra)
+                self._reports.dead(self._key, row.id, reason)
+                return self._settled(row, partial(outbox_rows.mark_dead, row_id=row.id, note=reason)), 0.0, False
+            case Later(after_s, surely_not, reason):
+                wait = retry_after(after_s, self._failures[1])
+                log.info("sending waits %.1f s: %s", wait, reason, extra=extra)
+                if surely_not:
+                    until = self._now() + int(wait * 1e6)
+                    return partial(outbox_rows.postpone, row_id=row.id, not_before=until), 0.0, False
+                return None, wait, False
+            case Gone(reason, surely_not, account):
+                log.warning("nothing is sent there any more: %s", reason, extra=extra)
+                return partial(self._leave, row, reason, surely_not, account), 0.0, True
+
+    def _given_up(self, row: Claimed, outcome: Outcome) -> Outcome:
+        """The outcome, or a refusal in place of one try too many."""
+        if not isinstance(outcome, Later):
+            return outcome
+        failures = self._failures[1] + 1 if self._failures[0] == row.id else 1
+        self._failures = (row.id, failures)
+        age_s = (self._now() - row.created_at) / 1e6
+        too_old = age_s >= self._settings.give_up_after_s and failures >= TRIES_AT_LEAST
+        if too_old or (outcome.fault and failures >= FAULTS_ENOUGH):
+            return Refused(f"given up after {age_s / 3600:.1f} h: {outcome.reason}")
+        return outcome
+
+    def _settled(self, row: Claimed, mark: Settle) -> Settle:
+        """`mark`, and in the same transaction the preview ceases to be one."""
+        if self._preview is None or self._preview[0] != row.id:
+            return mark
+        shown, self._preview = self._preview[1], None
+
+        def both(conn: Connection) -> None:
+            mark(conn)
+            ephemeral_rows.forget(conn, conversation=self._conversation, kind="preview", ref=encode(shown))
+
+        return both
+
+    def _leave(self, row: Claimed, reason: str, surely_not: bool, account: bool, conn: Connection) -> None:
+        if surely_not:
+            outbox_rows.postpone(conn, row.id, self._now())
+        if not account and rows.set_gone(conn, self._conversation):
+            self._reports.gone(self._key, reason)
+
+    async def _apologise(self) -> None:
+        """One short sentence instead of the message that was refused; if that fails too, the operator knows."""
+        try:
+            with anyio.fail_after(CALL_DEADLINE_S):
+                notice = self._phrase("undelivered", self._language)
+                await self._channel.send(Outbound(document=(Plain(notice),)))
+        except (ChannelError, TimeoutError) as error:
+            log.warning("nor could that be told there: %s", error, extra={"conversation": str(self._key)})

@@ -1,0 +1,27 @@
+"""Rings when there may be work, and remembers that it rang until somebody has looked."""
+
+import anyio
+
+
+class Bell:
+    """Ring after the commit, silence before looking: then no message falls between looking and waiting."""
+
+    def __init__(self) -> None:
+        self._rung = anyio.Event()
+
+    @property
+    def rang(self) -> bool:
+        return self._rung.is_set()
+
+    def ring(self) -> None:
+        self._rung.set()
+
+    def silence(self) -> None:
+        if self._rung.is_set():
+            self._rung = anyio.Event()
+
+    async def wait(self, longest_s: float) -> bool:
+        """Whether it rang within that time."""
+        with anyio.move_on_after(longest_s):
+            await self._rung.wait()
+        return self.rang

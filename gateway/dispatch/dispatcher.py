@@ -1,0 +1,92 @@
+"""The contract of whoever sees to it that each conversation's work is done, and what it asks of other rooms."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from agent.core.ids import ConversationId
+from agent.core.outbox import Say
+from agent.inbox import Incoming, Source
+
+
+class Dispatcher(Protocol):
+    """Runs one turn a conversation at a time, in order, everywhere, many conversations at once (G-06, B-60, B-88).
+
+    What is in the inbox is worked on whether or not somebody calls `wake`; `wake` makes it happen at once.
+    """
+
+    def wake(self, conversation: ConversationId) -> None:
+        """There is (perhaps) work; call it after the commit. Never waits, may be called at any time and too often."""
+
+    def is_running(self, conversation: ConversationId) -> bool:
+        """A turn of it is under way in this process."""
+
+    async def run(self) -> None:
+        """Work until `drain` was called or until cancelled. First takes up what an earlier process left."""
+
+    async def drain(self, timeout_s: float) -> None:
+        """Begin nothing new, wait so long for what runs, cancel the rest; its rows stay for the next start (G-27).
+
+        What must be cancelled is asked to end first, with the reason that leaves a run unfinished.
+        """
+
+
+class Runner(Protocol):
+    """As much of an agent as a dispatcher needs."""
+
+    async def run(self, source: Source) -> None: ...
+
+
+class Agents(Protocol):
+    """Where agents come from (`gateway.conversations`)."""
+
+    def use(self, conversation: ConversationId) -> AbstractAsyncContextManager[Runner]:
+        """The conversation's agent, woken if it sleeps; it stays awake at least until the end of the block."""
+
+    def stop(self, conversation: ConversationId, reason: str) -> bool:
+        """Ask the turn under way to end; False when there is none."""
+
+    async def forget(self, conversation: ConversationId) -> None:
+        """Forget the agent in memory: what it knows may be wrong. Fine when it sleeps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """A message that was given up. `why` is for the operator and names no secrets."""
+
+    conversation: ConversationId
+    inbox_id: int
+    incoming: Incoming
+    attempts: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the gateway lends a dispatcher.
+
+    `notice` words what the person is told of a dead letter (None: nothing); it is stored with the letter's end.
+    `deliver` is called when rows of the outbox were committed. `on_dead` tells the operator.
+    """
+
+    notice: Callable[[DeadLetter], Say | None]
+    deliver: Callable[[ConversationId], None]
+    on_dead: Callable[[DeadLetter], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """The dispatcher's numbers, in seconds unless named otherwise; defaults of SPEC §3 and §20.4."""
+
+    merge_within: float = 0.5
+    linger: float = 2.0  # how long an agent stays with its conversation for the next message
+    queue_timeout: float = 30.0  # B-83: how long to wait for a lease that somebody else holds
+    lock_timeout: float = 900.0  # B-85: when the lease of a dead owner ends
+    heartbeat: float = 30.0
+    look_around: float = 5.0  # how often to look for work that nobody woke us for
+    first_pause: float = 1.0  # before a failed run is tried again; doubles up to `longest_pause`
+    longest_pause: float = 30.0
+    last_grace: float = 10.0  # for turns that are cut off at the end to store what they have
+    most_attempts: int = 5
+    most_turns: int = 200  # turns under way at once, over all conversations

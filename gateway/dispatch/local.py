@@ -1,0 +1,167 @@
+"""The dispatcher of one process: a task for each conversation that has work, nothing at all for the others."""
+
+import logging
+from functools import partial
+
+import anyio
+from anyio.abc import TaskGroup
+
+from agent.core.clock import Clock
+from agent.turn.run import SHUTDOWN
+from agent.core.ids import ConversationId
+from agent.storage.database import Database
+from agent.storage.moments import to_us
+from gateway.dispatch.dispatcher import Agents, Surroundings, Timing
+from gateway.dispatch.drain import Activity, Drain, Ending
+from gateway.dispatch.leases import Leases
+from gateway.dispatch.recovery import look_around, take_up
+from gateway.dispatch.source import pause_s
+
+_log = logging.getLogger("tieline.dispatch")
+
+
+class LocalDispatcher:
+    """A `Dispatcher` that owns its database alone."""
+
+    def __init__(
+        self,
+        drain: Drain,
+        *,
+        database: Database,
+        clock: Clock,
+        leases: Leases,
+        agents: Agents,
+        surroundings: Surroundings,
+        timing: Timing,
+    ) -> None:
+        self._drain = drain
+        self._database = database
+        self._clock = clock
+        self._leases = leases
+        self._agents = agents
+        self._surroundings = surroundings
+        self._timing = timing
+        self._active: dict[ConversationId, Activity] = {}
+        self._early: set[ConversationId] = set()  # woken before `run`
+        self._tasks: TaskGroup | None = None
+        self._is_ending = False
+        self._quiet = anyio.Event()
+        self._ended = anyio.Event()
+
+    def wake(self, conversation: ConversationId) -> None:
+        activity = self._active.get(conversation)
+        if activity is not None:
+            activity.bell.ring()
+        elif self._tasks is None:
+            self._early.add(conversation)
+        elif not self._is_ending:
+            self._start(self._tasks, conversation)
+
+    def is_running(self, conversation: ConversationId) -> bool:
+        activity = self._active.get(conversation)
+        return activity is not None and activity.is_running
+
+    @property
+    def running(self) -> tuple[ConversationId, ...]:
+        """The conversations that have a turn under way."""
+        return tuple(key for key, activity in self._active.items() if activity.is_running)
+
+    async def run(self) -> None:
+        now = to_us(self._clock.now())
+        left = await self._database.write(partial(take_up, now=now))
+        if left.leases or left.with_work:
+            _log.info("taking up %d conversations, freed %d leases", len(left.with_work), left.leases)
+        for conversation in left.with_outbox:
+            self._surroundings.deliver(conversation)
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                for conversation in {*left.with_work, *self._early}:
+                    self.wake(conversation)
+                self._early.clear()
+                tasks.start_soon(self._keep_leases)
+                tasks.start_soon(self._keep_looking)
+                await self._ended.wait()
+                tasks.cancel_scope.cancel()
+        finally:
+            self._is_ending = True
+
+    async def drain(self, timeout_s: float) -> None:
+        self._is_ending = True
+        for activity in self._active.values():
+            activity.stop()
+        await self._wait_quiet(timeout_s)
+        for conversation in self._active:
+            _log.warning("the turn of %s is left for the next start", conversation)
+            self._agents.stop(conversation, SHUTDOWN)
+        await self._wait_quiet(self._timing.last_grace)
+        for activity in self._active.values():
+            activity.scope.cancel()
+        await self._wait_quiet(self._timing.last_grace)
+        self._ended.set()
+
+    async def _wait_quiet(self, timeout_s: float) -> None:
+        with anyio.move_on_after(timeout_s):
+            while self._active:
+                self._quiet = anyio.Event()
+                await self._quiet.wait()
+
+    def _start(self, tasks: TaskGroup, conversation: ConversationId) -> None:
+        activity = self._active[conversation] = Activity(conversation)
+        tasks.start_soon(self._serve, activity, name=f"drain {conversation}")
+
+    async def _serve(self, activity: Activity) -> None:
+        failures = 0
+        try:
+            with activity.scope:
+                while not self._is_ending:
+                    ending = await self._drain.serve(activity)
+                    if ending is Ending.FAILED:
+                        failures += 1
+                        with anyio.move_on_after(pause_s(failures, self._timing)):
+                            await activity.stopped.wait()
+                    elif ending in (Ending.BUSY, Ending.FENCED):
+                        return  # the other owner does it, or we find it when we look around
+                    elif ending is Ending.EMPTY and not activity.bell.rang:
+                        # From here to the removal below nothing waits, so no message can come in between.
+                        return
+                    else:
+                        failures = 0
+        finally:
+            del self._active[activity.conversation]
+            if not self._active:
+                self._quiet.set()
+
+    async def _keep_leases(self) -> None:
+        """Renew what we hold, so that a long turn keeps its lease; stop at once what we lost."""
+        while True:
+            await anyio.sleep(self._timing.heartbeat)
+            before = {activity: activity.held for activity in self._active.values() if activity.held is not None}
+            if not before:
+                continue
+            try:
+                held = await self._leases.renew()
+            except Exception as error:  # noqa: BLE001 - leases last for many heartbeats; the next one tries again
+                _log.warning("the leases could not be renewed: %s", error)
+                continue
+            for activity, lease in before.items():
+                if activity.held is lease and held.get(lease.conversation) != lease.run:
+                    _log.warning("the lease of %s was lost; its turn is cut off", lease.conversation)
+                    activity.scope.cancel()
+
+    async def _keep_looking(self) -> None:
+        """Find what is due: put-off work, and whatever a wake was lost for."""
+        while True:
+            pause = self._timing.look_around
+            now = to_us(self._clock.now())
+            try:
+                due = await self._database.read(partial(look_around, now=now))
+            except Exception as error:  # noqa: BLE001 - the storage is reported by itself; look again later
+                _log.warning("could not look for work: %s", error)
+            else:
+                for conversation in due.with_work:
+                    if conversation not in self._active:
+                        self.wake(conversation)
+                if due.next_at is not None:
+                    pause = min(pause, max(0.0, (due.next_at - now) / 1_000_000))
+            await anyio.sleep(pause)

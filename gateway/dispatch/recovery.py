@@ -1,0 +1,39 @@
+"""What an earlier process left, and what nobody woke us for: found by looking into the database, safe to repeat."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from agent.core.ids import ConversationId
+from agent.storage import conversation_rows, inbox_rows, outbox_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """`leases` is how many leases of dead owners were freed."""
+
+    leases: int
+    with_work: tuple[ConversationId, ...]
+    with_outbox: tuple[ConversationId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """`next_at` is when put-off work becomes due, in UTC microseconds."""
+
+    with_work: tuple[ConversationId, ...]
+    next_at: int | None
+
+
+def take_up(conn: Connection, *, now: int) -> Left:
+    """For the start of the sole owner, in a write: it frees every lease, since whoever took one is dead."""
+    return Left(
+        leases=conversation_rows.clear_all(conn),
+        with_work=inbox_rows.conversations_with_work(conn, now),
+        with_outbox=outbox_rows.conversations_with_open(conn),
+    )
+
+
+def look_around(conn: Connection, *, now: int) -> Due:
+    """What is to be done now, and when to look again at the latest."""
+    return Due(with_work=inbox_rows.conversations_with_work(conn, now), next_at=inbox_rows.next_due(conn, now))

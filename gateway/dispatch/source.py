@@ -1,0 +1,189 @@
+"""A conversation's work, as its agent gets it: read from the inbox item by item, under one lease (DESIGN §13.3)."""
+
+from collections import Counter
+from datetime import timedelta
+
+import anyio
+from sqlalchemy import Connection
+
+from agent.core.clock import Clock
+from agent.inbox import Work
+from agent.storage import inbox_rows, outbox_rows
+from agent.storage.database import Database
+from agent.storage.fence import check_epoch
+from agent.storage.inbox_rows import InboxRow
+from agent.storage.moments import to_us
+from gateway.dispatch.bell import Bell
+from gateway.dispatch.dispatcher import DeadLetter, Surroundings, Timing
+from gateway.dispatch.leases import Held
+from gateway.dispatch.merging import choose
+
+
+def pause_s(attempts: int, timing: Timing) -> float:
+    """How long to wait after that many runs of a message in vain."""
+    return min(timing.first_pause * 2.0 ** min(max(attempts, 1) - 1, 20), timing.longest_pause)
+
+
+class _InVain:
+    """The row that was given last is still new: its run ended without doing it."""
+
+    def __init__(self, attempts: int) -> None:
+        self.attempts = attempts
+
+
+class InboxSource:
+    """A `Source` over the inbox. A turn is under way from one item until the next is asked for.
+
+    `forgiven` counts, by row, runs that failed by no fault of the message: they do not make it a dead letter.
+    """
+
+    def __init__(
+        self,
+        held: Held,
+        *,
+        database: Database,
+        clock: Clock,
+        surroundings: Surroundings,
+        timing: Timing,
+        turns: anyio.Semaphore,
+        bell: Bell,
+        forgiven: Counter[int],
+    ) -> None:
+        self.conversation = held.conversation
+        self.epoch = held.epoch
+        self.is_running = False
+        self.is_exhausted = False
+        self.last: Work | None = None
+        self._database = database
+        self._clock = clock
+        self._surroundings = surroundings
+        self._timing = timing
+        self._turns = turns
+        self._bell = bell
+        self._forgiven = forgiven
+        self._stopped = anyio.Event()
+
+    def __aiter__(self) -> "InboxSource":
+        return self
+
+    async def __anext__(self) -> Work:
+        self.close()
+        while not self._stopped.is_set():
+            self._bell.silence()
+            found = await self._look()
+            if isinstance(found, Work):
+                return found
+            if isinstance(found, _InVain):
+                await self._pause(found.attempts)
+            elif found is None and not await self._bell.wait(self._timing.linger):
+                break
+        self.is_exhausted = True
+        raise StopAsyncIteration
+
+    def stop(self) -> None:
+        """Give no more work; also end the wait for it."""
+        self._stopped.set()
+        self._bell.ring()
+
+    def close(self) -> None:
+        """The turn under way, if there is one, is over."""
+        if self.is_running:
+            self.is_running = False
+            self._turns.release()
+
+    def forgive(self) -> None:
+        """The last run failed by no fault of its message."""
+        if self.last is not None:
+            self._forgiven[self.last.inbox_id] += 1
+
+    async def count_failure(self) -> None:
+        """The agent failed before it asked for work: let that count as a run of what it should have done."""
+        if self.last is None:
+            await self._look()
+            self.close()
+
+    async def give_up(self, why: str) -> None:
+        """End the last item as a dead letter: trying again would change nothing."""
+        work = self.last
+        if work is None:
+            return
+        dead = DeadLetter(
+            conversation=self.conversation,
+            inbox_id=work.inbox_id,
+            incoming=work.incoming,
+            attempts=work.attempt,
+            why=why,
+        )
+        if await self._database.write(lambda conn: self._bury(conn, dead)):
+            self._announce(dead)
+
+    async def _look(self) -> Work | DeadLetter | _InVain | None:
+        await self._turns.acquire()
+        try:
+            found = await self._database.write(self._begin)
+        except BaseException:
+            self._turns.release()
+            raise
+        if isinstance(found, Work):
+            self.last, self.is_running = found, True
+            return found
+        self._turns.release()
+        if isinstance(found, DeadLetter):
+            self._announce(found)
+        return found
+
+    def _begin(self, conn: Connection) -> Work | DeadLetter | _InVain | None:
+        """Choose the next run and count it, or end what was tried too often: one transaction."""
+        check_epoch(conn, self.conversation, self.epoch)
+        now = to_us(self._clock.now())
+        rows = inbox_rows.due(conn, self.conversation, now=now)
+        choice = choose(rows, within=timedelta(seconds=self._timing.merge_within))
+        if choice is None:
+            return None
+        row = choice.row
+        if row.attempts - self._forgiven[row.id] >= self._timing.most_attempts:
+            dead = _dead(row, f"given up after {row.attempts} attempts")
+            self._bury(conn, dead)
+            return dead
+        if self.last is not None and self.last.inbox_id == row.id:
+            return _InVain(row.attempts)
+        attempt = inbox_rows.begin(conn, row, choice.incoming, choice.absorbed)
+        return Work(
+            inbox_ids=(row.id, *choice.absorbed),
+            kind=row.kind,
+            incoming=choice.incoming,
+            attempt=attempt,
+            epoch=self.epoch,
+        )
+
+    def _bury(self, conn: Connection, dead: DeadLetter) -> bool:
+        check_epoch(conn, self.conversation, self.epoch)
+        if not inbox_rows.finish(conn, [dead.inbox_id], status="dead", epoch=self.epoch, note=dead.why):
+            return False
+        say = self._surroundings.notice(dead)
+        if say is not None:
+            outbox_rows.add(
+                conn,
+                conversation=self.conversation,
+                inbox_id=dead.inbox_id,
+                part=0,
+                dedup=f"dead:{dead.inbox_id}:{dead.attempts}",
+                say=say,
+                at=to_us(self._clock.now()),
+            )
+        return True
+
+    def _announce(self, dead: DeadLetter) -> None:
+        self._surroundings.on_dead(dead)
+        self._surroundings.deliver(dead.conversation)
+
+    async def _pause(self, attempts: int) -> None:
+        self.last = None
+        with anyio.move_on_after(pause_s(attempts, self._timing)):
+            await self._stopped.wait()
+
+
+def _dead(row: InboxRow, why: str) -> DeadLetter:
+    return DeadLetter(
+        conversation=row.conversation, inbox_id=row.id, incoming=row.incoming, attempts=row.attempts, why=why
+    )

@@ -1,0 +1,61 @@
+"""What the router speaks to, and what the configuration says about admission."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from agent.core.clock import Clock
+from agent.core.ids import ConversationId
+from agent.core.outbox import Outbox
+from agent.storage.database import Database
+from gateway.access.book import AccessBook
+from gateway.access.decisions import Decisions
+from gateway.access.settings import AccessSettings
+from gateway.channels.channel import Channel
+from gateway.channels.keys import ConversationKey
+from gateway.commands.desk import Desk
+from gateway.delivery.questions import Questions
+from gateway.dispatch.queue_modes import QueueMode
+from gateway.phrases.catalogue import Catalogue
+from gateway.router.attachments import Attachments
+from gateway.router.notices import Notices
+
+
+class Conversations(Protocol):
+    """What is going on; `gateway.conversations.registry` keeps this promise."""
+
+    def is_running(self, conversation: ConversationId) -> bool: ...
+    def stop(self, conversation: ConversationId, reason: str) -> bool: ...
+    async def forget(self, conversation: ConversationId) -> None:
+        """Drop the agent, if one is awake: its state is in the database."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """Read anew for every message, so that they may change between two."""
+
+    access: AccessSettings
+    queue_depth: int
+    catch_up_max_age_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    """Everything the router speaks to. `tell_owner` takes a key of the catalogue and its values."""
+
+    database: Database
+    clock: Clock
+    rules: Callable[[], Rules]
+    book: AccessBook
+    decisions: Decisions
+    desk: Desk
+    notices: Notices
+    questions: Questions
+    conversations: Conversations
+    outbox_for: Callable[[ConversationKey], Outbox]
+    queue_mode: Callable[[ConversationId], Awaitable[QueueMode]]
+    channel: Callable[[ConversationKey], Channel | None]
+    wake: Callable[[ConversationId], None]
+    attachments: Attachments
+    phrase: Catalogue
+    tell_owner: Callable[[str, dict[str, object]], None]

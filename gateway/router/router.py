@@ -1,0 +1,153 @@
+"""Where everything that platforms tell goes: to nobody, to a stranger's code, a command, a question, or an inbox.
+
+What `admit` accepts is on disk when it returns. It never waits for a model, and never for a turn.
+"""
+
+import logging
+from typing import assert_never
+
+import anyio
+
+from agent.core.ids import PersonId
+from agent.core.outbox import Say
+from gateway.access.decisions import Unanswered
+from gateway.access.limits import Take, bot_loop_guard
+from gateway.access.policy import Allowed, Ignored, Role, Unpaired, decide, person_name
+from gateway.channels.errors import ChannelError
+from gateway.channels.inbound import (
+    Deleted,
+    Edited,
+    Inbound,
+    Membership,
+    Mention,
+    Moved,
+    Outcome,
+    Pressed,
+    Receipt,
+    Received,
+    Said,
+)
+from gateway.delivery.questions import Finding
+from gateway.router.admission import Admission
+from gateway.router.changes import Changes
+from gateway.router.house import House
+from gateway.router.identity import dedup_key
+from gateway.router.incoming import language_of
+from gateway.router.strangers import Strangers
+
+ACKNOWLEDGE_WITHIN_S = 10.0
+COMMAND = "c:"  # begins the action of a button that stands for a command
+
+_log = logging.getLogger("tieline.router")
+
+
+class Router:
+    """One for all adapters."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._admission = Admission(house)
+        self._changes = Changes(house)
+        self._strangers = Strangers(house.database, house.clock)
+        self._bots = bot_loop_guard()
+
+    async def admit(self, inbound: Inbound) -> Receipt:
+        """Take it in; whatever comes back, the platform may now hear that we have it."""
+        match inbound:
+            case Said():
+                return await self._said(inbound)
+            case Pressed():
+                return await self._pressed(inbound)
+            case Edited():
+                return await self._changes.edited(inbound)
+            case Deleted():
+                return await self._changes.deleted(inbound)
+            case Moved():
+                return await self._changes.moved(inbound)
+            case Membership():
+                return await self._changes.membership(inbound)
+            case _:
+                assert_never(inbound)
+
+    async def _said(self, said: Said) -> Receipt:
+        is_command = self._house.desk.find(said.text) is not None
+        role = await self._role(said, mention=said.mention, is_command=is_command)
+        return role if isinstance(role, Receipt) else await self._admission.take(said, role)
+
+    async def _pressed(self, pressed: Pressed) -> Receipt:
+        """A question's answer, or a command that the presser gives with their own role."""
+        role = await self._role(pressed, mention=Mention.DIRECT, is_command=True)
+        if isinstance(role, Receipt):
+            return role
+        person, language = PersonId(person_name(pressed)), language_of(pressed)
+        verdict = self._house.questions.press(pressed.action, person, language)
+        if verdict.finding is not Finding.NO_QUESTION:
+            await self._acknowledge(pressed, verdict.text)
+            return Receipt(Outcome.ACCEPTED, f"a question: {verdict.finding}")
+        if not pressed.action.startswith(COMMAND):
+            await self._acknowledge(pressed, self._house.phrase("button_over", language))
+            return Receipt(Outcome.IGNORED, "an unknown button")
+        receipt = await self._admission.take(_as_said(pressed), role, origin=pressed)
+        await self._acknowledge(pressed, "")
+        return receipt
+
+    async def _acknowledge(self, pressed: Pressed, text: str) -> None:
+        """Stop the platform's waiting sign; best effort, the press itself is taken in."""
+        channel = self._house.channel(pressed.key)
+        if channel is None or channel.interactions is None or pressed.interaction is None:
+            return
+        try:
+            with anyio.fail_after(ACKNOWLEDGE_WITHIN_S):
+                await channel.interactions.acknowledge(pressed.interaction, text)
+        except (ChannelError, TimeoutError) as error:
+            _log.info("a press was not acknowledged: %s", error, extra={"conversation": str(pressed.key)})
+
+    async def _role(self, inbound: Said | Pressed, *, mention: Mention, is_command: bool) -> Role | Receipt:
+        """As whom it is taken in, or what became of it instead."""
+        is_bot = inbound.sender.is_bot
+        guard = is_bot and self._bots.take(str(inbound.key), self._house.clock.monotonic()) is Take.TAKEN
+        access, grants = self._house.rules().access, self._house.book.grants
+        decision = decide(inbound, access, grants, mention=mention, is_command=is_command, bot_allowed=guard)
+        match decision:
+            case Allowed(role):
+                return role
+            case Ignored(why):
+                return self._ignored(inbound, why)
+            case Unpaired():
+                return await self._unpaired(inbound)
+            case _:
+                assert_never(decision)
+
+    def _ignored(self, inbound: Received, why: str) -> Receipt:
+        unanswered = Unanswered(
+            message_id=inbound.message_id, person=person_name(inbound), why=why, at=self._house.clock.now()
+        )
+        self._house.decisions.note(str(inbound.key), unanswered)
+        return Receipt(Outcome.IGNORED, why)
+
+    async def _unpaired(self, inbound: Said | Pressed) -> Receipt:
+        receipt = self._ignored(inbound, "not paired yet")
+        code = await self._strangers.meet(inbound) if isinstance(inbound, Said) else None
+        if code is not None:
+            text = self._house.phrase("pairing", language_of(inbound), code=code)
+            say = Say(text=text, kind="notice", verbatim=True, interaction=inbound.interaction)
+            await self._house.notices.say(inbound.key, say, dedup=dedup_key(inbound))
+        return receipt
+
+
+def _as_said(pressed: Pressed) -> Said:
+    """The command that a button stands for, as if the presser had typed it."""
+    return Said(
+        key=pressed.key,
+        place=pressed.place,
+        message_id=pressed.message_id,
+        sender=pressed.sender,
+        received_at=pressed.received_at,
+        chat_type=pressed.chat_type,
+        chat_title=pressed.chat_title,
+        grantable=pressed.grantable,
+        interaction=pressed.interaction,
+        text=pressed.action.removeprefix(COMMAND),
+        mention=Mention.DIRECT,
+        interaction_id=pressed.interaction_id,
+    )

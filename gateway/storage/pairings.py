@@ -1,0 +1,117 @@
+"""Requests of strangers to be let in: by the hash of their code, never the code (DESIGN §6). Moments: UTC microseconds.
+
+open → approved | denied; an open one whose time is over counts as gone and is removed by `prune`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, literal_column, select, update
+
+from agent.core.ids import ConversationId
+from agent.storage.conflicts import or_ignore
+from gateway.storage.tables import pairing as table
+from gateway.storage.tables import pairing_attempt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairing:
+    """`conversation` is where the stranger waits for the answer."""
+
+    id: int
+    subject: str
+    display: str
+    conversation: ConversationId
+    language: str
+    created_at: int
+    expires_at: int
+
+
+_OPEN = (table.c.state == literal_column("'open'"), table.c.expires_at > bindparam("now"))
+_ADD = or_ignore(insert(table)).returning(table.c.id)
+_ALL_OPEN = select(table).where(*_OPEN).order_by(table.c.id)
+_OPEN_OF = _ALL_OPEN.where(table.c.subject == bindparam("who"))
+_BY_HASH = select(table).where(*_OPEN, table.c.code_hash == bindparam("hash")).with_for_update()
+_COUNT = select(func.count()).select_from(table).where(*_OPEN)
+_END = (
+    update(table)
+    .where(table.c.id == bindparam("row"))
+    .values(state=bindparam("ending"), ended_at=bindparam("now"), ended_by=bindparam("by"))
+)
+_PRUNE = delete(table).where(table.c.expires_at <= bindparam("before"))
+_WRONG = insert(pairing_attempt)
+_WRONG_SINCE = select(func.count()).select_from(pairing_attempt).where(pairing_attempt.c.at > bindparam("since"))
+_PRUNE_WRONG = delete(pairing_attempt).where(pairing_attempt.c.at <= bindparam("before"))
+
+
+def ask(
+    conn: Connection,
+    *,
+    code_hash: str,
+    subject: str,
+    display: str,
+    conversation: str,
+    language: str,
+    now: int,
+    expires: int,
+    most_open: int,
+) -> bool:
+    """Keep a new request; False when the subject has an open one, or `most_open` are open over all."""
+    if conn.execute(_OPEN_OF, {"now": now, "who": subject}).first() is not None:
+        return False
+    if conn.execute(_COUNT, {"now": now}).scalar_one() >= most_open:
+        return False
+    values = {
+        "code_hash": code_hash,
+        "subject": subject,
+        "display": display,
+        "conv": conversation,
+        "language": language,
+        "created_at": now,
+        "expires_at": expires,
+    }
+    return conn.execute(_ADD, values).scalar_one_or_none() is not None
+
+
+def open_requests(conn: Connection, now: int) -> tuple[Pairing, ...]:
+    """All that wait for a decision, oldest first."""
+    return tuple(_pairing(row) for row in conn.execute(_ALL_OPEN, {"now": now}))
+
+
+def end(
+    conn: Connection, code_hash: str, *, ending: Literal["approved", "denied"], by: str, now: int
+) -> Pairing | None:
+    """Decide the open request of this code, once; None when there is none (any more)."""
+    row = conn.execute(_BY_HASH, {"hash": code_hash, "now": now}).one_or_none()
+    if row is None:
+        return None
+    conn.execute(_END, {"row": row.id, "ending": ending, "by": by, "now": now})
+    return _pairing(row)
+
+
+def note_wrong_code(conn: Connection, *, by: str, at: int) -> None:
+    """Somebody tried a code that there is not."""
+    conn.execute(_WRONG, {"by": by, "at": at})
+
+
+def wrong_codes_since(conn: Connection, since: int) -> int:
+    count: int = conn.execute(_WRONG_SINCE, {"since": since}).scalar_one()
+    return count
+
+
+def prune(conn: Connection, before: int) -> int:
+    """Remove requests that ended their time, and wrong tries made, by then; return how many requests."""
+    conn.execute(_PRUNE_WRONG, {"before": before})
+    return conn.execute(_PRUNE, {"before": before}).rowcount
+
+
+def _pairing(row: Row[Any]) -> Pairing:
+    return Pairing(
+        id=row.id,
+        subject=row.subject,
+        display=row.display,
+        conversation=ConversationId(row.conv),
+        language=row.language,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+    )

@@ -1,0 +1,78 @@
+"""A place got a new name (a Telegram group became a supergroup): everything follows, at once (DESIGN §13.20)."""
+
+from sqlalchemy import Column, ColumnElement, Connection, Table, and_, delete, exists, select, update
+
+from agent.core.ids import ConversationId
+from agent.storage.conversation_rows import ensure, lock_row
+from agent.storage.tables import conversation, ephemeral, metadata
+from gateway.storage.tables import access_grant, channel_preference, channel_setting
+
+
+def rekey(conn: Connection, old: ConversationId, new: ConversationId) -> bool:
+    """Move history, queue, outbox, settings and preference from `old` to `new`; False when there is no `old`.
+
+    Where there can be one only, a setting of the new place stays, and the older place's session goes on. Both epochs
+    are over: an agent that runs under either name is fenced.
+    """
+    former = conn.execute(select(conversation).where(conversation.c.key == old)).one_or_none()
+    if former is None or old == new:
+        return False
+    ensure(conn, new, former.created_at)
+    for key in sorted((old, new)):
+        lock_row(conn, key)
+    present = conn.execute(select(conversation).where(conversation.c.key == new)).one()
+    conn.execute(
+        update(conversation)
+        .where(conversation.c.key == new)
+        .values(
+            epoch=max(former.epoch, present.epoch) + 1,
+            session_id=former.session_id or present.session_id,
+            created_at=min(former.created_at, present.created_at),
+            state="open",
+            worker=None,
+            run_id=None,
+            acquired_at=None,
+            expires_at=None,
+        )
+    )
+    conn.execute(delete(conversation).where(conversation.c.key == old))
+    _move_settings(conn, old, new)
+    _move_preference(conn, old, new)
+    # What was on show is gone with the old place, and its message ids may mean something else in the new one.
+    conn.execute(delete(ephemeral).where(ephemeral.c.conv == old))
+    for table in metadata.sorted_tables:
+        if "conv" in table.c and table is not channel_setting:
+            _move(conn, table, old, new)
+    return True
+
+
+def rekey_grants(conn: Connection, old_place: str, new_place: str) -> None:
+    """Let grants of the place (`telegram:-1005`), and those that hold in it, follow; the new place's own stay."""
+    for column, other in ((access_grant.c.subject, "place"), (access_grant.c.place, "subject")):
+        taken = access_grant.alias()
+        same = and_(taken.c[column.name] == new_place, taken.c[other] == access_grant.c[other])
+        conn.execute(delete(access_grant).where(column == old_place, exists().where(same)))
+        conn.execute(update(access_grant).where(column == old_place).values({column.name: new_place}))
+
+
+def _move(conn: Connection, table: Table, old: str, new: str) -> None:
+    column: Column[str] = table.c.conv
+    conn.execute(update(table).where(column == old).values(conv=new))
+
+
+def _move_settings(conn: Connection, old: str, new: str) -> None:
+    kept = select(channel_setting.c.key).where(channel_setting.c.conv == new)
+    conn.execute(delete(channel_setting).where(channel_setting.c.conv == old, channel_setting.c.key.in_(kept)))
+    _move(conn, channel_setting, old, new)
+
+
+def _move_preference(conn: Connection, old: str, new: str) -> None:
+    def is_of(key: str) -> ColumnElement[bool]:
+        channel_type, _, channel_id = key.partition(":")
+        return and_(channel_preference.c.channel_type == channel_type, channel_preference.c.channel_id == channel_id)
+
+    if conn.execute(select(channel_preference.c.id).where(is_of(new))).first() is not None:
+        conn.execute(delete(channel_preference).where(is_of(old)))
+        return
+    channel_type, _, channel_id = new.partition(":")
+    conn.execute(update(channel_preference).where(is_of(old)).values(channel_type=channel_type, channel_id=channel_id))

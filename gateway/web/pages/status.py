@@ -1,0 +1,66 @@
+"""The operator's page: how everything stands, and the people who ask to be let in. Loaded by name."""
+
+from collections.abc import Callable, Sequence
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from gateway.web.health import Reason
+from gateway.web.overview import Desk, Overview
+from gateway.web.pages.rendering import render
+
+Reasons = Callable[[], Sequence[Reason]]
+
+
+def routes(desk: Desk, reasons: Reasons, chat: str | None) -> Sequence[Route]:
+    """To be mounted behind the sign-in. `chat` is where the web chat is, if there is one."""
+
+    async def facts() -> dict[str, object]:
+        overview = await desk.overview()
+        return {"overview": overview, "reasons": reasons(), "figures": figures(overview)}
+
+    async def page(request: Request) -> Response:
+        values = await facts()
+        return HTMLResponse(render("status.html", csrf=request.state.csrf, chat=chat, **values))
+
+    async def fragment(request: Request) -> Response:
+        return HTMLResponse(render("facts.html", **await facts()))
+
+    async def decide(request: Request) -> Response:
+        code, decision = request.path_params["code"], request.path_params["decision"]
+        if decision not in {"approve", "deny"}:
+            return JSONResponse({"error": "a pairing can be approved or denied"}, status_code=404)
+        try:
+            text = await desk.decide_pairing(code, approve=decision == "approve")
+        except KeyError:
+            return JSONResponse({"error": f"The code {code} is unknown, used or too old."}, status_code=404)
+        return JSONResponse({"text": text})
+
+    return [
+        Route("/", page),
+        Route("/status/facts", fragment),
+        Route("/pairings/{code}/{decision}", decide, methods=["POST"]),
+    ]
+
+
+def figures(overview: Overview) -> Sequence[tuple[str, str, str]]:
+    """Name, value, and "bad" where it should be nought."""
+    money = f"${overview.cost_usd:,.2f}" if overview.cost_usd >= 0.01 or not overview.cost_usd else "< $0.01"
+    return [
+        ("Turns", f"{overview.turns:,}", ""),
+        ("Tokens", compact(overview.tokens), ""),
+        ("Spent", money, ""),
+        ("Messages waiting", f"{overview.queue_depth:,}", ""),
+        ("Being delivered", f"{overview.outbox_open:,}", ""),
+        ("Could not be delivered", f"{overview.dead_letters:,}", "bad" if overview.dead_letters else ""),
+        ("Loop lag", f"{overview.loop_lag_s * 1000:.0f} ms", "bad" if overview.loop_lag_s > 1 else ""),
+    ]
+
+
+def compact(count: int) -> str:
+    """12,345 as "12.3k"."""
+    for size, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k")):
+        if count >= size:
+            return f"{count / (1000 if unit == 'k' else size):.1f}{unit}"
+    return f"{count:,}"

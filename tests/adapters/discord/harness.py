@@ -1,0 +1,185 @@
+"""The unmodified adapter and discord.py against the Discord double, in one process on loopback."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiohttp
+from aiohttp import web
+
+from adapters.discord.adapter import DiscordAdapter
+from adapters.discord.channel import DiscordChannel
+from adapters.discord.settings import DiscordSettings
+from agent.core.clock import SystemClock
+from gateway.channels.adapter import Place, Surroundings
+from gateway.channels.inbound import Inbound, Outcome, Receipt, Said
+from gateway.channels.keys import ConversationKey, UserId
+from tests.adapters.discord.reading import readable
+from tests.contracts.channel_contract import Act, Fault, Seen, eventually
+from tests.doubles.discord_api import ANN, DM, GENERAL, GUILD, DiscordDouble
+from tests.fakes.running import running
+
+TOKEN = "good-token"
+BOT = "100000000000000001"
+
+Heard = TypeVar("Heard", bound=Inbound)
+
+
+class Discord:
+    """The platform: the double on a port of its own, with its control API."""
+
+    def __init__(self) -> None:
+        self.double = DiscordDouble(TOKEN)
+        self.base = ""
+        self._http: aiohttp.ClientSession | None = None
+
+    @asynccontextmanager
+    async def served(self) -> AsyncIterator["Discord"]:
+        runner = web.AppRunner(self.double.app(), shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        self.base = f"{host}:{port}"
+        async with aiohttp.ClientSession(f"http://{self.base}") as self._http:
+            await self.control("settings", {"rate_limits": False})
+            yield self
+        await runner.cleanup()
+
+    async def control(self, path: str, body: object = None) -> Any:
+        assert self._http is not None
+        async with self._http.post(f"/_control/{path}", json=body if body is not None else {}) as response:
+            response.raise_for_status()
+            return await response.json()
+
+    async def calls(self, name: str = "") -> list[dict[str, Any]]:
+        return [call for call in self.double.calls if not name or call["name"] == name]
+
+    def messages(self, channel: str = DM) -> list[dict[str, Any]]:
+        found = [m for (c, _), m in self.double.messages.items() if c == channel]
+        return sorted(found, key=lambda m: int(m["id"]))
+
+    def mine(self, channel: str = DM) -> list[dict[str, Any]]:
+        return [m for m in self.messages(channel) if m["author"]["id"] == BOT]
+
+    async def event(self, **spec: Any) -> Any:
+        return (await self.control("events", spec))["results"][0]
+
+    async def says(self, content: str, channel: str = DM, **spec: Any) -> str:
+        return str((await self.event(channel=channel, content=content, **spec))["message"]["id"])
+
+    async def fault(self, method: str, kind: str, **spec: Any) -> None:
+        await self.control("faults", {"method": method, "kind": kind, **spec})
+
+    def settings(self, **keys: Any) -> DiscordSettings:
+        return DiscordSettings(
+            **{
+                "type": "discord",
+                "token": TOKEN,
+                "api_base_url": f"http://{self.base}/api/v10",
+                "gateway_url": f"ws://{self.base}/gateway/",
+                **keys,
+            }
+        )
+
+
+class House:
+    """The gateway's side: takes in what the adapter hears, as the router would."""
+
+    def __init__(self, home: Path, *, places: Sequence[Place] = (), max_age_s: float = 900.0) -> None:
+        self.admitted: list[Inbound] = []
+        self.outcome = Outcome.ACCEPTED
+        self.places = list(places)
+        self.on_admit: Callable[[Inbound], Awaitable[None]] | None = None
+        self._seen: set[tuple[str, str]] = set()
+        self.surroundings = Surroundings(
+            clock=SystemClock(), home=home, known_places=self._known, catch_up_max_age_s=max_age_s
+        )
+
+    async def admit(self, inbound: Inbound) -> Receipt:
+        if self.on_admit is not None:
+            await self.on_admit(inbound)
+        key = (type(inbound).__name__, inbound.message_id)
+        self.admitted.append(inbound)
+        repeated = key in self._seen and isinstance(inbound, Said)
+        self._seen.add(key)
+        return Receipt(Outcome.DUPLICATE if repeated else self.outcome)
+
+    async def _known(self, channel_type: str) -> Sequence[Place]:
+        return [place for place in self.places if place.key.channel_type == channel_type]
+
+    def of(self, kind: type[Heard]) -> list[Heard]:
+        return [inbound for inbound in self.admitted if isinstance(inbound, kind)]
+
+    def texts(self) -> list[str]:
+        return [said.text for said in self.of(Said)]
+
+
+class DiscordHarness:
+    """The contract's person at the other end of the direct conversation."""
+
+    def __init__(self, discord: Discord, house: House, adapter: DiscordAdapter) -> None:
+        self.discord = discord
+        self.house = house
+        self.adapter = adapter
+        self.channel: DiscordChannel = adapter.channel(DM)
+        self.person = UserId(ANN)
+        self.faults: frozenset[Fault] = frozenset({"busy", "server_error", "cut_after", "refuse", "gone"})
+
+    @property
+    def admitted(self) -> Sequence[Inbound]:
+        return self.house.admitted
+
+    async def seen(self) -> Sequence[Seen]:
+        return [
+            Seen(
+                id=str(message["id"]),
+                text=readable(message["content"]),
+                actions=tuple(
+                    button["custom_id"] for row in message["components"] for button in row.get("components", ())
+                ),
+                files=tuple(file["filename"] for file in message["attachments"]),
+                reply_to=(message.get("message_reference") or {}).get("message_id"),
+                private_to=ANN if message["flags"] & 64 else None,
+            )
+            for message in self.discord.mine()
+        ]
+
+    async def says(self, text: str) -> str:
+        return await self.discord.says(text)
+
+    async def presses(self, message_id: str, action: str) -> None:
+        await self.discord.event(kind="button", channel=DM, message_id=message_id, custom_id=action)
+
+    async def breaks_next(self, fault: Fault, act: Act) -> None:
+        method = "create_message" if act == "send" else "edit_message"
+        match fault:
+            case "busy":
+                await self.discord.fault(method, "rate_limit", retry_after=3.5)
+            case "server_error":
+                await self.discord.fault(method, "server_error", status=502)
+            case "cut_after":
+                await self.discord.fault(method, "drop_after")
+            case "refuse":
+                await self.discord.fault(method, "error", status=400, code=50035, message="Invalid Form Body")
+            case "gone":
+                await self.discord.fault(
+                    method, "error", status=403, code=50007, message="Cannot send messages to this user"
+                )
+
+
+@asynccontextmanager
+async def connected(discord: Discord, house: House, **keys: Any) -> AsyncIterator[DiscordAdapter]:
+    """The adapter, running and hearing."""
+    adapter = DiscordAdapter(discord.settings(**keys), house.surroundings)
+    async with running(lambda: adapter.run(house.admit)):
+        await eventually(lambda: adapter.health().hears)
+        yield adapter
+
+
+def place(channel_id: str, last_message_id: str | None, last_at: Any) -> Place:
+    return Place(key=ConversationKey("discord", channel_id), last_message_id=last_message_id, last_at=last_at)
+
+
+__all__ = ["ANN", "BOT", "DM", "GENERAL", "GUILD", "Discord", "DiscordHarness", "House", "connected", "place"]

@@ -1,0 +1,16 @@
+"""The promise of every channel, kept by Discord over the real library and the double."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.adapters.discord.harness import Discord, DiscordHarness, House, connected
+from tests.contracts.channel_contract import ChannelContract
+
+
+@pytest.mark.requirement("G-07")
+class TestDiscord(ChannelContract):
+    @pytest.fixture
+    async def harness(self, discord: Discord, house: House) -> AsyncIterator[DiscordHarness]:
+        async with connected(discord, house) as adapter:
+            yield DiscordHarness(discord, house, adapter)

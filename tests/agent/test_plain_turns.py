@@ -1,0 +1,49 @@
+"""Whole turns without tools: real database, scripted model, fake channel."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.core.messages import Thinking
+from agent.storage.database import Database
+from tests.agent.world import World
+from tests.fakes.provider import ScriptedProvider, says, thinks
+
+
+@pytest.mark.requirement("B-01", "W-01", "B-28", "B-29", "B-42", "Z-15", "Z-16")
+async def test_a_message_is_answered_stored_and_committed(database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(scripts=[says("Hello Ann.")])
+    world = World(database, tmp_path, provider)
+    work = await world.admit("Hi!")
+    await world.run(work)
+    assert [say.text for say in await world.says(work)] == ["Hello Ann."]
+    assert await world.texts() == [("user", "Hi!"), ("assistant", "Hello Ann.")]
+    assert await world.inbox_status(work) == "done"
+    assert await world.turn_state(work) == "done"
+    assert world.outbox.preview_text == "Hello Ann."
+    assert (world.outbox.commits, world.outbox.ended, world.outbox.busy) == (1, 1, False)
+    assert world.names() == [
+        "loop:start",
+        "loop:context",
+        "loop:execute",
+        "llm_decision_complete",
+        "step_complete",
+        "loop:persist",
+        "token_usage",
+        "loop:end",
+    ]
+
+
+async def test_the_next_turn_has_the_history(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(scripts=[thinks("hmm", "sig", says("One.")), says("Two.")])
+    world = World(sqlite_database, tmp_path, provider)
+    await world.say("first")
+    await world.say("second")
+    request = provider.requests[1]
+    assert [message.content for message in request.messages] == ["first", "One.", "second"]
+    assert request.messages[1].parts[0] == Thinking(thinking="hmm", signature="sig", family="scripted")
+    await world.restart()
+    await world.say("third")
+    assert [message.content for message in provider.requests[2].messages] == [
+        "first", "One.", "second", "Two.", "third",
+    ]  # fmt: skip

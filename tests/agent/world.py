@@ -1,0 +1,226 @@
+"""One conversation with a real database and a fake edge, for tests that run whole turns."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from agent.agent import Agent
+from agent.assembly import Shared, assemble, house_tools, known_tools, shared_executor
+from agent.built_ins import CommandResult
+from agent.core.events import Event, EventBus
+from agent.core.ids import ConversationId, PersonId, SessionId
+from agent.core.outbox import Say
+from agent.core.phrases import english
+from agent.core.tools import Tool
+from agent.definitions import Definitions
+from agent.inbox import Incoming, Work, WorkKind
+from agent.operations import Operations
+from agent.providers.provider import Provider
+from agent.providers.retries import RetryPolicy
+from agent.sessions import store
+from agent.sessions.records import Stored
+from agent.storage import conversation_rows, inbox_rows, outbox_rows
+from agent.storage.database import Database
+from agent.storage.moments import to_us
+from agent.storage.payloads import encode_incoming
+from agent.storage.tables import inbox, turn, usage
+from agent.turn.settings import Settings
+from tests.fakes.clock import FakeClock
+from tests.fakes.outbox import FakeOutbox
+from tests.fakes.slot import FakeSlot
+
+KEY = ConversationId("telegram:77")
+ANN = PersonId("telegram:77")
+AGENT_MD = "---\nname: Test\n---\n\nYou are a test agent.\n"
+
+
+class NumberedIds:
+    """Ids in order: the same ones in each run of a test."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    def __call__(self) -> str:
+        return f"00000000-0000-4000-8000-{next(self._numbers):012d}"
+
+
+@dataclass
+class ListSource:
+    """A source of work that is there already."""
+
+    work: list[Work]
+    conversation: ConversationId = KEY
+    epoch: int = 1
+
+    async def __aiter__(self) -> AsyncIterator[Work]:
+        while self.work:
+            yield self.work.pop(0)
+
+
+@dataclass
+class FakeBuiltIns:
+    """Commands by the word they begin with; each gets the work and the operations."""
+
+    commands: dict[str, Callable[[Work, Operations], Any]] = field(default_factory=dict)
+
+    async def run(self, work: Work, agent: Operations) -> CommandResult | None:
+        command = self.commands.get(work.incoming.text.split(maxsplit=1)[0] if work.incoming.text.strip() else "")
+        if command is None:
+            return None
+        result = command(work, agent)
+        return result if isinstance(result, CommandResult) else await result
+
+
+class World:
+    """Everything around one agent. `agent` is made anew by `restart`, as after a crash."""
+
+    def __init__(
+        self,
+        database: Database,
+        home: Path,
+        *providers: Provider,
+        settings: Settings | None = None,
+        tools: tuple[Tool, ...] = (),
+        agent_md: str = AGENT_MD,
+        clock: FakeClock | None = None,
+        key: ConversationId = KEY,
+    ) -> None:
+        self.database, self.home, self.key = database, home, key
+        self.clock = clock or FakeClock()
+        self.outbox = FakeOutbox()
+        self.slot = FakeSlot(*providers)
+        self.settings = settings or Settings()
+        self.events: list[Event] = []
+        self.broken_listeners: list[Exception] = []
+        self.bus = EventBus(lambda error, event: self.broken_listeners.append(error))
+        self.bus.listen(lambda published: self.events.append(published.event))
+        self.built_ins = FakeBuiltIns()
+        self.tools = (*house_tools(self.clock), *tools)
+        self.epoch = 0
+        self.write_persona("default", agent_md)
+        self.new_id = NumberedIds()
+        self._refs = count(1)
+        self.agent = self._assembled()
+
+    def write_persona(self, name: str, text: str) -> Path:
+        path = self.home / "agents" / name / "AGENT.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+        return path
+
+    def _assembled(self) -> Agent:
+        executor = shared_executor(self.tools, self.clock)
+        shared = Shared(
+            home=self.home,
+            database=self.database,
+            clock=self.clock,
+            new_id=self.new_id,
+            bus=self.bus,
+            phrases=english,
+            definitions=Definitions([self.home / "agents"], known_tools=known_tools(executor)),
+            executor=executor,
+            built_ins=self.built_ins,
+            settings=lambda: self.settings,
+            retries=lambda: RetryPolicy(backoff_ms=1, stream_backoff_ms=1),
+        )
+        return assemble(shared, conversation=self.key, outbox=self.outbox, slot=self.slot)
+
+    async def restart(self) -> None:
+        """A new owner with an empty memory."""
+        self.agent = self._assembled()
+        self.epoch = 0
+
+    async def admit(self, text: str, *, kind: WorkKind = "message", **fields: Any) -> Work:
+        """Store a message and give the work that a drain would make of it."""
+        ref = next(self._refs)
+        now = self.clock.now()
+        incoming = Incoming(
+            **{"text": text, "person": ANN, "display": "Ann", "received_at": now, "message_ref": str(ref)} | fields
+        )
+
+        def work(conn: Connection) -> int:
+            admitted = inbox_rows.admit(
+                conn,
+                conversation=self.key,
+                kind=kind,
+                dedup=f"{self.key}:{ref}",
+                payload=encode_incoming(incoming),
+                at=to_us(now),
+            )
+            assert admitted.id is not None
+            return admitted.id
+
+        id = await self.database.write(work)
+        if not self.epoch:
+            await self.own()
+        await self.begin(id)
+        return Work(inbox_ids=(id,), kind=kind, incoming=incoming, attempt=1, epoch=self.epoch)
+
+    async def own(self) -> None:
+        """Claim the conversation: the epoch grows."""
+        now = to_us(self.clock.now())
+        epoch = await self.database.write(
+            lambda conn: conversation_rows.claim(conn, self.key, worker="w", run="r", now=now, until=now + 10**9)
+        )
+        assert epoch is not None
+        self.epoch = epoch
+
+    async def begin(self, id: int) -> None:
+        def work(conn: Connection) -> None:
+            for row in inbox_rows.due(conn, self.key, now=to_us(self.clock.now()), most=1000):
+                if row.id == id:
+                    inbox_rows.begin(conn, row, row.incoming)
+
+        await self.database.write(work)
+
+    async def again(self, work: Work) -> Work:
+        """The same work as a new owner gets it after a crash."""
+        await self.own()
+        await self.begin(work.inbox_id)
+        return replace(work, attempt=work.attempt + 1, epoch=self.epoch)
+
+    async def run(self, *work: Work) -> None:
+        await self.agent.run(ListSource(list(work), self.key, self.epoch))
+
+    async def say(self, text: str, **fields: Any) -> list[str]:
+        """A whole turn; returns what the person gets for it."""
+        work = await self.admit(text, **fields)
+        await self.run(work)
+        return [say.text for say in await self.says(work)]
+
+    async def says(self, work: Work | None = None) -> list[Say]:
+        """What was put into the outbox, for one piece of work or for all."""
+        rows = await self.database.read(lambda conn: outbox_rows.open_rows(conn, self.key))
+        return [row.say for row in rows if work is None or row.inbox_id == work.inbox_id]
+
+    async def inbox_status(self, work: Work) -> str:
+        query = select(inbox.c.status).where(inbox.c.id == work.inbox_id)
+        return str(await self.database.read(lambda conn: conn.execute(query).scalar_one()))
+
+    async def turn_state(self, work: Work) -> str | None:
+        query = select(turn.c.state).where(turn.c.inbox_id == work.inbox_id)
+        return await self.database.read(lambda conn: conn.execute(query).scalar_one_or_none())
+
+    async def usage_rows(self) -> list[Any]:
+        return list(await self.database.read(lambda conn: conn.execute(select(usage).order_by(usage.c.id)).all()))
+
+    async def session(self) -> SessionId:
+        session = await self.database.read(lambda conn: store.current(conn, self.key))
+        assert session is not None
+        return session
+
+    async def transcript(self) -> list[Stored]:
+        session = await self.session()
+        return await self.database.read(lambda conn: list(store.transcript(conn, session)))
+
+    async def texts(self) -> list[tuple[str, str]]:
+        """The transcript as (role, content)."""
+        return [(stored.message.role, stored.message.content) for stored in await self.transcript()]
+
+    def names(self) -> list[str]:
+        """The events so far by their public names, without the deltas."""
+        return [event.name for event in self.events if event.name not in ("stream:delta", "provider_switched")]

@@ -1,0 +1,57 @@
+"""An outbox that notes what an agent did to its channel, and keeps previews as a channel would show them."""
+
+from dataclasses import dataclass, field
+
+from agent.core.events import Event
+from agent.core.outbox import Answer, Audience, Question
+
+
+@dataclass(kw_only=True)
+class FakeOutbox:
+    """`preview_text` is what people see of the streaming reply. `answer` is given to every question."""
+
+    answer: Answer = field(default_factory=lambda: Answer(None))
+    preview_text: str = ""
+    previews: list[str] = field(default_factory=list)  # what was visible after each change
+    resets: int = 0
+    status_line: str = ""
+    statuses: list[str] = field(default_factory=list)
+    shown: list[Event] = field(default_factory=list)
+    commits: int = 0
+    questions: list[Question] = field(default_factory=list)
+    audiences: list[Audience] = field(default_factory=list)
+    ended: int = 0
+    busy: bool = False
+
+    def begin(self, audience: Audience) -> None:
+        self.audiences.append(audience)
+        self.busy = True
+        self.preview_text = ""
+
+    def preview(self, delta: str) -> None:
+        self.preview_text += delta
+        self.previews.append(self.preview_text)
+
+    def reset_preview(self) -> None:
+        self.resets += 1
+        self.preview_text = ""
+        self.previews.append("")
+
+    def status(self, text: str) -> None:
+        self.status_line = text
+        self.statuses.append(text)
+
+    def show(self, event: Event) -> None:
+        self.shown.append(event)
+
+    def committed(self) -> None:
+        self.commits += 1
+
+    async def ask(self, question: Question) -> Answer:
+        self.questions.append(question)
+        return self.answer
+
+    async def end(self) -> None:
+        self.ended += 1
+        self.busy = False
+        self.status_line = ""
