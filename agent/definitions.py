@@ -114,6 +114,8 @@ class Definitions:
     def _parse(self, path: Path, name: str) -> Definition:
         written = _text(path)
         front, identity, mistakes = _split(written)
+        if mistakes:  # what could not be read at all has no further mistakes worth telling
+            raise AgentInvalid(str(path), mistakes)
         try:
             matter = FrontMatter.model_validate(front)
         except ValidationError as error:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from adapters.discord.escape import escaped, escaped_line_starts, has_markup, literal
-from adapters.discord.limits import LABEL_LIMIT, ROW_LENGTH, ROWS, TABLE_COLUMNS
+from adapters.discord.limits import LABEL_LIMIT, ROW_LENGTH, ROWS, TABLE_COLUMNS, TEXT_LIMIT
 from adapters.discord.tables import aligned, fields, flat
 from gateway.channels.document import (
     Block,
@@ -45,7 +45,7 @@ _Styled = Bold | Italic | Strike
 def render(document: Document) -> str:
     """The content of a message. A single `Plain` goes out byte for byte unless Discord would see markup in it."""
     match document:
-        case (Plain(text),) if not has_markup(text):
+        case (Plain(text),) if len(text) <= TEXT_LIMIT and not has_markup(text):
             return text
     return _blocks(document)
 

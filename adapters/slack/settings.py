@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Literal, Self
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from gateway.channels.adapter import ChannelSettings
 
@@ -17,6 +17,7 @@ class SlackSettings(ChannelSettings):
     `signing_secret` is needed to believe them.
     """
 
+    model_config = ConfigDict(hide_input_in_errors=True)  # a token in the wrong key must not end up in a message
     adapter: ClassVar[str] = "adapters.slack.adapter:SlackAdapter"
 
     type: Literal["slack"] = "slack"

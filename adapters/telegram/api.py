@@ -3,6 +3,7 @@
 The library is at Bot API 10.0; `call` also reaches what came later (rich messages, 10.1).
 """
 
+import logging
 from typing import Any
 
 from telegram import Bot
@@ -20,6 +21,10 @@ class Unknown(TelegramError):
 
 class Api(Bot):
     """One account. Polling and sending have connections of their own, so that neither can starve the other."""
+
+    # Its debug lines hold the token and what people write; the class attribute is there to be replaced (`ExtBot` does).
+    _LOGGER = logging.getLogger("tieline.telegram.library")
+    _LOGGER.setLevel(logging.WARNING)
 
     def __init__(self, settings: TelegramSettings, proxy: str | None) -> None:
         # The library's objects are frozen, names with an underscore excepted.

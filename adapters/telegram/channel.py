@@ -172,8 +172,9 @@ class TelegramChannel:
                 return await self._upload("sendDocument", "document", file, parameters)
 
     async def _upload(self, method: str, field: str, file: File, parameters: dict[str, Any]) -> SentRef:
+        name = "".join(sign for sign in file.name if sign.isprintable()) or "file"  # it stands in a header
         async with await anyio.open_file(file.path, "rb") as opened:
-            upload = InputFile(opened.wrapped, filename=file.name, read_file_handle=False)
+            upload = InputFile(opened.wrapped, filename=name, read_file_handle=False)
             upload.mimetype = file.mime_type
             result = await self._account.ask(method, self._chat, **{field: upload}, **parameters)
         return _sent(result, MEDIA)

@@ -140,7 +140,7 @@ def _body(data: RequestData | None) -> tuple[Any, dict[str, str]]:
         return None, {}
     if not data.contains_files:
         return data.json_payload, {"Content-Type": "application/json"}
-    form = aiohttp.FormData()
+    form = aiohttp.FormData(quote_fields=False)  # else the server shows a file name as %C3%B6
     for name, value in data.json_parameters.items():
         form.add_field(name, value)
     for name, (file_name, content, mime_type) in data.multipart_data.items():

@@ -79,6 +79,8 @@ def _without(text: str, cuts: Sequence[tuple[int, int]]) -> str:
         kept += text[position:start]
         if not kept.strip():
             end += len(text[end:]) - len(text[end:].lstrip(" ,:"))  # "@bot, hello"
+        elif text[end : end + 1] in (",", ".", ":", ";", "!", "?"):
+            kept = kept.rstrip()
         elif kept[-1].isspace() and text[end : end + 1] == " ":
             end += 1
         position = end

@@ -11,7 +11,7 @@ from adapters.web.room import Room
 from adapters.web.rooms import Rooms, split
 from adapters.web.shelf import Shelf
 from adapters.web.shown import Choice, Shown, ShownFile
-from gateway.channels.channel import Capabilities
+from gateway.channels.channel import Capabilities, Files, History, Interactions, Presence, Streams
 from gateway.channels.document import Document
 from gateway.channels.errors import ChannelBusy, ChannelRejected
 from gateway.channels.inbound import Attachment
@@ -36,20 +36,24 @@ CAPABILITIES = Capabilities(
 class WebChannel:
     """One conversation of one signed-in person. Also its streams, presence, files and interactions."""
 
-    history = None  # what is said here is admitted before the browser is answered: there is nothing to catch up with
     capabilities = CAPABILITIES
+    # What is said here is admitted before the browser is answered: there is nothing to catch up with.
+    history: History | None = None
 
     def __init__(self, key: ConversationKey, rooms: Rooms, shelves: "Shelves") -> None:
         self.key = key
         self._rooms = rooms
         self._shelves = shelves
-        self.streams = _Streams(self)
-        self.presence = _Presence(self)
-        self.files = _Files(self)
-        self.interactions = _Interactions(self)
+        self.streams: Streams | None = _Streams(self)
+        self.presence: Presence | None = _Presence(self)
+        self.files: Files | None = _Files(self)
+        self.interactions: Interactions | None = _Interactions(self)
 
     async def room(self) -> Room:
-        return await self._rooms.open(self.key.channel_id)
+        try:
+            return await self._rooms.open(self.key.channel_id)
+        except OSError as error:
+            raise _no_disk(error) from error
 
     @property
     def shelf(self) -> Shelf:
@@ -81,7 +85,7 @@ class WebChannel:
             await room.keep(shown)
         except OSError as error:
             room.vanish(shown.id)  # it will be sent again
-            raise ChannelBusy(f"the web chat's journal cannot be written: {error.strerror}", after_s=5.0) from error
+            raise _no_disk(error) from error
         self._rooms.tell_elsewhere(self.key.channel_id, shown)
         return SentRef(shown.id)
 
@@ -101,7 +105,7 @@ class WebChannel:
         try:
             await room.take_away(sent.id)
         except OSError as error:
-            raise ChannelBusy(f"the web chat's journal cannot be written: {error.strerror}", after_s=5.0) from error
+            raise _no_disk(error) from error
 
     async def whisper(self, message: Outbound, to: UserId | None) -> SentRef:
         room = await self.room()
@@ -113,6 +117,7 @@ class WebChannel:
             files=await self._kept_files(message),
             reply_to=message.reply_to,
             private=True,
+            silent=message.silent,
         )
         return SentRef(shown.id, "whisper")
 
@@ -120,7 +125,7 @@ class WebChannel:
         try:
             await room.change(shown)
         except OSError as error:
-            raise ChannelBusy(f"the web chat's journal cannot be written: {error.strerror}", after_s=5.0) from error
+            raise _no_disk(error) from error
 
     async def _kept_files(self, message: Outbound) -> tuple[ShownFile, ...]:
         try:
@@ -173,11 +178,7 @@ class _Presence:
         (await self._channel.room()).typing(status)
 
     async def react(self, message_id: str, emoji: str, *, on: bool = True) -> None:
-        room = await self._channel.room()
-        try:
-            await room.react(message_id, emoji, on=on)
-        except OSError as error:
-            raise ChannelBusy(f"the web chat's journal cannot be written: {error.strerror}", after_s=5.0) from error
+        (await self._channel.room()).react(message_id, emoji, on=on)
 
 
 class _Files:
@@ -202,6 +203,10 @@ class _Interactions:
     async def acknowledge(self, interaction: str, text: str = "", *, visible: bool = False) -> None:
         if text:
             (await self._channel.room()).toast(text)
+
+
+def _no_disk(error: OSError) -> ChannelBusy:
+    return ChannelBusy(f"the web chat's journal cannot be used: {error.strerror}", after_s=5.0)
 
 
 def _choices(message: Outbound) -> tuple[tuple[Choice, ...], ...]:

@@ -13,7 +13,7 @@ from agent.core.clock import Clock
 from gateway.channels.document import Document
 
 PAGE = 60  # messages a page opens with; older ones on demand
-TYPING_FADES_S = 6.0
+TYPING_FADES_S = 3.5
 PRIVATE_KEPT = 20
 KEYS_KEPT = 5_000
 
@@ -96,6 +96,7 @@ class Room:
         key: str = "",
         reply_to: str | None = None,
         private: bool = False,
+        silent: bool = False,
         replaces: str | None = None,
     ) -> Shown:
         """Show a message; `replaces` names the draft it grew from. It is kept once `keep` was called."""
@@ -112,6 +113,7 @@ class Room:
             key=key,
             reply_to=reply_to,
             private=private,
+            silent=silent,
         )
         if private:
             self._private[id] = shown
@@ -166,12 +168,14 @@ class Room:
                 self._keys.pop(shown.key, None)
             self.stream.publish({"type": "gone", "id": id})
 
-    async def react(self, id: str, emoji: str, *, on: bool) -> None:
-        shown = self.get(id)
+    def react(self, id: str, emoji: str, *, on: bool) -> None:
+        """A sign of life: not kept."""
+        shown = self._messages.get(id)
         if shown is None or (emoji in shown.reactions) is on:
             return
         others = tuple(each for each in shown.reactions if each != emoji)
-        await self.change(replace(shown, reactions=(*others, emoji) if on else others))
+        self._messages[id] = replace(shown, reactions=(*others, emoji) if on else others)
+        self.stream.publish({"type": "shown", "message": as_json(self._messages[id]), "replaces": None})
 
     # -- growing answers
 

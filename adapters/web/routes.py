@@ -63,7 +63,10 @@ class Routes:
         return HTMLResponse(self._page.render(csrf=request.state.csrf, person=request.state.person.display))
 
     async def _conversations(self, request: Request) -> Response:
-        entries = await self._rooms.list(_person(request).id)
+        try:
+            entries = await self._rooms.list(_person(request).id)
+        except OSError as error:
+            raise _no_disk(error) from error
         return JSONResponse({"conversations": [entry.as_json() for entry in entries]})
 
     async def _new_conversation(self, request: Request) -> Response:
@@ -143,13 +146,18 @@ class Routes:
         )
 
     async def _room(self, request: Request) -> Room:
-        return await self._rooms.open(_channel_id(request))
+        try:
+            return await self._rooms.open(_channel_id(request))
+        except OSError as error:
+            raise _no_disk(error) from error
 
     async def _answer(self, receipt: Awaitable[Receipt]) -> Response:
         try:
             found = await receipt
         except NotListening as error:
             raise HTTPException(503, str(error), headers={"retry-after": "1"}) from error
+        except OSError as error:
+            raise _no_disk(error) from error
         return JSONResponse({"outcome": found.outcome, "reason": found.reason})
 
 
@@ -168,6 +176,11 @@ async def _body(request: Request, model: type[Body]) -> Body:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise HTTPException(400, f"{where}: {first['msg']}" if where else first["msg"]) from error
+
+
+def _no_disk(error: OSError) -> HTTPException:
+    log.warning("the web chat's journal cannot be used: %s", error)
+    return HTTPException(503, f"what is shown here cannot be read or kept: {error.strerror}")
 
 
 def _person(request: Request) -> SignedIn:

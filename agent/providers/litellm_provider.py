@@ -136,28 +136,30 @@ class LitellmProvider:
             "num_retries": 0,  # one retry policy for all providers, ours
             "max_retries": 0,
             "drop_params": True,
+            # Without it a call with tools imports litellm's own MCP proxy, whose dependencies are not installed.
+            "_skip_mcp_handler": True,
         }
 
     def _failure(self, error: Exception) -> AgentError:
         secrets = self._settings.secrets
-        litellm = self._litellm
+        kinds = self._litellm.exceptions
         if isinstance(error, AgentError):
             return error
-        while isinstance(error, litellm.MidStreamFallbackError) and error.original_exception is not None:
+        while isinstance(error, kinds.MidStreamFallbackError) and error.original_exception is not None:
             error = error.original_exception
-        message = str(getattr(error, "message", "") or error)
-        if isinstance(error, litellm.ContextWindowExceededError):  # before its parent, BadRequestError
+        message = str(getattr(error, "message", "") or error).partition("Traceback (most recent call last)")[0]
+        if isinstance(error, kinds.ContextWindowExceededError):  # before its parent, BadRequestError
             return ContextTooLong(
                 f"{self.name}: the request is larger than the model's context window: {clean(message, secrets)}"
             )
-        if isinstance(error, TimeoutError | litellm.Timeout):
+        if isinstance(error, TimeoutError | kinds.Timeout):
             return busy(self.name, "no answer in time", secrets)
         status = getattr(error, "status_code", None)
-        if isinstance(error, litellm.APIConnectionError) or not isinstance(status, int):
+        if isinstance(error, kinds.APIConnectionError) or not isinstance(status, int):
             if isinstance(error, PARSER_ERRORS):
                 return busy(self.name, f"malformed data ({type(error).__name__})", secrets)
             return busy(self.name, f"the connection failed: {message}", secrets)
-        if isinstance(error, litellm.UnsupportedParamsError):
+        if isinstance(error, kinds.UnsupportedParamsError):
             return refused(self.name, message, secrets)
         code = getattr(error, "code", None)
         kind = getattr(error, "type", None)

@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -41,7 +41,8 @@ def copy_file(database: Path, to: Path) -> int:
         size = partial.stat().st_size
         partial.rename(to)
     except (OSError, sqlite3.Error) as error:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
         raise BackupRefused(f"cannot write the backup {to}: {error}") from error
     return size
 

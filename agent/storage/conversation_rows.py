@@ -126,3 +126,9 @@ def set_gone(conn: Connection, key: ConversationId, *, gone: bool) -> None:
 
 def is_gone(conn: Connection, key: ConversationId) -> bool:
     return conn.execute(_GONE, {"conversation": key}).first() is not None
+
+
+def all_keys(conn: Connection, *, most: int) -> tuple[ConversationId, ...]:
+    """Conversations there are, in the order of their names."""
+    found = conn.execute(select(conversation.c.key).order_by(conversation.c.key).limit(most)).scalars()
+    return tuple(ConversationId(key) for key in found)

@@ -4,11 +4,11 @@ new → sending → sent, or dead; `postpone` takes a row back to new. Nothing h
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from sqlalchemy import Connection, bindparam, insert, literal_column, select, update
+from sqlalchemy import Connection, bindparam, func, insert, literal_column, select, update
 
 from agent.core.ids import ConversationId
 from agent.core.outbox import Say
@@ -46,6 +46,7 @@ _SENDING = update(outbox).where(_ONE).values(status="sending", attempts=outbox.c
 _PROGRESS = update(outbox).where(_ONE).values(sent_refs=bindparam("refs"))
 _SENT = update(outbox).where(_ONE).values(status="sent", sent_refs=bindparam("refs"), not_before=None)
 _DEAD = update(outbox).where(_ONE).values(status="dead", note=bindparam("why"))
+_COUNTS = select(outbox.c.status, func.count().label("rows")).group_by(outbox.c.status)
 _POSTPONE = update(outbox).where(_ONE, _OPEN).values(status="new", not_before=bindparam("until"))
 
 
@@ -118,3 +119,8 @@ def mark_dead(conn: Connection, row_id: int, note: str) -> None:
 def postpone(conn: Connection, row_id: int, not_before: int) -> None:
     """Certainly not sent: try again from `not_before` on."""
     conn.execute(_POSTPONE, {"row": row_id, "until": not_before})
+
+
+def counts(conn: Connection) -> Mapping[str, int]:
+    """How many rows there are of each status."""
+    return {row.status: row.rows for row in conn.execute(_COUNTS)}

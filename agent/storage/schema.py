@@ -46,5 +46,6 @@ def create(conn: Connection, schema: Schema) -> None:
     What the migrations make is the same (a test holds it), but loading the migration tool takes over a second.
     """
     schema.metadata.create_all(conn)
-    conn.execute(text("create table alembic_version (version_num varchar(32) not null primary key)"))
+    conn.execute(text("create table alembic_version (version_num varchar(32) not null, "
+             "constraint alembic_version_pkc primary key (version_num))"))
     conn.execute(text("insert into alembic_version (version_num) values (:head)"), {"head": schema.head})

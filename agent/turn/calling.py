@@ -92,7 +92,8 @@ async def _consume(attempt: Attempt, taker: Accumulator, run: Run, states: State
                 if delta:
                     run.speech.delta(delta)
                     runtime.bus.publish(StreamDelta(conversation=conversation, run=run.id, content=delta))
-                if (now := anyio.current_time()) > heard + timeouts.llm / 20:  # setting a deadline costs more than asking
+                # Setting a deadline costs more than asking for the time.
+                if (now := anyio.current_time()) > heard + timeouts.llm / 20:
                     heard, scope.deadline = now, min(last, now + timeouts.llm)
     if not taker.done:
         if run.token.fired:

@@ -30,6 +30,11 @@ class AccessBook:
         self._grants = {(grant.subject, grant.place): grant for grant in grants}
         self.grants = self._view()
 
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """Those who were given a role above member everywhere."""
+        return tuple(name for name, role in self.grants.everywhere.items() if role >= Role.ADMIN)
+
     def holds(self, subject: str) -> bool:
         """Is it let in (or blocked) everywhere?"""
         return (subject, "") in self._grants

@@ -6,18 +6,17 @@ from gateway.channels.outbound import CommandSpec
 from gateway.commands import help as help_family
 from gateway.commands import model, people, queue, session, status
 from gateway.commands.command import Call, Command, Commands, Reply
-from gateway.commands.house import House
 
 
-def all_commands() -> Commands[House]:
+def all_commands() -> Commands:
     """The registry. Raises ValueError when two have one name."""
 
-    async def show_help(call: Call[House]) -> Reply:
+    async def show_help(call: Call) -> Reply:
         return Reply(text=help_family.help_text(commands, call), private=True)
 
-    commands = Commands[House](
+    commands = Commands(
         (
-            Command[House](name="help", run=show_help, group="chat", immediate=True),
+            Command(name="help", run=show_help, group="chat", immediate=True),
             help_family.START,
             status.STATUS,
             session.NEW,

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeVar
+from typing import Literal
 
 from agent.core.messages import FilePart
 from agent.core.outbox import Button, FileRef
@@ -11,13 +11,13 @@ from agent.operations import Operations
 from gateway.access.policy import Role
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
+from gateway.commands.house import House
 
 Group = Literal["chat", "model", "people", "more"]
-HouseT = TypeVar("HouseT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call(Generic[HouseT]):
+class Call:
     """One use of a command: by whom, where, with which words after the name.
 
     `place` is the group that grants name (DESIGN §6). `agent` is what may be done to the conversation; commands that
@@ -31,7 +31,7 @@ class Call(Generic[HouseT]):
     agent: Operations
     incoming: Incoming
     role: Role
-    house: HouseT
+    house: House
 
     @property
     def words(self) -> list[str]:
@@ -59,18 +59,18 @@ class Reply:
     end: bool = False
 
 
-Run = Callable[[Call[HouseT]], Awaitable[Reply]]
+Run = Callable[[Call], Awaitable[Reply]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command(Generic[HouseT]):
+class Command:
     """`immediate` commands run at once, beside a running turn; the others wait their turn in the inbox.
 
     `admin_in_groups` asks for the role where several people share the chat, `admin` asks for it everywhere.
     """
 
     name: str
-    run: Run[HouseT]
+    run: Run
     group: Group
     usage: str = ""
     aliases: tuple[str, ...] = ()
@@ -89,25 +89,25 @@ class Command(Generic[HouseT]):
         return role >= needed
 
 
-class Commands(Generic[HouseT]):
+class Commands:
     """All commands by name. Two of one name are a programming error, found at start."""
 
-    def __init__(self, commands: Iterable[Command[HouseT]]) -> None:
-        self.all: tuple[Command[HouseT], ...] = tuple(commands)
-        self._by_name: dict[str, Command[HouseT]] = {}
+    def __init__(self, commands: Iterable[Command]) -> None:
+        self.all: tuple[Command, ...] = tuple(commands)
+        self._by_name: dict[str, Command] = {}
         for command in self.all:
             for name in (command.name, *command.aliases):
                 if name in self._by_name:
                     raise ValueError(f"two commands are called /{name}")
                 self._by_name[name] = command
 
-    def find(self, text: str) -> tuple[Command[HouseT], str] | None:
+    def find(self, text: str) -> tuple[Command, str] | None:
         """The command a text calls and the words after it; None for ordinary text and unknown names."""
         name, args = split_command(text)
         command = self._by_name.get(name)
         return (command, args) if command else None
 
-    def named(self, name: str) -> Command[HouseT] | None:
+    def named(self, name: str) -> Command | None:
         return self._by_name.get(name.removeprefix("/").lower())
 
     @property

@@ -21,7 +21,7 @@ class Desk:
 
     def __init__(
         self,
-        commands: Commands[House],
+        commands: Commands,
         house: House,
         operations: Callable[[ConversationId], Awaitable[Operations]],
     ) -> None:
@@ -30,7 +30,7 @@ class Desk:
         self._house = house
         self._operations = operations
 
-    def find(self, text: str) -> tuple[Command[House], str] | None:
+    def find(self, text: str) -> tuple[Command, str] | None:
         return self._commands.find(text)
 
     async def answer(
@@ -74,7 +74,7 @@ class Desk:
         return CommandResult(says=says, go_on_with=reply.go_on_with, go_on_files=reply.go_on_files, end=reply.end)
 
 
-def _refused(call: Call[House]) -> Reply:
+def _refused(call: Call) -> Reply:
     text = call.house.phrase("admin_only", call.incoming.language, name=call.name, role=call.role.name.lower())
     return Reply(text=text, private=True)
 

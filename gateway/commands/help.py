@@ -3,12 +3,11 @@
 from difflib import get_close_matches
 
 from gateway.commands.command import Call, Command, Commands, Group, Reply
-from gateway.commands.house import House
 
 GROUPS: tuple[Group, ...] = ("chat", "model", "people", "more")
 
 
-def help_text(commands: Commands[House], call: Call[House]) -> str:
+def help_text(commands: Commands, call: Call) -> str:
     """What this person may type here, by group."""
     phrase, language = call.house.phrase, call.incoming.language
     lines = [phrase("help_title", language)]
@@ -23,7 +22,7 @@ def help_text(commands: Commands[House], call: Call[House]) -> str:
     return "\n".join([*lines, "", phrase("help_hint", language)])
 
 
-async def start(call: Call[House]) -> Reply:
+async def start(call: Call) -> Reply:
     """Platforms send /start when a person opens the chat for the first time."""
     phrase, language = call.house.phrase, call.incoming.language
     name = f" {call.incoming.display}" if call.incoming.display else ""
@@ -33,7 +32,7 @@ async def start(call: Call[House]) -> Reply:
     return Reply(text="\n\n".join(lines))
 
 
-def unknown(commands: Commands[House], call: Call[House]) -> Reply:
+def unknown(commands: Commands, call: Call) -> Reply:
     """A slash word that is no command."""
     close = get_close_matches(call.name, commands.names, n=1)
     key = "did_you_mean" if close else "unknown_command"
@@ -41,4 +40,4 @@ def unknown(commands: Commands[House], call: Call[House]) -> Reply:
     return Reply(text=call.house.phrase(key, call.incoming.language, name=call.name, **values))
 
 
-START = Command[House](name="start", run=start, group="chat", hidden=True)
+START = Command(name="start", run=start, group="chat", hidden=True)

@@ -1,6 +1,6 @@
 """What commands may use of the house."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -35,7 +35,7 @@ class House:
     default_queue_mode: Callable[[], QueueMode]
     default_verbosity: Callable[[], str]
     persistence: Callable[[], bool]
-    health: Callable[[], dict[str, Health]]
+    health: Callable[[], Mapping[str, Health]]
     stop: Callable[[ConversationId, str], bool]
     running_since: Callable[[ConversationId], datetime | None]
     ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]

@@ -8,14 +8,13 @@ from agent.providers.slot import Choice, Chooser
 from agent.storage.moments import to_us
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply
-from gateway.commands.house import House
 from gateway.storage import preferences, settings_rows
 from gateway.storage.preferences import Preference
 
 PERSONA_SETTING = "persona"
 
 
-async def provider(call: Call[House]) -> Reply:
+async def provider(call: Call) -> Reply:
     """Lists the providers, or switches this chat to one; `reset` goes back to the default and keeps the history."""
     phrase, language = call.house.phrase, call.incoming.language
     if not call.words or call.words[0] == "status":
@@ -40,7 +39,7 @@ async def provider(call: Call[House]) -> Reply:
     return Reply(text=phrase("provider_set", language, name=wanted.name, model=wanted.model))
 
 
-async def model(call: Call[House]) -> Reply:
+async def model(call: Call) -> Reply:
     """Shows or chooses the model of the present provider; `reset` goes back to the configured one."""
     phrase, language = call.house.phrase, call.incoming.language
     status = await call.agent.status()
@@ -55,7 +54,7 @@ async def model(call: Call[House]) -> Reply:
     return Reply(text=phrase("model_set", language, provider=choice.provider, model=call.words[0]))
 
 
-async def persona(call: Call[House]) -> Reply:
+async def persona(call: Call) -> Reply:
     """Lists the agents (AGENT.md), or lets one of them answer in this chat."""
     phrase, language, conversation = call.house.phrase, call.incoming.language, ConversationId(str(call.key))
     names = call.agent.personas()
@@ -79,7 +78,7 @@ async def persona(call: Call[House]) -> Reply:
     return Reply(text=phrase("persona_set", language, name=definition.name))
 
 
-async def _list(call: Call[House]) -> Reply:
+async def _list(call: Call) -> Reply:
     phrase, language, registry = call.house.phrase, call.incoming.language, call.house.providers()
     status = await call.agent.status()
     lines = [
@@ -101,11 +100,11 @@ async def _list(call: Call[House]) -> Reply:
     return Reply(text="\n".join([title, "", *lines]), buttons=buttons)
 
 
-def _chooser(call: Call[House]) -> Chooser:
+def _chooser(call: Call) -> Chooser:
     return "admin" if call.in_group and call.role >= Role.ADMIN else "user"
 
 
-async def _save(call: Call[House], choice: Choice) -> None:
+async def _save(call: Call, choice: Choice) -> None:
     """Kept for the next start (Z-65), unless the operator wants no persistence (Z-68)."""
     if not call.house.persistence():
         return
@@ -120,11 +119,11 @@ async def _save(call: Call[House], choice: Choice) -> None:
     await call.house.database.write(lambda conn: preferences.save(conn, kept))
 
 
-async def _forget(call: Call[House]) -> None:
+async def _forget(call: Call) -> None:
     key = call.key
     await call.house.database.write(lambda conn: preferences.forget(conn, key.channel_type, key.channel_id))
 
 
-PROVIDER = Command[House](name="provider", run=provider, group="model", usage="[name | reset]", admin_in_groups=True)
-MODEL = Command[House](name="model", run=model, group="model", usage="[id | reset]", admin_in_groups=True)
-PERSONA = Command[House](name="persona", run=persona, group="model", usage="[name]", admin_in_groups=True)
+PROVIDER = Command(name="provider", run=provider, group="model", usage="[name | reset]", admin_in_groups=True)
+MODEL = Command(name="model", run=model, group="model", usage="[id | reset]", admin_in_groups=True)
+PERSONA = Command(name="persona", run=persona, group="model", usage="[name]", admin_in_groups=True)

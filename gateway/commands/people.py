@@ -2,12 +2,11 @@
 
 from agent.storage.moments import to_us
 from gateway.commands.command import Call, Command, Reply
-from gateway.commands.house import House
 from gateway.storage import grants
 from gateway.storage.grants import Grant, Kind
 
 
-async def allow(call: Call[House]) -> Reply:
+async def allow(call: Call) -> Reply:
     """In a group without a name: lets the group in. With a name: lets the person in, everywhere."""
     phrase, language = call.house.phrase, call.incoming.language
     if call.words and call.words[0] == "remove" and len(call.words) == 2:
@@ -41,13 +40,13 @@ def _kind(kind: str) -> Kind:
     return "person" if kind == "person" else "place"
 
 
-async def _remove(call: Call[House], subject: str) -> Reply:
+async def _remove(call: Call, subject: str) -> Reply:
     await call.house.database.write(lambda conn: grants.take(conn, subject))
     call.house.book.forget(subject)
     return Reply(text=call.house.phrase("disallowed", call.incoming.language, person=subject))
 
 
-async def whoami(call: Call[House]) -> Reply:
+async def whoami(call: Call) -> Reply:
     """The names that settings and grants use."""
     text = call.house.phrase(
         "whoami",
@@ -60,7 +59,7 @@ async def whoami(call: Call[House]) -> Reply:
     return Reply(text=text, private=True)
 
 
-async def why(call: Call[House]) -> Reply:
+async def why(call: Call) -> Reply:
     """The last messages of this chat that were not answered."""
     phrase, language = call.house.phrase, call.incoming.language
     found = call.house.decisions.of(str(call.key))
@@ -73,8 +72,6 @@ async def why(call: Call[House]) -> Reply:
     return Reply(text="\n".join([phrase("why_title", language), "", *lines]), private=True)
 
 
-ALLOW = Command[House](
-    name="allow", run=allow, group="people", usage="[person | remove person]", admin=True, immediate=True
-)
-WHOAMI = Command[House](name="whoami", run=whoami, group="people", immediate=True)
-WHY = Command[House](name="why", run=why, group="people", immediate=True, admin_in_groups=True)
+ALLOW = Command(name="allow", run=allow, group="people", usage="[person | remove person]", admin=True, immediate=True)
+WHOAMI = Command(name="whoami", run=whoami, group="people", immediate=True)
+WHY = Command(name="why", run=why, group="people", immediate=True, admin_in_groups=True)

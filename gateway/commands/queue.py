@@ -4,14 +4,13 @@ from agent.core.ids import ConversationId
 from agent.storage import inbox_rows
 from agent.storage.moments import to_us
 from gateway.commands.command import Call, Command, Reply
-from gateway.commands.house import House
 from gateway.storage import settings_rows
 
 MODES = ("queue", "drop", "interrupt")
 MODE_SETTING = "queue_mode"
 
 
-async def queue(call: Call[House]) -> Reply:
+async def queue(call: Call) -> Reply:
     """Shows what waits, or sets what a message meets while a turn runs (SPEC §3.3)."""
     phrase, language, conversation = call.house.phrase, call.incoming.language, ConversationId(str(call.key))
     if call.words:
@@ -33,7 +32,7 @@ async def queue(call: Call[House]) -> Reply:
     )
 
 
-async def clear_queue(call: Call[House]) -> Reply:
+async def clear_queue(call: Call) -> Reply:
     """Refuses everything that waits; what runs goes on."""
     conversation = ConversationId(str(call.key))
     note = f"cleared by {call.incoming.person}"
@@ -41,7 +40,7 @@ async def clear_queue(call: Call[House]) -> Reply:
     return Reply(text=call.house.phrase("queue_cleared", call.incoming.language, count=count))
 
 
-async def drop_last_queued(call: Call[House]) -> Reply:
+async def drop_last_queued(call: Call) -> Reply:
     """Refuses the newest waiting message."""
     conversation = ConversationId(str(call.key))
     note = f"dropped by {call.incoming.person}"
@@ -50,7 +49,7 @@ async def drop_last_queued(call: Call[House]) -> Reply:
     return Reply(text=call.house.phrase(key, call.incoming.language, count=0))
 
 
-async def stop(call: Call[House]) -> Reply:
+async def stop(call: Call) -> Reply:
     """Fires the running turn's token; what was said so far is kept (SPEC §2.6)."""
     stopped = call.house.stop(ConversationId(str(call.key)), f"stopped by {call.incoming.person}")
     return Reply(text=call.house.phrase("stopping" if stopped else "nothing_to_stop", call.incoming.language))
@@ -61,7 +60,7 @@ def _first_line(text: str) -> str:
     return line if len(line) <= 60 else f"{line[:59]}…"
 
 
-QUEUE = Command[House](name="queue", run=queue, group="chat", usage="[queue|drop|interrupt]", immediate=True)
-CLEAR_QUEUE = Command[House](name="clear-queue", run=clear_queue, group="chat", immediate=True, admin_in_groups=True)
-DROP_LAST = Command[House](name="drop-last-queued", run=drop_last_queued, group="chat", immediate=True)
-STOP = Command[House](name="stop", run=stop, group="chat", aliases=("cancel",), immediate=True)
+QUEUE = Command(name="queue", run=queue, group="chat", usage="[queue|drop|interrupt]", immediate=True)
+CLEAR_QUEUE = Command(name="clear-queue", run=clear_queue, group="chat", immediate=True, admin_in_groups=True)
+DROP_LAST = Command(name="drop-last-queued", run=drop_last_queued, group="chat", immediate=True)
+STOP = Command(name="stop", run=stop, group="chat", aliases=("cancel",), immediate=True)

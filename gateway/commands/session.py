@@ -8,18 +8,17 @@ import anyio
 from agent.core.errors import AgentError
 from agent.core.outbox import Button, FileRef, Question
 from gateway.commands.command import Call, Command, Reply
-from gateway.commands.house import House
 
 SHOWN_ID = 8  # characters of a session's id that people see and type
 
 
-async def new(call: Call[House]) -> Reply:
+async def new(call: Call) -> Reply:
     """The next message begins a session; memory and settings stay."""
     call.agent.new_session()
     return Reply(text=call.house.phrase("new", call.incoming.language))
 
 
-async def clear(call: Call[House]) -> Reply:
+async def clear(call: Call) -> Reply:
     """Hides the history from the model. In a group it is everybody's, so the requester confirms it."""
     phrase, language = call.house.phrase, call.incoming.language
     count = await call.agent.clear()
@@ -38,7 +37,7 @@ async def clear(call: Call[House]) -> Reply:
     return Reply(text=phrase("cleared", language, count=count))
 
 
-async def retry(call: Call[House]) -> Reply:
+async def retry(call: Call) -> Reply:
     """Takes the last answer back and answers the person's words again."""
     last = await call.agent.retry()
     if last is None:
@@ -46,7 +45,7 @@ async def retry(call: Call[House]) -> Reply:
     return Reply(go_on_with=last.text, go_on_files=last.files)
 
 
-async def undo(call: Call[House]) -> Reply:
+async def undo(call: Call) -> Reply:
     """Takes the last exchange back."""
     words = await call.agent.undo()
     if words is None:
@@ -55,7 +54,7 @@ async def undo(call: Call[House]) -> Reply:
     return Reply(text=call.house.phrase("undone", call.incoming.language, text=shown.replace("\n", " ")))
 
 
-async def sessions(call: Call[House]) -> Reply:
+async def sessions(call: Call) -> Reply:
     """Lists the sessions of this chat, or goes back to one: by the beginning of its id, or `last`."""
     phrase, language = call.house.phrase, call.incoming.language
     if call.words:
@@ -84,7 +83,7 @@ async def sessions(call: Call[House]) -> Reply:
     return Reply(text="\n".join([phrase("sessions_title", language), "", *lines]), buttons=buttons)
 
 
-async def _resume(call: Call[House], wanted: str) -> Reply:
+async def _resume(call: Call, wanted: str) -> Reply:
     phrase, language = call.house.phrase, call.incoming.language
     try:
         session = await call.agent.resume(None if wanted == "last" else wanted)
@@ -95,7 +94,7 @@ async def _resume(call: Call[House], wanted: str) -> Reply:
     return Reply(text=phrase("session_resumed", language, title=session.title or "…", count=session.message_count))
 
 
-async def export(call: Call[House]) -> Reply:
+async def export(call: Call) -> Reply:
     """The current session as a file of JSON lines; only those in this chat see it."""
     lines = await call.agent.export()
     if not lines:
@@ -114,9 +113,9 @@ def _write(path: Path, text: str) -> None:
     path.chmod(0o600)
 
 
-NEW = Command[House](name="new", run=new, group="chat", aliases=("reset",))
-CLEAR = Command[House](name="clear", run=clear, group="chat", admin_in_groups=True)
-RETRY = Command[House](name="retry", run=retry, group="chat")
-UNDO = Command[House](name="undo", run=undo, group="chat")
-SESSIONS = Command[House](name="sessions", run=sessions, group="chat", usage="[id | last]", admin_in_groups=True)
-EXPORT = Command[House](name="export", run=export, group="more", admin_in_groups=True)
+NEW = Command(name="new", run=new, group="chat", aliases=("reset",))
+CLEAR = Command(name="clear", run=clear, group="chat", admin_in_groups=True)
+RETRY = Command(name="retry", run=retry, group="chat")
+UNDO = Command(name="undo", run=undo, group="chat")
+SESSIONS = Command(name="sessions", run=sessions, group="chat", usage="[id | last]", admin_in_groups=True)
+EXPORT = Command(name="export", run=export, group="more", admin_in_groups=True)

@@ -5,7 +5,6 @@ from agent.sessions.records import UsageTotals
 from agent.storage.moments import to_us
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply
-from gateway.commands.house import House
 from gateway.commands.queue import MODE_SETTING
 from gateway.storage import settings_rows
 
@@ -13,7 +12,7 @@ VERBOSITY_SETTING = "verbosity"
 VERBOSITIES = ("quiet", "normal", "verbose")
 
 
-async def status(call: Call[House]) -> Reply:
+async def status(call: Call) -> Reply:
     """Provider and model really in use, context, queue, what runs; admins see the accounts' health too."""
     house, phrase, language = call.house, call.house.phrase, call.incoming.language
     seen, conversation = await call.agent.status(), ConversationId(str(call.key))
@@ -47,7 +46,7 @@ async def status(call: Call[House]) -> Reply:
     return Reply(text="\n".join(lines), private=True)
 
 
-def _context(call: Call[House], used: int, window: int) -> str:
+def _context(call: Call, used: int, window: int) -> str:
     """With the gauge of Z-76: green below 70 %, yellow to 90 %, red above; none while the window is unknown."""
     phrase, language = call.house.phrase, call.incoming.language
     if not window:
@@ -67,7 +66,7 @@ def _span(seconds: int) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
-async def usage(call: Call[House]) -> Reply:
+async def usage(call: Call) -> Reply:
     """Tokens and money of this chat, from the ledger; what was estimated is said so."""
     phrase, language, spent = call.house.phrase, call.incoming.language, await call.agent.usage()
     lines = [
@@ -77,7 +76,7 @@ async def usage(call: Call[House]) -> Reply:
     return Reply(text="\n".join([phrase("usage_title", language), "", *lines]), private=True)
 
 
-def _usage_line(call: Call[House], span: str, totals: UsageTotals) -> str:
+def _usage_line(call: Call, span: str, totals: UsageTotals) -> str:
     phrase, language = call.house.phrase, call.incoming.language
     if totals.unpriced == totals.calls and totals.calls:
         cost = phrase("cost_unknown", language)
@@ -98,7 +97,7 @@ def _usage_line(call: Call[House], span: str, totals: UsageTotals) -> str:
     )
 
 
-async def verbose(call: Call[House]) -> Reply:
+async def verbose(call: Call) -> Reply:
     """How much of the work is shown while it goes on."""
     phrase, language, conversation = call.house.phrase, call.incoming.language, ConversationId(str(call.key))
     mode = call.words[0].lower() if call.words else ""
@@ -111,16 +110,16 @@ async def verbose(call: Call[House]) -> Reply:
     return Reply(text=phrase("verbosity_set", language, mode=mode))
 
 
-async def leave(call: Call[House]) -> Reply:
+async def leave(call: Call) -> Reply:
     """Only a terminal can be left; server channels refuse politely (SPEC §1.1 supports_exit)."""
     if call.key.platform == "console":
         return Reply(text=call.house.phrase("bye", call.incoming.language), end=True)
     return Reply(text=call.house.phrase("exit_refused", call.incoming.language))
 
 
-STATUS = Command[House](name="status", run=status, group="chat", immediate=True)
-USAGE = Command[House](name="usage", run=usage, group="model", immediate=True)
-VERBOSE = Command[House](
+STATUS = Command(name="status", run=status, group="chat", immediate=True)
+USAGE = Command(name="usage", run=usage, group="model", immediate=True)
+VERBOSE = Command(
     name="verbose", run=verbose, group="more", usage="[quiet|normal|verbose]", immediate=True, admin_in_groups=True
 )
-EXIT = Command[House](name="exit", run=leave, group="more", aliases=("quit",))
+EXIT = Command(name="exit", run=leave, group="more", aliases=("quit",))

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
+from agent.providers.retries import RetryPolicy
 from agent.providers.settings import from_environment
 from agent.turn.settings import AgentSettings, BudgetSettings, ContextSettings, TimeoutSettings, ToolSettings
 from agent.turn.settings import Settings as TurnSettings
@@ -32,7 +33,7 @@ from gateway.config.sections import (
     SessionSettings,
 )
 from gateway.config.web import WebSettings
-from gateway.delivery.settings import DeliverySettings
+from gateway.delivery.settings import Settings as DeliverySettings
 
 ALWAYS = ("web", "console")  # channels that need no section
 
@@ -51,6 +52,7 @@ class Sections(BaseModel):
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
     context: ContextSettings = Field(default_factory=ContextSettings)
     tools: ToolSettings = Field(default_factory=ToolSettings)
+    retry: RetryPolicy = Field(default_factory=RetryPolicy)
     session: SessionSettings = Field(default_factory=SessionSettings)
     queue: QueueSettings = Field(default_factory=QueueSettings)
     lock: LockSettings = Field(default_factory=LockSettings)

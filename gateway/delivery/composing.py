@@ -61,9 +61,9 @@ def _files(
     for ref in refs:
         path = home / ref.path
         if not path.is_file():
-            notes.append(phrase("file_missing", language, name=ref.name))
+            notes.append(phrase("attachment_missing", language, name=ref.name))
         elif path.stat().st_size > limit:
-            notes.append(phrase("file_too_large", language, name=ref.name))
+            notes.append(phrase("attachment_too_large", language, name=ref.name))
         else:
             files.append(File(path=path, name=ref.name, mime_type=ref.mime_type))
     return tuple(files), notes

@@ -20,6 +20,7 @@ from agent.storage import conversation_rows, ephemeral_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.ephemeral_rows import EphemeralRow
 from agent.storage.errors import StorageTrouble
+from agent.storage.moments import to_us
 from gateway.channels.channel import Channel
 from gateway.channels.errors import ChannelError, ChannelRejected
 from gateway.channels.keys import ConversationKey
@@ -63,6 +64,7 @@ class Delivery:
         self._tasks: TaskGroup | None = None
         self._woken: set[ConversationKey] = set()
         self._workers: set[ConversationKey] = set()
+        self._started = anyio.Event()
         self._idle = anyio.Event()
         self._drafts: dict[ConversationKey, list[Draft]] = {}
         self._voices: WeakValueDictionary[ConversationKey, ConversationOutbox] = WeakValueDictionary()
@@ -84,7 +86,8 @@ class Delivery:
 
     async def gone(self, key: ConversationKey, reason: str) -> None:
         """The bot was removed from the place: keep its rows, send nothing, tell the owner once (DESIGN §13.20)."""
-        if await self._database.write(lambda conn: rows.set_gone(conn, ConversationId(str(key)))):
+        conversation, at = ConversationId(str(key)), to_us(self.clock.now())
+        if await self._database.write(lambda conn: rows.set_gone(conn, conversation, at)):
             self._reports.gone(key, reason)
 
     async def back(self, key: ConversationKey) -> None:
@@ -107,6 +110,7 @@ class Delivery:
                     self._woken.add(key)
                 for key in sorted(self._woken, key=str):
                     self._start(key, left_over.get(key, ()))
+                self._started.set()
                 await anyio.sleep_forever()
         finally:
             self._tasks = None
@@ -114,6 +118,7 @@ class Delivery:
     async def drain(self, within_s: float) -> bool:
         """Wait until everything committed was sent; False when time was short: the rest waits for the next start."""
         with anyio.move_on_after(within_s):
+            await self._started.wait()
             while self._workers:
                 self._idle = anyio.Event()
                 await self._idle.wait()

@@ -108,7 +108,7 @@ class ConversationOutbox:
     def queued(self, count: int) -> None:
         """How many messages wait behind the running turn; 0 says nothing."""
         if count and self._stage.settings.verbosity_of(self._key) != "quiet":
-            self.status(self._stage.phrase("status_queued", self._audience.language, count=count))
+            self.status(self._stage.phrase("queued", self._audience.language, count=count))
 
     def committed(self) -> None:
         self._stage.wake(self._key)

@@ -96,7 +96,7 @@ class Questions:
         if entry is None or not number.isdecimal() or int(number) >= len(entry.question.choices):
             return Verdict(Finding.OVER, self._phrase("question_over", language))
         if entry.question.asked_of not in (None, person):
-            return Verdict(Finding.NOT_YOURS, self._phrase("question_not_yours", language))
+            return Verdict(Finding.NOT_YOURS, self._phrase("not_yours", language))
         choice = entry.question.choices[int(number)]
         self._answer(entry, Answer(choice, person))
         return Verdict(Finding.ANSWERED, self._label(choice, language))
@@ -119,7 +119,7 @@ class Questions:
             entry.rest.end()
 
     def _label(self, choice: str, language: str) -> str:
-        return self._phrase(f"question_{choice}", language) if choice in ("yes", "no") else choice
+        return self._phrase(choice, language) if choice in ("yes", "no") else choice
 
     def _buttons(self, question: Question, token: str, language: str) -> tuple[tuple[Button, ...], ...]:
         row = tuple(
@@ -136,7 +136,7 @@ class Questions:
         capabilities = channel.capabilities
         text = question.prompt
         if not capabilities.buttons:
-            hint = self._phrase("question_type", language, choices=" / ".join(question.choices))
+            hint = self._phrase("answer_by_text", language, choices=" / ".join(question.choices))
             text = f"{text}\n\n{hint}"
         return split(parse(text), capabilities.text_limit, capabilities.measure) or ((Plain("?"),),)
 
@@ -167,6 +167,9 @@ class Questions:
         await self._ephemera.forget(channel.key, "question", shown)
 
     def _closed(self, channel: Channel, asked: Document, choice: str | None, language: str) -> Document:
-        outcome = self._phrase("question_expired", language) if choice is None else "→ " + self._label(choice, language)
+        label = "" if choice is None else self._label(choice, language)
+        outcome = (
+            self._phrase("expired", language) if choice is None else self._phrase("answered", language, choice=label)
+        )
         whole = (*asked, Plain(outcome))
         return whole if channel.capabilities.measure(whole) <= channel.capabilities.text_limit else (Plain(outcome),)

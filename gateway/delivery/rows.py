@@ -104,8 +104,9 @@ def mark_repeat(conn: Connection, row_id: int, piece: int | None) -> None:
     conn.execute(_NOTE, {"row": row_id, "what": None if piece is None else f"{_REPEATED}{piece}"})
 
 
-def set_gone(conn: Connection, key: ConversationId) -> bool:
+def set_gone(conn: Connection, key: ConversationId, at: int) -> bool:
     """Stop sending there; True when this is news."""
+    conversation_rows.ensure(conn, key, at)
     if conversation_rows.is_gone(conn, key):
         return False
     conversation_rows.set_gone(conn, key, gone=True)

@@ -9,10 +9,12 @@ from gateway.delivery.verbosity import Verbosity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """`verbosities` overrides `verbosity` by channel type. `acknowledge` is the reaction while working; "" for none.
+    """`verbosities` overrides `verbosity` by channel type or whole conversation key. `acknowledge` is the reaction while working; "" for none.
 
     A message that its platform keeps putting off is given up after `give_up_after_s`.
     """
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - read by pydantic, never changed
 
     verbosity: Verbosity = "normal"
     verbosities: Mapping[str, Verbosity] = field(default_factory=dict)
@@ -22,4 +24,4 @@ class Settings:
     give_up_after_s: float = 24 * 3600.0
 
     def verbosity_of(self, key: ConversationKey) -> Verbosity:
-        return self.verbosities.get(key.channel_type, self.verbosity)
+        return self.verbosities.get(str(key)) or self.verbosities.get(key.channel_type, self.verbosity)

@@ -26,19 +26,19 @@ def line_for(event: Event, verbosity: Verbosity, phrase: Phrases, language: str)
         return None
     match event:
         case ToolStarted():
-            return phrase("status_tool", language, tool=event.tool_name)
+            return phrase("tool_running", language, tool=event.tool_name)
         case RetryScheduled():
-            return phrase("status_retry", language, attempt=event.attempt)
+            return phrase("retrying", language, attempt=event.attempt)
         case ContextDegraded():
-            return phrase("status_degraded", language)
+            return phrase("show_degraded", language)
         case ToolEnded(is_error=True) if verbosity == "verbose":
-            return phrase("status_failed_tool", language, tool=event.tool_name)
+            return phrase("show_tool_failed", language, tool=event.tool_name)
         case ProviderSwitched() if verbosity == "verbose":
-            return phrase("status_switched", language, provider=event.provider, model=event.model)
+            return phrase("show_switched", language, provider=event.provider, model=event.model)
         case DecisionCompleted() if verbosity == "verbose":
             seconds = f"{event.elapsed_ms / 1000:.1f}"
-            return phrase("status_decided", language, provider=event.provider, model=event.model, seconds=seconds)
+            return phrase("show_decided", language, provider=event.provider, model=event.model, seconds=seconds)
         case TokensUsed() if verbosity == "verbose":
-            return phrase("status_usage", language, prompt=event.prompt, output=event.output)
+            return phrase("show_usage", language, prompt=event.prompt, output=event.output)
         case _:
             return None

@@ -18,7 +18,7 @@ from agent.storage.errors import StorageTrouble
 from agent.storage.moments import to_us
 from gateway.channels.channel import Channel
 from gateway.channels.document import Plain
-from gateway.channels.errors import ChannelError
+from gateway.channels.errors import ChannelBusy, ChannelError
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import Outbound
 from gateway.delivery import rows
@@ -96,10 +96,10 @@ class Worker:
                 case Waiting(until):
                     await self._clock.sleep((until - self._now()) / 1e6)
                 case Claimed():
-                    outcome = await self._deliver(claimed)
+                    outcome = self._given_up(claimed, await self._deliver(claimed))
                     settle, pause_s, closed = self._conclude(claimed, outcome)
                     if isinstance(outcome, Refused):
-                        await self._apologise()
+                        pause_s = await self._apologise(outcome.reason)
                     if pause_s:
                         await self._clock.sleep(pause_s)
 
@@ -126,7 +126,7 @@ class Worker:
     def _conclude(self, row: Claimed, outcome: Outcome) -> tuple[Settle | None, float, bool]:
         """What to write, how long to pause before it is looked at again, and whether to stop altogether."""
         extra = {"conversation": str(self._key), "outbox_id": row.id}
-        match self._given_up(row, outcome):
+        match outcome:
             case Sent(refs):
                 return self._settled(row, partial(outbox_rows.mark_sent, row_id=row.id, sent_refs=refs)), 0.0, False
             case Refused(reason):
@@ -171,14 +171,20 @@ class Worker:
     def _leave(self, row: Claimed, reason: str, surely_not: bool, account: bool, conn: Connection) -> None:
         if surely_not:
             outbox_rows.postpone(conn, row.id, self._now())
-        if not account and rows.set_gone(conn, self._conversation):
+        if not account and rows.set_gone(conn, self._conversation, self._now()):
             self._reports.gone(self._key, reason)
 
-    async def _apologise(self) -> None:
-        """One short sentence instead of the message that was refused; if that fails too, the operator knows."""
+    async def _apologise(self, reason: str) -> float:
+        """One short sentence instead of the message that was refused; if that fails too, the operator knows.
+
+        Gives how long the platform wants to be left alone.
+        """
         try:
             with anyio.fail_after(CALL_DEADLINE_S):
-                notice = self._phrase("undelivered", self._language)
+                notice = self._phrase("undeliverable", self._language, reason=reason[:200])
                 await self._channel.send(Outbound(document=(Plain(notice),)))
+        except ChannelBusy as error:
+            return error.after_s
         except (ChannelError, TimeoutError) as error:
             log.warning("nor could that be told there: %s", error, extra={"conversation": str(self._key)})
+        return 0.0

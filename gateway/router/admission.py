@@ -36,7 +36,7 @@ class Admission:
         if found and found[0].immediate:
             return await self._at_once(said, role, dedup, event)
         refusal = self._too_old(said) or self._flooded(said)
-        busy = await self._busy(said)
+        busy = self._busy(said)
         if refusal is None and busy is Verdict.REFUSE_BUSY:
             refusal = "busy", house.phrase("busy", language_of(said))
         if refusal is not None:
@@ -70,7 +70,7 @@ class Admission:
             return Receipt(Outcome.REFUSED, "queue full")
         house.wake(_conversation(said))
         if admitted.depth > 1 and house.conversations.is_running(_conversation(said)):
-            house.outbox_for(said.key).status(house.phrase("queued", language, count=admitted.depth))
+            house.outbox_for(said.key).queued(admitted.depth)
         return Receipt(Outcome.ACCEPTED)
 
     async def _at_once(self, said: Said, role: Role, dedup: str, event: str | None) -> Receipt:
@@ -123,10 +123,10 @@ class Admission:
         notice = self._house.phrase("flood", language_of(said), limit=limit)
         return "flood limit", notice if verdict is Take.REFUSED_FIRST else None
 
-    async def _busy(self, said: Said) -> Verdict:
+    def _busy(self, said: Said) -> Verdict:
         conversation = _conversation(said)
         running = self._house.conversations.is_running(conversation)
-        return verdict(await self._house.queue_mode(conversation), is_running=running)
+        return verdict(self._house.queue_mode(conversation), is_running=running)
 
     async def _refuse(
         self, said: Said, role: Role, dedup: str, event: str | None, why: str, notice: str | None

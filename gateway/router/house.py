@@ -1,12 +1,11 @@
 """What the router speaks to, and what the configuration says about admission."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
-from agent.core.outbox import Outbox
 from agent.storage.database import Database
 from gateway.access.book import AccessBook
 from gateway.access.decisions import Decisions
@@ -14,6 +13,7 @@ from gateway.access.settings import AccessSettings
 from gateway.channels.channel import Channel
 from gateway.channels.keys import ConversationKey
 from gateway.commands.desk import Desk
+from gateway.delivery.outbox import ConversationOutbox
 from gateway.delivery.questions import Questions
 from gateway.dispatch.queue_modes import QueueMode
 from gateway.phrases.catalogue import Catalogue
@@ -52,8 +52,8 @@ class House:
     notices: Notices
     questions: Questions
     conversations: Conversations
-    outbox_for: Callable[[ConversationKey], Outbox]
-    queue_mode: Callable[[ConversationId], Awaitable[QueueMode]]
+    outbox_for: Callable[[ConversationKey], ConversationOutbox]
+    queue_mode: Callable[[ConversationId], QueueMode]
     channel: Callable[[ConversationKey], Channel | None]
     wake: Callable[[ConversationId], None]
     attachments: Attachments

@@ -32,6 +32,7 @@ _ADD = or_ignore(insert(table)).returning(table.c.id)
 _ALL_OPEN = select(table).where(*_OPEN).order_by(table.c.id)
 _OPEN_OF = _ALL_OPEN.where(table.c.subject == bindparam("who"))
 _BY_HASH = select(table).where(*_OPEN, table.c.code_hash == bindparam("hash")).with_for_update()
+_HASH_OF = select(table.c.code_hash).where(*_OPEN, table.c.id == bindparam("row"))
 _COUNT = select(func.count()).select_from(table).where(*_OPEN)
 _END = (
     update(table)
@@ -76,6 +77,11 @@ def ask(
 def open_requests(conn: Connection, now: int) -> tuple[Pairing, ...]:
     """All that wait for a decision, oldest first."""
     return tuple(_pairing(row) for row in conn.execute(_ALL_OPEN, {"now": now}))
+
+
+def hash_of(conn: Connection, id: int, now: int) -> str | None:
+    """The hash of an open request's code, for an operator who chose it from the list."""
+    return conn.execute(_HASH_OF, {"row": id, "now": now}).scalar_one_or_none()
 
 
 def end(

@@ -13,6 +13,7 @@ _KEY = table.c.key == bindparam("name")
 _SET = or_update(insert(table), key=("conv", "key"), columns=("value", "updated_at"))
 _GET = select(table.c.value).where(_CONV, _KEY)
 _ALL = select(table.c.key, table.c.value).where(_CONV)
+_EVERYWHERE = select(table.c.conv, table.c.value).where(_KEY)
 _CLEAR = delete(table).where(_CONV, _KEY)
 
 
@@ -29,6 +30,11 @@ def get(conn: Connection, conversation: ConversationId, key: str) -> str | None:
 def all_of(conn: Connection, conversation: ConversationId) -> Mapping[str, str]:
     """Everything that is set there."""
     return {row.key: row.value for row in conn.execute(_ALL, {"conversation": conversation})}
+
+
+def everywhere(conn: Connection, key: str) -> Mapping[ConversationId, str]:
+    """One setting of every conversation that has it."""
+    return {ConversationId(row.conv): row.value for row in conn.execute(_EVERYWHERE, {"name": key})}
 
 
 def clear(conn: Connection, conversation: ConversationId, key: str) -> bool:

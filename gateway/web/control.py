@@ -87,6 +87,13 @@ class Control:
         listening.listen(64)
         self._socket = listening
 
+    def close(self) -> None:
+        """Give the socket back when it will not be served."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+            socket_path(self._home).unlink(missing_ok=True)
+
     def add(self, operations: Mapping[str, Operation]) -> None:
         """Serve more operations."""
         self._operations.update(operations)

@@ -8,8 +8,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gateway.config.web import WebSettings
 from gateway.web.guard import SECURITY_HEADERS, host_allowed
-from gateway.web.settings import WebSettings
 
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})  # probes call us by whatever address they know
 BODY_WITHIN_S = 120.0

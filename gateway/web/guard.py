@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from gateway.web.settings import WebSettings, is_loopback
+from gateway.config.web import WebSettings, is_loopback
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 

@@ -21,7 +21,8 @@ from starlette.types import ASGIApp
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from agent.core.clock import Clock
-from gateway.channels.adapter import Adapter, Entrance
+from gateway.channels.adapter import Adapter, Entrance, SignedIn
+from gateway.config.web import WebSettings
 from gateway.telemetry.gauges import Gauges
 from gateway.telemetry.metrics import Metrics
 from gateway.web.doorway import Doorway
@@ -30,8 +31,7 @@ from gateway.web.guard import directly_local, own_hosts
 from gateway.web.health import STOPPING, HealthPages, Reason
 from gateway.web.overview import Desk
 from gateway.web.serving import serve
-from gateway.web.sessions import Sessions
-from gateway.web.settings import WebSettings
+from gateway.web.sessions import OPERATOR, Sessions
 from gateway.web.sign_in import SignIn
 
 STATIC = Path(__file__).parent / "pages" / "static"
@@ -92,9 +92,9 @@ class WebServer:
         shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
         return (self._settings.public_url or f"http://{shown}:{self.port}").rstrip("/")
 
-    def sign_in_link(self) -> str:
-        """A new one-time link for the operator, good for ten minutes."""
-        return self.sign_in.link(self.url)
+    def sign_in_link(self, person: SignedIn = OPERATOR) -> str:
+        """A new one-time link, good for ten minutes."""
+        return self.sign_in.link(self.url, person)
 
     async def run(self) -> None:
         """Serve until cancelled; running answers get a few seconds to end."""

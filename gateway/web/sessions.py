@@ -46,7 +46,7 @@ class Sessions:
         self._codes: dict[str, tuple[SignedIn, datetime]] = {}
         self._ended = _read_ended(self._ended_file)
 
-    def new_code(self, person: SignedIn = OPERATOR) -> str:
+    def new_code(self, person: SignedIn) -> str:
         """A code for one sign-in within ten minutes. Only its hash is kept."""
         code = secrets.token_urlsafe(24)
         self._codes[_hashed(code)] = (person, self._clock.now() + CODE_LIFE)

@@ -9,6 +9,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import BaseRoute, Route
 
 from agent.core.clock import Clock
+from gateway.channels.adapter import SignedIn
 from gateway.web.gate import Cookies, session_of
 from gateway.web.pages.loading import page
 from gateway.web.sessions import Sessions
@@ -29,9 +30,9 @@ class SignIn:
         self._wrong: OrderedDict[str, list[float]] = OrderedDict()
         self.start = start
 
-    def link(self, base_url: str) -> str:
+    def link(self, base_url: str, person: SignedIn) -> str:
         """A new one-time link, good for ten minutes."""
-        return f"{base_url}/sign-in?{urlencode({'code': self._sessions.new_code()})}"
+        return f"{base_url}/sign-in?{urlencode({'code': self._sessions.new_code(person)})}"
 
     @property
     def routes(self) -> Sequence[BaseRoute]:

@@ -132,9 +132,9 @@ class House:
             yield
             tasks.cancel_scope.cancel()
 
-    async def says(self, conversation: str, text: str, **more: object) -> inbox_rows.Admitted:
+    async def says(self, conversation: str, text: str) -> inbox_rows.Admitted:
         """Somebody writes: stored, then the dispatcher is woken."""
-        admitted = await admit(self.database, conversation, text, **more)
+        admitted = await admit(self.database, conversation, text)
         self.dispatcher.wake(ConversationId(conversation))
         return admitted
 
@@ -181,13 +181,3 @@ async def answers(database: Database, conversation: str | None = None) -> list[s
         query = query.where(outbox.c.conv == conversation)
     rows = await database.read(lambda conn: conn.execute(query).scalars().all())
     return [decode_say(row).text for row in rows]
-
-
-async def until(condition: Callable[[], Awaitable[bool]] | Callable[[], bool], *, longest_s: float = 10.0) -> None:
-    """Wait for it to become true; a test that waits in vain fails."""
-    with anyio.fail_after(longest_s):
-        while True:
-            found = condition()
-            if found is True or (not isinstance(found, bool) and await found):
-                return
-            await anyio.sleep(0.002)

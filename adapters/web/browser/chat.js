@@ -103,8 +103,8 @@ function showTyping(state) {
 
 function showWorking() {
   const running = Boolean(typing) || thread.isGrowing;
-  byId("working").hidden = !running;
-  const text = typing?.status || (thread.isGrowing ? "Answering" : "Thinking");
+  byId("working").hidden = !running && !thread.status;
+  const text = thread.status || typing?.status || (thread.isGrowing ? "Answering" : "Thinking");
   if (byId("working-text").textContent !== text) byId("working-text").textContent = text;
   const stop = byId("stop");
   if (stop.hidden === running) {

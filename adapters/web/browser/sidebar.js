@@ -2,7 +2,7 @@
 
 import { byId, el, toast } from "./dom.js";
 import { ask, post } from "./net.js";
-import { ago } from "/static/frame.js";
+import { ago, shortAgo } from "/static/frame.js";
 
 export class Sidebar {
   constructor(onOpen) {
@@ -92,7 +92,7 @@ export class Sidebar {
           { href: `?c=${entry.id}`, "aria-current": here ? "page" : null, "data-room": entry.id },
           el("span", { class: "name" }, entry.title || "New conversation"),
           fresh ? el("span", { class: "fresh", role: "img", "aria-label": "new messages" }) : null,
-          entry.last_at ? el("time", { datetime: entry.last_at }, ago(entry.last_at)) : null,
+          entry.last_at ? el("time", { datetime: entry.last_at, title: ago(entry.last_at) }, shortAgo(entry.last_at)) : null,
         );
         link.addEventListener("click", (event) => {
           if (event.ctrlKey || event.metaKey || event.shiftKey) return;

@@ -16,6 +16,7 @@ export class Thread {
     this.onPress = onPress;
     this.messages = new Map();
     this.drafts = new Map();
+    this.statuses = new Map();
     this.atEnd = true;
     this.scroll.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.toEnd.addEventListener("click", () => this.goToEnd());
@@ -27,7 +28,9 @@ export class Thread {
   reset(state) {
     this.messages.clear();
     this.drafts.clear();
-    for (const message of [...state.messages, ...state.private]) this.messages.set(message.id, message);
+    this.statuses = new Map(state.private.filter(isStatus).map((message) => [message.id, textOf(message)]));
+    const answers = state.private.filter((message) => !isStatus(message));
+    for (const message of [...state.messages, ...answers]) this.messages.set(message.id, message);
     this.older.hidden = !state.has_older;
     this.#draw();
     for (const draft of state.drafts) this.grow({ ...draft, from: 0 });
@@ -46,6 +49,10 @@ export class Thread {
   }
 
   show({ message, replaces }) {
+    if (isStatus(message)) {
+      this.statuses.set(message.id, textOf(message));
+      return;
+    }
     const known = document.getElementById(`m-${message.id}`);
     const draft = replaces && this.drafts.get(replaces);
     this.messages.set(message.id, message);
@@ -71,6 +78,7 @@ export class Thread {
   }
 
   gone(id) {
+    if (this.statuses.delete(id)) return;
     this.messages.delete(id);
     const node = this.drafts.get(id) ?? document.getElementById(`m-${id}`);
     this.drafts.delete(id);
@@ -96,6 +104,11 @@ export class Thread {
 
   get isGrowing() {
     return this.drafts.size > 0;
+  }
+
+  // The line that tells what goes on, if there is one.
+  get status() {
+    return Array.from(this.statuses.values()).at(-1) ?? "";
   }
 
   get lastOrder() {
@@ -202,6 +215,14 @@ export class Thread {
     const orders = Array.from(this.messages.values()).filter((message) => !message.private).map((message) => message.order);
     return Math.min(...orders);
   }
+}
+
+const isStatus = (message) => message.private && message.silent;
+
+function textOf(message) {
+  const template = document.createElement("template");
+  template.innerHTML = (message.blocks ?? []).join(" ");
+  return template.content.textContent.trim();
 }
 
 function dayText(day) {

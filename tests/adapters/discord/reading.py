@@ -43,7 +43,7 @@ def _lines(text: str) -> str:
 
 def _line(line: str) -> str:
     mark = _LINE.match(line)
-    if mark is None or mark[2][0] in "-*0123456789" and not mark[2].startswith("-#"):
+    if mark is None or (mark[2][0] in "-*0123456789" and not mark[2].startswith("-#")):
         # A list would be shown with a dot; a test that expects the plain dash must see that it is none.
         return re.sub(r"^( *)[-*] +(?=\S)", "\\1\u2022 ", line)
     return line[mark.end() :]

@@ -1,7 +1,7 @@
 """Reads what Telegram shows back into structure: letter by letter, where each stands and how it is set.
 
 `intended` gives the same for a document, less what Telegram cannot show: a heading is bold, code takes no style, a link
-keeps no code, a table's cells no markup, a quote inside a quote is marked by "> ", and code in a list stands at the margin.
+keeps no code, a table's cells no markup, a quote inside a quote is marked by "> ", code in a list stands at the margin.
 """
 
 import re

@@ -42,7 +42,7 @@ class Telegram:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Telegram"]:
-        runner = web.AppRunner(self.double.app(), shutdown_timeout=0.1)
+        runner = web.AppRunner(self.double.app(), shutdown_timeout=0.1, access_log=None)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
@@ -190,7 +190,9 @@ async def listening(actor: Stage) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def hooked(tmp: Path, clock: Clock | None = None, **fields: Any) -> AsyncIterator[Stage]:
+async def hooked(
+    tmp: Path, clock: Clock | None = None, *, stage_class: type[Stage] = Stage, **fields: Any
+) -> AsyncIterator[Stage]:
     """An adapter behind a web server of ours, which Telegram calls."""
     async with Telegram().running() as telegram:
         await telegram.settings(webhook_retry_delay=0.05)
@@ -204,7 +206,7 @@ async def hooked(tmp: Path, clock: Clock | None = None, **fields: Any) -> AsyncI
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             await eventually(lambda: server.started)
-            actor = Stage(telegram, adapter)
+            actor = stage_class(telegram, adapter)
             async with listening(actor):
                 await eventually(lambda: adapter.health().state is State.CONNECTED)
                 yield actor

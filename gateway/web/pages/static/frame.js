@@ -51,6 +51,14 @@ export function ago(moment) {
   return "";
 }
 
+// As short as it can be, for lists: "now", "5 min", "3 h", "2 d".
+export function shortAgo(moment) {
+  const minutes = Math.round((Date.now() - new Date(moment)) / 60000);
+  if (minutes < 1) return "now";
+  if (minutes < 60) return `${minutes} min`;
+  return minutes < 1440 ? `${Math.round(minutes / 60)} h` : `${Math.round(minutes / 1440)} d`;
+}
+
 export function showTimes(root) {
   for (const time of root.querySelectorAll("time[data-ago]")) {
     if (!time.dateTime) continue;

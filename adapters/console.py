@@ -1,0 +1,321 @@
+"""The terminal as a channel, served on the control socket; `channel_id` is "" (SPEC Z-67). The whole contract, to copy.
+
+Below `/channels/console`: `GET /events` streams JSON lines, first what was sent while nobody looked, then what comes:
+`{"type": "message" | "edit" | "whisper", "id", "text", "markdown", "buttons": [[{"label", "action"}]], "files":
+[{"name", "path"}], "reply_to"}` (a message may have `"replaces"`: the draft it takes the place of), `{"type":
+"draft", "id", "text", "markdown"}` (the whole text so far), `{"type": "gone", "id"}`, `{"type": "typing", "status"}`,
+`{"type": "toast", "text"}`, `{"type": "commands", "commands"}`, `{"type": "alive"}`.
+`POST /say {"id", "text"}` and `POST /press {"id", "message", "action"}` answer `{"outcome", "reason"}`; `id` is the
+client's own, so that posting twice is posting once.
+"""
+
+import json
+import os
+from collections.abc import AsyncIterator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any, ClassVar
+
+import anyio
+from anyio import to_thread
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from gateway.channels.adapter import Admit, ChannelSettings, Diagnosis, Entrance, Health, SignedIn, State, Surroundings
+from gateway.channels.channel import Capabilities, Files, History, Interactions, Presence, Streams
+from gateway.channels.document import Document, Plain
+from gateway.channels.errors import ChannelBusy, ChannelRejected
+from gateway.channels.inbound import Inbound, Mention, Pressed, Said, Sender
+from gateway.channels.keys import ConversationKey, UserId
+from gateway.channels.outbound import CommandSpec, Outbound, SentRef
+from gateway.channels.plain_text import as_text
+
+KEPT = 500  # messages whose keys are known, and how many wait for somebody to look
+BEHIND = 1_000  # events a reader may lag behind before it is cut off; it comes back and gets what it missed
+ALIVE_EVERY_S = 15.0
+
+Event = dict[str, Any]
+
+
+class ConsoleSettings(ChannelSettings):
+    """Nothing to set."""
+
+    adapter: ClassVar[str] = "adapters.console:Console"
+    entrance: ClassVar[Entrance] = "control"
+
+    type: str = "console"
+
+
+class _Posted(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    id: str = Field(min_length=8, max_length=64)
+    text: str = ""
+    message: str = ""
+    action: str = ""
+
+
+class Console:
+    """The adapter: whoever may open the control socket is the one person of the one conversation."""
+
+    def __init__(self, settings: ConsoleSettings, surroundings: Surroundings) -> None:
+        self.channel_type = settings.channel_type
+        self.key = ConversationKey(self.channel_type, "")
+        self.screen = Screen(surroundings.home / f"{self.channel_type}.jsonl")
+        self._clock = surroundings.clock
+        self._admit: Admit | None = None
+        self.routes: Sequence[BaseRoute] = [
+            Route("/events", self._events),
+            Route("/say", self._say, methods=["POST"]),
+            Route("/press", self._press, methods=["POST"]),
+        ]
+
+    async def run(self, admit: Admit) -> None:
+        self._admit = admit
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self._admit = None
+
+    def channel(self, channel_id: str) -> "ConsoleChannel":
+        return ConsoleChannel(ConversationKey(self.channel_type, channel_id), self.screen)
+
+    def health(self) -> Health:
+        state = State.STARTING if self._admit is None else State.CONNECTED
+        return Health(state=state, last_event_at=self._clock.now())
+
+    async def publish(self, commands: Sequence[CommandSpec]) -> None:
+        names = [{"name": each.name, "description": each.description, "options": each.options} for each in commands]
+        self.screen.commands = {"type": "commands", "commands": names}
+        self.screen.show(self.screen.commands)
+
+    async def diagnose(self) -> Sequence[Diagnosis]:
+        return [Diagnosis(subject="console", level="ok", finding="served on the control socket")]
+
+    async def aclose(self) -> None:
+        self.screen.close()
+
+    async def _events(self, request: Request) -> Response:
+        return StreamingResponse(self.screen.lines(), media_type="application/x-ndjson")
+
+    async def _say(self, request: Request) -> Response:
+        posted = await _posted(request)
+        now = self._clock.now()
+        said = Said(
+            key=self.key, place="", message_id=posted.id, sender=_sender(request), received_at=now, sent_at=now,
+            text=posted.text, mention=Mention.DIRECT,
+        )  # fmt: skip
+        return await self._take(said)
+
+    async def _press(self, request: Request) -> Response:
+        posted = await _posted(request)
+        pressed = Pressed(
+            key=self.key, place="", message_id=posted.message, sender=_sender(request), received_at=self._clock.now(),
+            action=posted.action, interaction=posted.id, interaction_id=posted.id,
+        )  # fmt: skip
+        return await self._take(pressed)
+
+    async def _take(self, inbound: Inbound) -> Response:
+        if self._admit is None:
+            return JSONResponse({"error": "the gateway is starting or stopping", "fix": "try again"}, status_code=503)
+        receipt = await self._admit(inbound)
+        return JSONResponse({"outcome": receipt.outcome, "reason": receipt.reason})
+
+
+class ConsoleChannel:
+    """The conversation; as simple as a channel can be it is its own streams, presence and interactions too."""
+
+    capabilities = Capabilities(
+        measure=lambda document: len(as_text(document)), text_limit=100_000, ephemeral=True, typing=True,
+        typing_every_s=2.0, stream_every_s=0.1, upload_limit=1 << 40, idempotent_send="nonce",
+    )  # fmt: skip
+    files: Files | None = None
+    history: History | None = None
+
+    def __init__(self, key: ConversationKey, screen: "Screen") -> None:
+        self.key = key
+        self._screen = screen
+        self.streams: Streams | None = self
+        self.presence: Presence | None = self
+        self.interactions: Interactions | None = self
+
+    async def send(self, message: Outbound) -> SentRef:
+        return await self._say(message, {})
+
+    async def edit(self, sent: SentRef, message: Outbound) -> None:
+        if sent.id not in self._screen.standing:
+            raise ChannelRejected(f"message {sent.id} is gone")
+        self._screen.show({"type": "edit", "id": sent.id, **_content(message)})
+
+    async def delete(self, sent: SentRef) -> None:
+        if sent.id in self._screen.standing:
+            self._screen.standing.discard(sent.id)
+            self._screen.show({"type": "gone", "id": sent.id})
+
+    async def whisper(self, message: Outbound, to: UserId | None) -> SentRef:
+        return self._shown({"type": "whisper", **_content(message)}, "whisper")
+
+    async def open(self, document: Document, *, reply_to: str | None, to: UserId | None) -> SentRef:
+        return self._shown({"type": "draft", **_text(document)}, "draft")
+
+    async def update(self, sent: SentRef, document: Document) -> None:
+        self._screen.show({"type": "draft", "id": sent.id, **_text(document)})
+
+    async def finish(self, sent: SentRef, message: Outbound) -> SentRef:
+        self._screen.standing.discard(sent.id)
+        return await self._say(message, {"replaces": sent.id})
+
+    async def drop(self, sent: SentRef) -> None:
+        await self.delete(sent)
+
+    async def typing(self, status: str = "") -> None:
+        self._screen.show({"type": "typing", "status": status})
+
+    async def react(self, message_id: str, emoji: str, *, on: bool = True) -> None:
+        raise ChannelRejected("a terminal has no reactions")  # as `capabilities` says
+
+    async def acknowledge(self, interaction: str, text: str = "", *, visible: bool = False) -> None:
+        if text:
+            self._screen.show({"type": "toast", "text": text})
+
+    async def _say(self, message: Outbound, more: Event) -> SentRef:
+        if message.key in self._screen.keys:
+            return SentRef(self._screen.keys[message.key])
+        event = {"type": "message", "id": self._screen.new_id(), **_content(message), **more}
+        try:
+            await self._screen.keep(event, message.key)
+        except OSError as error:
+            raise ChannelBusy(f"what the console shows cannot be kept: {error.strerror}", after_s=5.0) from error
+        return SentRef(event["id"])
+
+    def _shown(self, event: Event, kind: str) -> SentRef:
+        event["id"] = self._screen.new_id()
+        self._screen.standing.add(event["id"])
+        self._screen.show(event)
+        return SentRef(event["id"], kind)
+
+
+class Screen:
+    """Who looks, and what waits for somebody to look; the latter survives a restart, in one small file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._readers: set[MemoryObjectSendStream[Event]] = set()
+        self._writing = anyio.Lock()
+        self._kept = _read(path)
+        self._numbers = count(max((int(line["event"]["id"]) for line in self._kept), default=0) + 1)
+        self.keys: dict[str, str] = {line["key"]: line["event"]["id"] for line in self._kept if line["key"]}
+        self.standing: set[str] = {line["event"]["id"] for line in self._kept}
+        self.commands: Event | None = None
+
+    def new_id(self) -> str:
+        return str(next(self._numbers))
+
+    def show(self, event: Event) -> None:
+        """To everybody who looks now; one who lags too far behind is cut off and comes back."""
+        for reader in tuple(self._readers):
+            try:
+                reader.send_nowait(event)
+            except (anyio.WouldBlock, anyio.BrokenResourceError):
+                self._readers.discard(reader)
+                reader.close()
+
+    async def keep(self, event: Event, key: str) -> None:
+        """Show a message for good; when nobody looks it waits. Returns when it is on the disk."""
+        line = {"key": key, "event": event, "seen": bool(self._readers)}
+        async with self._writing:
+            before = self._kept
+            self._kept = [*before, line][-KEPT:]
+            try:
+                await self._write()
+            except OSError:
+                self._kept = before
+                raise
+        self.standing.add(event["id"])
+        if key:
+            self.keys[key] = event["id"]
+        self.show(event)
+
+    async def lines(self) -> AsyncIterator[str]:
+        """What waits, then what comes, for ever."""
+        events: MemoryObjectReceiveStream[Event]
+        reader, events = anyio.create_memory_object_stream[Event](BEHIND)
+        waiting = [line["event"] for line in self._kept if not line["seen"]]
+        self._readers.add(reader)
+        try:
+            for event in [*([self.commands] if self.commands else []), *waiting]:
+                yield _line(event)
+            if waiting:
+                await self._all_seen()
+            while True:
+                event = {"type": "alive"}
+                with anyio.move_on_after(ALIVE_EVERY_S):
+                    event = await events.receive()
+                yield _line(event)
+        except anyio.EndOfStream:
+            return
+        finally:
+            self._readers.discard(reader)
+            reader.close()
+            events.close()
+
+    def close(self) -> None:
+        for reader in tuple(self._readers):
+            reader.close()
+        self._readers.clear()
+
+    async def _all_seen(self) -> None:
+        async with self._writing:
+            self._kept = [{**line, "seen": True} for line in self._kept]
+            await self._write()
+
+    async def _write(self) -> None:
+        content = "".join(_line(line) for line in self._kept)
+        await to_thread.run_sync(_replace, self._path, content)
+
+
+def _text(document: Document) -> Event:
+    return {"text": as_text(document), "markdown": not all(isinstance(block, Plain) for block in document)}
+
+
+def _content(message: Outbound) -> Event:
+    buttons = [[{"label": button.label, "action": button.action} for button in row] for row in message.buttons]
+    files = [{"name": file.name, "path": str(file.path)} for file in message.files]
+    return {**_text(message.document), "buttons": buttons, "files": files, "reply_to": message.reply_to}
+
+
+def _sender(request: Request) -> Sender:
+    person: SignedIn = request.state.person
+    return Sender(id=person.id, display=person.display, is_chat_admin=True)
+
+
+async def _posted(request: Request) -> _Posted:
+    try:
+        return _Posted.model_validate_json(await request.body())
+    except ValidationError as error:
+        raise HTTPException(400, error.errors(include_url=False, include_input=False)[0]["msg"]) from error
+
+
+def _line(value: Event) -> str:
+    return json.dumps(value, ensure_ascii=False) + "\n"
+
+
+def _read(path: Path) -> list[Event]:
+    try:
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    except (FileNotFoundError, ValueError):
+        return []
+
+
+def _replace(path: Path, content: str) -> None:
+    new = path.with_suffix(".new")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(descriptor)
+    new.replace(path)

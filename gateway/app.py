@@ -1,0 +1,198 @@
+"""The life of the process: take the port, say that we are alive, build the house, serve, and end without loss.
+
+The web server is bound before anything slow is imported; the rest is loaded by name in a thread (DESIGN §2).
+"""
+
+import logging
+import signal
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from agent.core.clock import Clock, SystemClock
+from agent.core.events import EventBus
+from gateway.channels.adapter import Adapter
+from gateway.config.live import Live
+from gateway.config.settings import Settings
+from gateway.phrases.catalogue import read_catalogue
+from gateway.telemetry.logging import follow_runs, set_up
+from gateway.telemetry.loop_lag import LoopLag
+from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.redaction import Redactor
+from gateway.telemetry.traces import Traces
+from gateway.telemetry.trouble import Troubles
+from gateway.web.control import Control, ControlError
+from gateway.web.server import WebError, WebServer
+
+DRAIN_S = 30.0  # for running turns, when told to end (G-27)
+
+_log = logging.getLogger("tieline")
+
+
+class StartError(Exception):
+    """The gateway cannot start; the text says why and how to mend it."""
+
+
+class App:
+    """One gateway. `run` returns when it was told to stop and has ended in order."""
+
+    def __init__(self, settings: Settings, *, announce: Callable[[str], None], clock: Clock | None = None) -> None:
+        """`announce` is told the lines that the person at the terminal should see."""
+        self.live = Live(settings)
+        self._announce = announce
+        self._clock = clock or SystemClock()
+        self._redactor = Redactor(settings.secrets)
+        self._metrics = Metrics()
+        self._bus = EventBus(self._metrics.listener_failed)
+        self._troubles = Troubles(self._clock, redact=self._redactor)
+        self._lag = LoopLag(self._clock)
+        self._web = WebServer(settings.web, home=settings.home, clock=self._clock)
+        self._control = Control(settings.home, {"sign-in-link": self._link, "version": _version})
+        self._house: Any = None
+        self.ready = anyio.Event()
+
+    def bind(self) -> None:
+        """Take the control socket and the port. Raises StartError."""
+        home = self.live.settings.home
+        try:
+            home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise StartError(
+                f"cannot make the data directory {home}: {error.strerror}; set TIELINE_HOME to one that you may write"
+            ) from error
+        try:
+            self._control.bind()
+            self._web.bind()
+        except (ControlError, WebError) as error:
+            self._control.close()
+            raise StartError(str(error)) from error
+        self._log_from_now_on()
+
+    async def run(self, stop: anyio.Event) -> None:
+        """Serve until `stop` is set, then end in order. Raises StartError when the house cannot be built."""
+        async with anyio.create_task_group() as servers:
+            servers.start_soon(self._web.run)
+            servers.start_soon(self._control.run)
+            servers.start_soon(self._lag.run)
+            try:
+                await self._serve(stop)
+            finally:
+                servers.cancel_scope.cancel()
+
+    async def _serve(self, stop: anyio.Event) -> None:
+        self._house = house = await self._build()
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._mount(tasks)
+                await house.run(tasks)
+                self._announce_address()
+                tasks.start_soon(house.take_in, tasks)
+                tasks.start_soon(self.live.watch)
+                tasks.start_soon(self._warm_up)
+                self.ready.set()
+                await stop.wait()
+                _log.info("ending: running turns have %g s", DRAIN_S)
+                await house.drain(DRAIN_S)
+                tasks.cancel_scope.cancel()
+        finally:
+            await house.aclose()
+        _log.info("ended")
+
+    async def _build(self) -> Any:
+        module = await anyio.to_thread.run_sync(import_module, "gateway.house")
+        errors = await anyio.to_thread.run_sync(import_module, "agent.storage.errors")
+        try:
+            return await module.build(
+                self.live,
+                clock=self._clock,
+                bus=self._bus,
+                metrics=self._metrics,
+                troubles=self._troubles,
+                lag=self._lag,
+                phrase=read_catalogue(),
+                adapter_opened=self._mount_adapter,
+                version=version("tieline"),
+            )
+        except errors.DatabaseUnusable as error:
+            raise StartError(str(error)) from error
+
+    def _mount(self, tasks: TaskGroup) -> None:
+        house = self._house
+        self._bus.listen(self._metrics.listen)
+        self._bus.listen(follow_runs)
+        if self.live.settings.logging.traces:
+            traces = Traces(self.live.settings.home / "traces", self._clock, self._redactor)
+            self._bus.listen(traces.listen)
+            tasks.start_soon(traces.run)
+        self._control.add(house.operations.table())
+        self._web.measure(self._metrics, house.overview.gauges)
+        self._web.mount_pages(house.overview)
+        self._web.watch(house.overview.reasons)
+
+    def _mount_adapter(self, adapter: Adapter) -> None:
+        entrance = next(
+            channel.entrance for channel in self.live.settings.channels if channel.channel_type == adapter.channel_type
+        )
+        if entrance == "control":
+            self._control.mount(adapter.channel_type, adapter.routes)
+        else:
+            self._web.mount_adapter(adapter, entrance)
+
+    async def _warm_up(self) -> None:
+        """The default provider's library, in the background and after the accounts: the first message pays nothing."""
+        await self._house.accounts.wait_open()
+        await self._house.providers.warm_up()
+
+    def _announce_address(self) -> None:
+        settings = self.live.settings
+        provider = self._house.providers.default
+        self._announce(f"Chat:     {self._new_link()}")
+        self._announce(f"Status:   {self._web.url}/    (health: {self._web.url}/healthz)")
+        self._announce(f"Provider: {provider.name} ({provider.model or 'built in'})")
+        if provider.family == "demo":
+            self._announce(
+                "          No model is configured: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or `tieline init`."
+            )
+        self._announce(f"Data:     {settings.home}")
+        self._announce("Stop with Ctrl-C. In a second shell: tieline console")
+
+    def _new_link(self) -> str:
+        link = self._web.sign_in_link()
+        self._redactor.add(link.rpartition("=")[2])
+        return link
+
+    async def _link(self, _: Mapping[str, Any]) -> str:
+        return self._new_link()
+
+    def _log_from_now_on(self) -> None:
+        logging_settings = self.live.settings.logging
+        set_up(level=logging_settings.level.upper(), format=logging_settings.format, redact=self._redactor)
+
+
+async def _version(_: Mapping[str, Any]) -> str:
+    return version("tieline")
+
+
+async def stop_on_signal(stop: anyio.Event, force: Callable[[], None]) -> None:
+    """Set `stop` at the first SIGINT or SIGTERM, call `force` at the second."""
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            if stop.is_set():
+                force()
+                return
+            stop.set()
+
+
+async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
+    """Run a gateway until a signal ends it. Raises StartError."""
+    app = App(settings, announce=announce)
+    app.bind()
+    stop = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stop_on_signal, stop, tasks.cancel_scope.cancel)
+        await app.run(stop)
+        tasks.cancel_scope.cancel()

@@ -1,0 +1,29 @@
+"""`tieline run`."""
+
+from pathlib import Path
+
+import anyio
+import click
+
+from gateway.app import StartError, serve
+from gateway.cli.options import config_option, fail, settings_from
+
+
+@click.command("run")
+@config_option
+def command(config_path: Path | None, home: Path | None) -> None:
+    """Start the gateway; it ends in order with Ctrl-C or SIGTERM."""
+    settings = settings_from(config_path, home)
+    try:
+        anyio.run(serve, settings, click.echo)
+    except StartError as error:
+        fail(f"tieline cannot start: {error}")
+    except BaseExceptionGroup as group:
+        starts, rest = group.split(StartError)
+        if starts is None or rest is not None:
+            raise
+        fail(f"tieline cannot start: {_first(starts)}")
+
+
+def _first(group: BaseException) -> BaseException:
+    return _first(group.exceptions[0]) if isinstance(group, BaseExceptionGroup) else group

@@ -1,0 +1,87 @@
+"""The configuration in force, and its change while running: checked whole before it counts (SPEC §20.4).
+
+What is read for every message or turn changes at once, between turns; the rest is named and waits for a restart.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from agent.providers.settings import ProviderSettings
+from gateway.config.mistakes import ConfigError
+from gateway.config.settings import Sections, Settings, load
+
+DEBOUNCE_MS = 500
+# Sections that are read when they are needed; a change of any other one needs a restart.
+RELOADABLE = ("access", "agent", "timeouts", "budget", "context", "tools", "retry", "queue", "delivery", "retention")
+_PACKAGE = Path(__file__).parent.parent
+# In a checkout, and where an installed package carries them (pyproject.toml, force-include).
+SHIPPED_AGENTS = (_PACKAGE.parent / "config" / "agents", _PACKAGE / "agents")
+
+_log = logging.getLogger("tieline.config")
+
+
+class Live:
+    """Holds the settings; `settings` is replaced as a whole."""
+
+    def __init__(self, settings: Settings, environ: Mapping[str, str] = os.environ) -> None:
+        self.settings = settings
+        self._environ = environ
+        self._listeners: list[Callable[[Settings], None]] = []
+
+    def listen(self, listener: Callable[[Settings], None]) -> None:
+        """Hear of every change that counts."""
+        self._listeners.append(listener)
+
+    def provider_settings(self) -> Sequence[ProviderSettings]:
+        """The providers, with the gateway's proxy where they name none."""
+        proxy = self.settings.network.proxy
+        return tuple(
+            replace(one, proxy=SecretStr(proxy)) if proxy and not one.proxy.get_secret_value() else one
+            for one in self.settings.llm.providers
+        )
+
+    def agent_folders(self) -> tuple[Path, ...]:
+        """Where AGENT.md files are: the operator's first, then the shipped ones."""
+        return (self.settings.home / "agents", *SHIPPED_AGENTS)
+
+    def reload(self) -> tuple[str, ...]:
+        """Read the file anew; returns the sections whose change waits for a restart. A broken file changes nothing."""
+        if self.settings.source is None:
+            return ()
+        try:
+            fresh = load(self.settings.source, self._environ)
+        except ConfigError as error:
+            _log.error("the changed configuration is not used:\n%s", error)
+            return ()
+        changed = [name for name in Sections.model_fields if getattr(fresh, name) != getattr(self.settings, name)]
+        waiting = [name for name in changed if name not in RELOADABLE]
+        if fresh.channels != self.settings.channels:
+            waiting.append("channels")
+        now = [name for name in changed if name in RELOADABLE]
+        if now:
+            kept = {name: getattr(fresh if name in now else self.settings, name) for name in Sections.model_fields}
+            self.settings = Settings.model_construct(
+                **kept, channels=self.settings.channels, home=self.settings.home, source=self.settings.source
+            )
+            _log.info("new settings count from the next turn on: %s", ", ".join(now))
+            for listener in self._listeners:
+                listener(self.settings)
+        if waiting:
+            _log.warning("changed, but needs a restart: %s", ", ".join(waiting))
+        return tuple(waiting)
+
+    async def watch(self) -> None:
+        """Reload whenever the file changes, until cancelled."""
+        source = self.settings.source
+        if source is None:
+            return
+        awatch = import_module("watchfiles").awatch
+        async for changes in awatch(source.parent, debounce=DEBOUNCE_MS, recursive=False):
+            if any(Path(path).name == source.name for _, path in changes):
+                self.reload()

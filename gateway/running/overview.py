@@ -1,0 +1,119 @@
+"""The facts behind the operator's page, `/metrics` and `/readyz`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from agent.core.clock import Clock
+from agent.core.ids import ConversationId
+from agent.providers.registry import Registry as Providers
+from agent.storage import outbox_rows
+from agent.storage.database import Database
+from gateway.channels.keys import ConversationKey
+from gateway.conversations.registry import Registry as Conversations
+from gateway.dispatch.local import LocalDispatcher
+from gateway.operations.desk import Operations
+from gateway.running.accounts import Accounts
+from gateway.storage import inbox_view
+from gateway.telemetry.gauges import Gauges
+from gateway.telemetry.loop_lag import LoopLag
+from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.trouble import Troubles
+from gateway.web.control import OperationError
+from gateway.web.health import Reason, not_ready
+from gateway.web.overview import Account, Awake, Overview, Pairing
+
+RECENT = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverviewDesk:
+    """Implements `gateway.web.overview.Desk`."""
+
+    database: Database
+    clock: Clock
+    version: str
+    started_at: datetime
+    providers: Providers
+    accounts: Accounts
+    conversations: Conversations
+    dispatcher: LocalDispatcher
+    operations: Operations
+    metrics: Metrics
+    troubles: Troubles
+    lag: LoopLag
+
+    async def overview(self) -> Overview:
+        waiting, open_rows, dead = await self.database.read(_counts)
+        requests = await self.operations.pair_list({})
+        totals = self.metrics.totals
+        return Overview(
+            version=self.version,
+            started_at=self.started_at,
+            provider=self.providers.default.name,
+            accounts=tuple(
+                Account(channel_type=name, health=health) for name, health in self.accounts.health().items()
+            ),
+            awake=tuple(self._awake(conversation) for conversation in self.conversations.awake),
+            pairings=tuple(_pairing(request) for request in requests),
+            troubles=(*self.troubles.open, *self.troubles.recent(RECENT)),
+            queue_depth=waiting,
+            outbox_open=open_rows,
+            dead_letters=dead,
+            turns=totals.turns,
+            tokens=totals.prompt_tokens + totals.output_tokens,
+            cost_usd=totals.cost_usd,
+            loop_lag_s=self.lag.last_s,
+        )
+
+    async def decide_pairing(self, code: str, *, approve: bool) -> str:
+        """`code` is the number of the request, chosen from the page."""
+        decide = self.operations.pair_approve if approve else self.operations.pair_deny
+        try:
+            answer = await decide({"code": code})
+        except OperationError as error:
+            raise KeyError(code) from error
+        return f"{answer['display'] or answer['person']} is {'let in' if approve else 'turned away'}."
+
+    async def gauges(self) -> Gauges:
+        """For a scrape."""
+        waiting, open_rows, dead = await self.database.read(_counts)
+        return Gauges(
+            version=self.version,
+            ready=not self.reasons(),
+            queue_depth=waiting,
+            outbox_open=open_rows,
+            outbox_dead=dead,
+            awake=len(self.conversations.awake),
+            troubles_open=len(self.troubles.open),
+            loop_lag_s=self.lag.last_s,
+            loop_lag_worst_s=self.lag.worst_s,
+            adapters={name: health.hears for name, health in self.accounts.health().items()},
+        )
+
+    def reasons(self) -> Sequence[Reason]:
+        """Why the process is not ready; nothing when it is."""
+        return not_ready(self.accounts.health(), self.troubles.blocking)
+
+    def _awake(self, conversation: ConversationId) -> Awake:
+        return Awake(key=ConversationKey.parse(conversation), is_running=self.dispatcher.is_running(conversation))
+
+
+def _counts(conn: Connection) -> tuple[int, int, int]:
+    """Inbox rows waiting, outbox rows open, dead letters of both."""
+    incoming, outgoing = inbox_view.counts(conn), outbox_rows.counts(conn)
+    open_rows = outgoing.get("new", 0) + outgoing.get("sending", 0)
+    return incoming.get("new", 0), open_rows, incoming.get("dead", 0) + outgoing.get("dead", 0)
+
+
+def _pairing(request: Any) -> Pairing:
+    return Pairing(
+        code=request["id"],
+        channel_type=request["channel"],
+        person=request["person"],
+        display=request["display"],
+        asked_at=datetime.fromisoformat(request["asked_at"]),
+    )

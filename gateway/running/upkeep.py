@@ -1,0 +1,77 @@
+"""Housekeeping: old rows, old attachments, old exports and backups go, by the `[retention]` section."""
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import anyio
+
+from agent.core.clock import Clock
+from agent.storage.database import Database
+from agent.storage.errors import StorageError
+from agent.storage.moments import to_us
+from gateway.config.sections import RetentionSettings
+from gateway.storage.retention import BATCH, prune
+
+FIRST_S, EVERY_S = 60.0, 3600.0
+EXPORT_DAYS = 1
+
+_log = logging.getLogger("tieline.upkeep")
+
+
+class Upkeep:
+    """Runs beside everything else, an hour apart; a failure waits for the next hour."""
+
+    def __init__(
+        self, database: Database, *, clock: Clock, home: Path, retention: Callable[[], RetentionSettings]
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._home = home
+        self._retention = retention
+
+    async def run(self) -> None:
+        await self._clock.sleep(FIRST_S)
+        while True:
+            try:
+                await self.tidy()
+            except (StorageError, OSError) as error:
+                _log.warning("tidying up failed, tried again in an hour: %s", error)
+            await self._clock.sleep(EVERY_S)
+
+    async def tidy(self) -> None:
+        """Once through everything."""
+        retention, now = self._retention(), self._clock.now()
+        inbox_before = to_us(now - timedelta(days=retention.inbox_days))
+        outbox_before = to_us(now - timedelta(days=retention.outbox_days))
+        while (
+            await self._database.write(
+                lambda conn: prune(conn, inbox_before=inbox_before, outbox_before=outbox_before, now=to_us(now))
+            )
+            >= BATCH
+        ):
+            await self._clock.sleep(0.2)
+        at = now.timestamp()
+        await anyio.to_thread.run_sync(
+            _remove_files, self._home / "files", at - timedelta(days=retention.attachment_days).total_seconds()
+        )
+        await anyio.to_thread.run_sync(
+            _remove_files, self._home / "exports", at - timedelta(days=EXPORT_DAYS).total_seconds()
+        )
+        await anyio.to_thread.run_sync(_keep_newest, self._home / "backups", retention.backups)
+
+
+def _remove_files(folder: Path, before: float) -> None:
+    """Files last written before that moment (POSIX seconds), and folders that are empty then."""
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_file() and path.stat().st_mtime < before:
+            path.unlink(missing_ok=True)
+        elif path.is_dir() and not any(path.iterdir()):
+            path.rmdir()
+
+
+def _keep_newest(folder: Path, count: int) -> None:
+    backups = sorted(folder.glob("tieline-*.db"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in backups[count:]:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,404 @@
+"""The connection: logins that fail, faults of the gateway, order, catch-up, deafness, the end."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import anyio
+import pytest
+
+from adapters.discord.adapter import DiscordAdapter
+from adapters.discord.limits import snowflake_at
+from gateway.channels.adapter import State
+from gateway.channels.errors import ChannelBusy, ChannelFatal
+from gateway.channels.inbound import ChatType, Deleted, Edited, Inbound, Membership, Mention, Said
+from gateway.channels.outbound import CommandSpec
+from tests.adapters.discord.harness import ANN, BOT, DM, GENERAL, GUILD, Discord, House, connected, place
+from tests.contracts.channel_contract import eventually, plain
+from tests.doubles.discord_api import CONTENT, PRIVILEGED
+from tests.fakes.running import running
+
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+# -- the login
+
+
+@pytest.mark.requirement("Z-36", "G-28")
+async def test_a_bad_token_is_fatal_with_the_fix_and_without_the_token(discord: Discord, house: House) -> None:
+    adapter = DiscordAdapter(discord.settings(token="very-secret-token"), house.surroundings)
+    with pytest.raises(ChannelFatal, match="Reset Token") as raised, anyio.fail_after(5):
+        await adapter.run(house.admit)
+    assert "very-secret" not in str(raised.value)
+    assert adapter.health().state is State.FAILED
+    assert "Reset Token" in adapter.health().detail
+
+
+@pytest.mark.requirement("Z-36")
+async def test_a_missing_intent_is_fatal_with_the_fix(discord: Discord, house: House) -> None:
+    await discord.control("settings", {"privileged_intents": PRIVILEGED & ~CONTENT})
+    adapter = DiscordAdapter(discord.settings(), house.surroundings)
+    with pytest.raises(ChannelFatal, match="Message Content intent"), anyio.fail_after(5):
+        await adapter.run(house.admit)
+    async with connected(discord, house, message_content=False) as adapter:
+        await discord.says("unseen", GENERAL)
+        await discord.says(f"<@{BOT}> seen", GENERAL)
+        await eventually(lambda: house.texts() == ["seen"])
+
+
+async def test_a_platform_that_is_down_at_the_start_is_waited_for(discord: Discord, house: House) -> None:
+    await discord.fault("me", "server_error", status=503)
+    async with connected(discord, house) as adapter:
+        assert adapter.health().hears
+    assert [call.get("status") for call in await discord.calls("me")][:2] == [503, 200]
+
+
+async def test_health_tells_the_way(discord: Discord, house: House) -> None:
+    adapter = DiscordAdapter(discord.settings(), house.surroundings)
+    assert adapter.health().state is State.STARTING
+    async with running(lambda: adapter.run(house.admit)):
+        await eventually(lambda: adapter.health().hears)
+        heard = adapter.health().last_event_at
+        assert heard is not None
+        assert abs((datetime.now(UTC) - heard).total_seconds()) < 5
+    assert not adapter.health().hears
+
+
+async def test_the_end_is_quick_and_leaves_nothing_open(discord: Discord, house: House) -> None:
+    async with connected(discord, house) as adapter:
+        await adapter.channel(DM).send(plain("x"))
+        began = time.monotonic()
+    assert time.monotonic() - began < 1.5
+    await eventually(lambda: not discord.double.connections)
+    await adapter.aclose()
+    with pytest.raises(ChannelBusy):
+        await adapter.channel(DM).send(plain("x"))
+
+
+# -- what is heard
+
+
+async def test_a_guild_channel_a_thread_and_a_direct_message(discord: Discord, house: House) -> None:
+    async with connected(discord, house) as adapter:
+        said = await discord.says("no mention", GENERAL)
+        thread = await adapter._bot.rest.call(
+            "POST",
+            "/channels/{channel_id}/messages/{message_id}/threads",
+            {"channel_id": GENERAL, "message_id": said},
+            {"name": "talk"},
+        )
+        await discord.says(f"hey <@{BOT}>, look", GENERAL)
+        await discord.says("in the thread", thread["id"])
+        await discord.says("direct")
+        await eventually(lambda: len(house.of(Said)) == 4)
+        found = {said.text: said for said in house.of(Said)}
+        group, own, direct = found["hey, look"], found["in the thread"], found["direct"]
+        assert (group.mention, group.chat_type, group.place, group.grantable) == (
+            Mention.DIRECT,
+            ChatType.GROUP,
+            GENERAL,
+            (GUILD,),
+        )
+        assert group.chat_title == "Double #general"
+        assert group.sender.is_chat_admin  # ann owns the server
+        assert found["no mention"].mention is Mention.NONE
+        assert (own.key.channel_id, own.place, own.mention) == (thread["id"], GENERAL, Mention.IMPLICIT)
+        assert (direct.chat_type, direct.key.channel_id, direct.grantable) == (ChatType.DIRECT, DM, ())
+        assert not direct.sender.is_chat_admin
+
+
+async def test_a_reply_to_the_bot_addresses_it_and_quotes(discord: Discord, house: House) -> None:
+    async with connected(discord, house) as adapter:
+        sent = await adapter.channel(GENERAL).send(plain("my answer"))
+        await discord.says("and why?", GENERAL, reply_to=sent.id)
+        await eventually(lambda: bool(house.of(Said)))
+        (said,) = house.of(Said)
+        assert (said.mention, said.quoted, said.text) == (Mention.IMPLICIT, "my answer", "and why?")
+
+
+async def test_edits_and_deletions_of_people_only(discord: Discord, house: House) -> None:
+    async with connected(discord, house) as adapter:
+        sent = await adapter.channel(DM).send(plain("mine"))
+        await adapter.channel(DM).edit(sent, plain("mine, changed"))
+        await adapter.channel(DM).delete(sent)
+        said = await discord.says("befor")
+        message = discord.double.messages[DM, said]
+        await discord.event(t="MESSAGE_UPDATE", d={**message, "embeds": [{"type": "link"}]})  # a link unfolded
+        changed = {**message, "content": "before", "edited_timestamp": "2026-01-01T12:00:00+00:00"}
+        await discord.event(t="MESSAGE_UPDATE", d=changed)
+        await discord.event(t="MESSAGE_DELETE", d={"id": said, "channel_id": DM})
+        await discord.event(t="MESSAGE_DELETE_BULK", d={"ids": [said, sent.id], "channel_id": DM})
+        await eventually(lambda: len(house.of(Deleted)) == 2)
+        (edited,) = house.of(Edited)
+        assert (edited.text, edited.version, edited.message_id) == ("before", "2026-01-01T12:00:00+00:00", said)
+        assert [gone.message_id for gone in house.of(Deleted)] == [said, said]
+        assert [type(inbound).__name__ for inbound in house.admitted] == ["Said", "Edited", "Deleted", "Deleted"]
+
+
+@pytest.mark.requirement("G-12")
+async def test_other_bots_are_marked_and_own_messages_ignored(discord: Discord, house: House) -> None:
+    async with connected(discord, house):
+        said = await discord.says("from a person")
+        message = discord.double.messages[DM, said]
+        other = {**message["author"], "id": "600000000000000001", "bot": True}
+        await discord.event(t="MESSAGE_CREATE", d={**message, "id": "9" * 18, "author": other})
+        own = {**message["author"], "id": BOT, "bot": True}
+        await discord.event(t="MESSAGE_CREATE", d={**message, "id": "8" * 18, "author": own})
+        hook = {**message, "id": "7" * 18, "webhook_id": "700000000000000001"}
+        await discord.event(t="MESSAGE_CREATE", d=hook)
+        await eventually(lambda: len(house.of(Said)) == 3)
+        assert [said.sender.is_bot for said in house.of(Said)] == [False, True, True]
+
+
+async def test_places_that_close(discord: Discord, house: House) -> None:
+    house.places = [place(GENERAL, None, datetime.now(UTC))]
+    async with connected(discord, house):
+        await discord.control("channels", {"channels": [{"id": "300000000000000009", "name": "gone"}]})
+        channel = discord.double.channels["300000000000000009"]
+        await discord.event(t="CHANNEL_CREATE", d=channel)
+        await discord.event(t="CHANNEL_DELETE", d=channel)
+        await eventually(lambda: len(house.of(Membership)) == 1)
+        await discord.event(t="GUILD_DELETE", d={"id": GUILD, "unavailable": True})  # an outage
+        await discord.event(t="GUILD_CREATE", d=discord.double.guild())
+        await discord.event(t="GUILD_DELETE", d={"id": GUILD})
+        await eventually(lambda: len(house.of(Membership)) == 3)
+        await discord.event(t="GUILD_CREATE", d=discord.double.guild())  # invited again
+        await eventually(lambda: len(house.of(Membership)) == 5)
+        told = [(found.key.channel_id, found.present) for found in house.of(Membership)]
+        assert told == [
+            ("300000000000000009", False),
+            (GUILD, False),
+            (GENERAL, False),
+            (GUILD, True),
+            (GENERAL, True),
+        ]
+
+
+async def test_one_place_in_order_and_many_at_once(discord: Discord, house: House) -> None:
+    released = anyio.Event()
+
+    async def slow_in_general(inbound: Inbound) -> None:
+        if inbound.key.channel_id == GENERAL:
+            await released.wait()
+
+    house.on_admit = slow_in_general
+    async with connected(discord, house):
+        for number in range(20):
+            await discord.says(f"g{number}", GENERAL)
+            await discord.says(f"d{number}", DM)
+        await eventually(lambda: house.texts() == [f"d{n}" for n in range(20)])
+        released.set()
+        await eventually(lambda: len(house.admitted) == 40)
+        assert [said.text for said in house.of(Said) if said.key.channel_id == GENERAL] == [f"g{n}" for n in range(20)]
+
+
+async def test_what_cannot_be_stored_is_tried_again(discord: Discord, house: House) -> None:
+    failures = iter([OSError("disk"), OSError("disk")])
+
+    async def fail_twice(inbound: Inbound) -> None:
+        for error in failures:
+            raise error
+
+    house.on_admit = fail_twice
+    async with connected(discord, house):
+        await discord.says("one")
+        await discord.says("two")
+        await eventually(lambda: house.texts() == ["one", "two"])
+
+
+@pytest.mark.requirement("G-12")
+async def test_an_event_told_twice_has_one_id(discord: Discord, house: House) -> None:
+    async with connected(discord, house):
+        await discord.says("twice", duplicate=1)
+        await eventually(lambda: len(house.of(Said)) == 2)
+        assert len({(said.key, said.message_id) for said in house.of(Said)}) == 1
+
+
+# -- the gateway's faults
+
+
+@pytest.mark.parametrize("action", ["reconnect", "abort", "invalidate_resumable"])
+async def test_a_session_is_resumed_and_nothing_read_twice(discord: Discord, house: House, action: str) -> None:
+    async with connected(discord, house) as adapter:
+        await discord.says("before")
+        await eventually(lambda: house.texts() == ["before"])
+        house.places = [place(DM, house.of(Said)[0].message_id, datetime.now(UTC))]
+        await discord.control("gateway", {"action": action})
+        await discord.says("meanwhile")
+        await eventually(lambda: house.texts() == ["before", "meanwhile"], within_s=15)
+        await eventually(lambda: adapter.health().hears)
+        assert not any(said.from_history for said in house.of(Said))
+        assert len(discord.double.identifies) == 1
+        assert not await discord.calls("list_messages")
+
+
+async def test_a_new_session_catches_up(discord: Discord, house: House) -> None:
+    async with connected(discord, house) as adapter:
+        first = await discord.says("before")
+        await eventually(lambda: house.texts() == ["before"])
+        house.places = [place(DM, first, datetime.now(UTC))]
+        await discord.control("gateway", {"action": "invalidate"})
+        for text in ("lost one", "lost two"):
+            await discord.says(text)  # nobody has a session: the event goes nowhere
+        await eventually(lambda: house.texts() == ["before", "lost one", "lost two"], within_s=15)
+        assert [said.from_history for said in house.of(Said)] == [False, True, True]
+        await discord.says("live again")
+        await eventually(lambda: house.texts()[-1] == "live again")
+        assert adapter.health().hears
+
+
+async def test_a_zombie_that_acknowledges_no_heartbeat_is_built_anew(discord: Discord, house: House) -> None:
+    """Events still come, so the library sees nothing wrong (PEERS theme 5)."""
+    await discord.control("settings", {"heartbeat_interval": 0.2, "check_heartbeat": False})
+    async with connected(discord, house, deaf_after_s=1.0) as adapter:
+        await discord.control("settings", {"ack_heartbeats": False})
+        with anyio.move_on_after(10):
+            while len(discord.double.identifies) == 1:
+                await discord.says("still here")
+                await anyio.sleep(0.1)
+        assert len(discord.double.identifies) > 1
+        await discord.control("settings", {"ack_heartbeats": True})
+        await eventually(lambda: adapter.health().hears, within_s=10)
+        await discord.says("heard again")
+        await eventually(lambda: house.texts()[-1] == "heard again")
+
+
+async def test_a_connection_that_beats_but_tells_nothing_is_built_anew(discord: Discord, house: House) -> None:
+    await discord.control("settings", {"heartbeat_interval": 0.2})
+    async with connected(discord, house, probe_idle_s=0.6, deaf_after_s=1.0) as adapter:
+        await anyio.sleep(1.2)
+        assert len(discord.double.identifies) == 1  # idle, but it answers when asked
+        first = await discord.says("before")
+        await eventually(lambda: house.texts() == ["before"])
+        house.places = [place(DM, first, datetime.now(UTC))]
+        await discord.control("settings", {"mute": True})
+        await discord.says("into the void")
+        await eventually(lambda: not adapter.health().hears, within_s=10)
+        await discord.control("settings", {"mute": False})
+        await eventually(lambda: house.texts() == ["before", "into the void"], within_s=15)
+
+
+async def test_a_gateway_that_refuses_the_token_later_is_fatal(discord: Discord, house: House) -> None:
+    adapter = DiscordAdapter(discord.settings(), house.surroundings)
+
+    async def revoke() -> None:
+        await eventually(lambda: adapter.health().hears)
+        discord.double.token = "another"
+        await discord.control("gateway", {"action": "close", "code": 4004})
+
+    async with running(revoke):
+        with pytest.raises(ChannelFatal, match="Reset Token"), anyio.fail_after(20):
+            await adapter.run(house.admit)
+    assert adapter.health().state is State.FAILED
+
+
+# -- catch-up at the start
+
+
+async def test_at_the_start_young_messages_are_answered_and_old_ones_left(discord: Discord, house: House) -> None:
+    old = await discord.says("old")
+    message = discord.double.messages.pop((DM, old))
+    moved = snowflake_at(datetime.now(UTC) - timedelta(hours=2))
+    discord.double.messages[DM, moved] = {**message, "id": moved}
+    for number in range(3):
+        await discord.says(f"young {number}")
+    house.places = [place(DM, snowflake_at(LONG_AGO), LONG_AGO)]
+    async with connected(discord, house) as adapter:
+        await eventually(lambda: house.texts() == ["young 0", "young 1", "young 2"])
+        assert all(said.from_history and said.sender.id == ANN for said in house.of(Said))
+        assert "1 messages" in adapter.health().detail
+
+
+async def test_pages_of_history_are_read_to_the_end_in_order(discord: Discord, house: House) -> None:
+    for number in range(230):
+        await discord.says(str(number), GENERAL)
+    house.places = [place(GENERAL, snowflake_at(LONG_AGO), datetime.now(UTC))]
+    async with connected(discord, house):
+        await eventually(lambda: house.texts() == [str(n) for n in range(230)])
+
+
+async def test_history_comes_before_what_arrives_live(discord: Discord, house: House) -> None:
+    """The place's history is read first even though the live message is there already."""
+    house.places = [place(DM, snowflake_at(LONG_AGO), datetime.now(UTC))]
+    for number in range(3):
+        await discord.says(f"missed {number}")
+    await discord.fault("list_messages", "slow", delay=0.5)
+    async with connected(discord, house):
+        await discord.says("live")
+        await eventually(lambda: "live" in house.texts())
+        texts = house.texts()
+        assert texts[:3] == ["missed 0", "missed 1", "missed 2"]
+        assert texts.index("live") == 3
+
+
+async def test_a_limited_history_is_asked_again_and_a_closed_place_told(discord: Discord, house: House) -> None:
+    await discord.says("missed")
+    house.places = [
+        place("300000000000000404", snowflake_at(LONG_AGO), datetime.now(UTC)),
+        place(DM, snowflake_at(LONG_AGO), datetime.now(UTC)),
+    ]
+    await discord.fault("list_messages", "rate_limit", retry_after=0.2, path=DM)
+    async with connected(discord, house):
+        await eventually(lambda: house.texts() == ["missed"])
+        await eventually(lambda: len(house.of(Membership)) == 1)
+        (gone,) = house.of(Membership)
+        assert (gone.key.channel_id, gone.present) == ("300000000000000404", False)
+
+
+async def test_a_house_that_cannot_name_its_places_still_hears(discord: Discord, house: House) -> None:
+    house.places = [None]  # type: ignore[list-item]
+    async with connected(discord, house):
+        await discord.says("live")
+        await eventually(lambda: house.texts() == ["live"])
+
+
+# -- commands and the doctor
+
+
+async def test_commands_are_registered_only_when_they_differ(discord: Discord, house: House) -> None:
+    specs = [
+        CommandSpec(name="status", description="How it stands"),
+        CommandSpec(name="model", description="Choose a model", options="[name]"),
+    ]
+    async with connected(discord, house) as adapter:
+        await adapter.publish(specs)
+        await adapter.publish(specs[::-1])
+        assert len(await discord.calls("put_commands")) == 1
+        await adapter.publish(specs[:1])
+        assert [command["name"] for command in discord.double.commands[""]] == ["status"]
+    async with connected(discord, house, guild_ids=(int(GUILD),)) as adapter:
+        await adapter.publish(specs)
+        assert [command["name"] for command in discord.double.commands[GUILD]] == ["status", "model"]
+
+
+async def test_commands_wait_for_the_login(discord: Discord, house: House) -> None:
+    adapter = DiscordAdapter(discord.settings(), house.surroundings)
+    specs = [CommandSpec(name="status", description="How it stands")]
+    async with running(lambda: adapter.publish(specs), lambda: adapter.run(house.admit)):
+        await eventually(lambda: "" in discord.double.commands)
+
+
+async def test_the_doctor_finds_all_well(discord: Discord, house: House) -> None:
+    adapter = DiscordAdapter(discord.settings(), house.surroundings)
+    found = await adapter.diagnose()
+    assert [(line.subject, line.level) for line in found] == [
+        ("token", "ok"),
+        ("intents", "ok"),
+        ("gateway", "ok"),
+        ("servers", "ok"),
+    ]
+
+
+async def test_the_doctor_names_what_is_wrong(discord: Discord, house: House) -> None:
+    await discord.control("settings", {"privileged_intents": PRIVILEGED & ~CONTENT})
+    keys = {"guild_ids": (42,)}
+    found = {
+        line.subject: line for line in await DiscordAdapter(discord.settings(**keys), house.surroundings).diagnose()
+    }
+    assert found["intents"].level == "error"
+    assert "Privileged Gateway Intents" in found["intents"].fix
+    assert "42" in found["servers"].finding
+    (line,) = await DiscordAdapter(discord.settings(token="wrong"), house.surroundings).diagnose()
+    assert (line.subject, line.level) == ("token", "error")
+    settings = discord.settings(api_base_url="http://127.0.0.1:1/api/v10")
+    (line,) = await DiscordAdapter(settings, house.surroundings).diagnose()
+    assert (line.subject, line.level) == ("Discord", "error")

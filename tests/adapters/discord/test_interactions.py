@@ -1,0 +1,259 @@
+"""Slash commands and buttons: nothing is lost, Discord never waits too long, what is private stays private."""
+
+import anyio
+import pytest
+
+from adapters.discord.channel import WHISPER
+from gateway.channels.document import Plain
+from gateway.channels.inbound import Inbound, Mention, Outcome, Pressed, Said
+from gateway.channels.keys import UserId
+from gateway.channels.outbound import Button, CommandSpec, Outbound
+from tests.adapters.discord.harness import ANN, DM, GENERAL, GUILD, Discord, House, connected
+from tests.contracts.channel_contract import eventually, plain
+
+ASK = CommandSpec(name="ask", description="Ask something", options="[question]")
+
+
+async def slash(discord: Discord, house: House, channel: str = GENERAL, question: str = "why") -> Said:
+    before = len(house.of(Said))
+    await discord.event(kind="slash", channel=channel, command="ask", options={"arguments": question})
+    await eventually(lambda: len(house.of(Said)) > before)
+    return house.of(Said)[-1]
+
+
+def interaction_types(discord: Discord) -> list[int | None]:
+    return [found["type"] for found in discord.double.interactions.values()]
+
+
+async def test_a_slash_command_arrives_as_text(discord: Discord, house: House) -> None:
+    async with connected(discord, house) as adapter:
+        await adapter.publish([ASK])
+        said = await slash(discord, house)
+        assert (said.text, said.mention, said.sender.id) == ("/ask why", Mention.DIRECT, ANN)
+        assert said.key.channel_id == GENERAL
+        assert said.grantable == (GUILD,)
+        assert said.interaction_id == said.message_id
+        assert said.sender.language == "en-US"
+        assert said.interaction is not None
+
+
+async def test_an_answer_within_two_seconds_stands_under_the_command(discord: Discord, house: House) -> None:
+    async with connected(discord, house) as adapter:
+        await adapter.publish([ASK])
+        said = await slash(discord, house)
+        channel = adapter.channel(GENERAL)
+        sent = await channel.send(Outbound(document=(Plain("because"),), interaction=said.interaction, key="k1"))
+        (answer,) = discord.mine(GENERAL)
+        assert (answer["content"], answer["flags"] & 64, answer["type"]) == ("because", 0, 20)
+        assert sent.id == answer["id"]
+        await channel.edit(sent, plain("because so"))
+        # What follows is an ordinary message: it has a nonce.
+        await channel.send(Outbound(document=(Plain("and more"),), interaction=said.interaction, key="k2"))
+        assert [(m["content"], m["type"]) for m in discord.mine(GENERAL)] == [("because so", 20), ("and more", 0)]
+
+
+async def test_a_slow_answer_shows_a_private_sign_that_goes_with_the_answer(discord: Discord, house: House) -> None:
+    async with connected(discord, house) as adapter:
+        await adapter.publish([ASK])
+        said = await slash(discord, house)
+        await eventually(lambda: [m["flags"] for m in discord.mine(GENERAL)] == [64 | 128])
+        (interaction,) = discord.double.interactions.values()
+        assert interaction["answered_after"] < 2.9
+        channel = adapter.channel(GENERAL)
+        sent = await channel.send(Outbound(document=(Plain("finally"),), interaction=said.interaction, key="k1"))
+        (message,) = discord.mine(GENERAL)
+        assert (message["id"], message["content"], message["nonce"]) == (sent.id, "finally", "k1")
+
+
+async def test_the_sign_goes_even_if_the_answer_does_not_name_the_command(discord: Discord, house: House) -> None:
+    async with connected(discord, house) as adapter:
+        await adapter.publish([ASK])
+        await slash(discord, house)
+        await eventually(lambda: bool(discord.mine(GENERAL)))
+        await adapter.channel(GENERAL).send(plain("a streamed preview"))
+        assert [m["content"] for m in discord.mine(GENERAL)] == ["a streamed preview"]
+
+
+async def test_storing_takes_too_long_so_discord_gets_a_sign_first(discord: Discord, house: House) -> None:
+    stored = anyio.Event()
+
+    async def slow(inbound: Inbound) -> None:
+        await stored.wait()
+
+    house.on_admit = slow
+    async with connected(discord, house) as adapter:
+        await adapter.publish([ASK])
+        await discord.event(kind="slash", channel=GENERAL, command="ask", options={"arguments": "why"})
+        await eventually(lambda: interaction_types(discord) == [5])
+        assert not house.admitted
+        stored.set()
+        await eventually(lambda: house.texts() == ["/ask why"])
+
+
+async def test_a_press_is_stored_before_it_is_acknowledged(discord: Discord, house: House) -> None:
+    types_at_admit: list[list[int | None]] = []
+
+    async def look(inbound: Inbound) -> None:
+        types_at_admit.append(interaction_types(discord))
+
+    house.on_admit = look
+    async with connected(discord, house) as adapter:
+        channel = adapter.channel(DM)
+        sent = await channel.send(Outbound(document=(Plain("?"),), buttons=((Button(label="Yes", action="y"),),)))
+        await discord.event(kind="button", channel=DM, message_id=sent.id, custom_id="y")
+        await eventually(lambda: interaction_types(discord) == [6])
+        assert types_at_admit == [[None]]
+
+
+async def test_a_button_works_after_a_restart(discord: Discord, house: House) -> None:
+    async with connected(discord, house) as adapter:
+        buttons = ((Button(label="Yes", action="approve:17", style="primary"),),)
+        sent = await adapter.channel(GENERAL).send(Outbound(document=(Plain("ok?"),), buttons=buttons))
+    later = House(house.surroundings.home)
+    async with connected(discord, later):
+        await discord.event(kind="button", channel=GENERAL, message_id=sent.id, custom_id="approve:17")
+        await eventually(lambda: bool(later.of(Pressed)))
+        (pressed,) = later.of(Pressed)
+        assert (pressed.action, pressed.message_id, pressed.place) == ("approve:17", sent.id, GENERAL)
+
+
+async def test_an_interaction_of_before_the_restart_is_answered_once(discord: Discord, house: House) -> None:
+    async with connected(discord, house) as adapter:
+        await adapter.publish([ASK])
+        said = await slash(discord, house)
+        await adapter.channel(GENERAL).send(Outbound(document=(Plain("42"),), interaction=said.interaction, key="k"))
+    async with connected(discord, House(house.surroundings.home)) as adapter:
+        channel = adapter.channel(GENERAL)
+        await channel.send(Outbound(document=(Plain("42"),), interaction=said.interaction, key="k"))
+        assert [m["content"] for m in discord.mine(GENERAL)] == ["42"]
+
+
+async def test_a_waiting_sign_of_before_the_restart_goes_with_the_answer(discord: Discord, house: House) -> None:
+    async with connected(discord, house) as adapter:
+        await adapter.publish([ASK])
+        said = await slash(discord, house)
+        await eventually(lambda: [m["flags"] for m in discord.mine(GENERAL)] == [64 | 128])
+    async with connected(discord, House(house.surroundings.home)) as adapter:
+        channel = adapter.channel(GENERAL)
+        await channel.send(Outbound(document=(Plain("42"),), interaction=said.interaction, key="k"))
+        assert [(m["content"], m["flags"] & 64) for m in discord.mine(GENERAL)] == [("42", 0)]
+
+
+async def test_a_cut_answer_to_a_command_is_not_given_twice(discord: Discord, house: House) -> None:
+    async with connected(discord, house) as adapter:
+        await adapter.publish([ASK])
+        said = await slash(discord, house)
+        await discord.fault("interaction_callback", "drop_after")
+        message = Outbound(document=(Plain("once"),), interaction=said.interaction, key="k")
+        channel = adapter.channel(GENERAL)
+        with pytest.raises(Exception, match="cut"):
+            await channel.send(message)
+        sent = await channel.send(message)
+        (answer,) = discord.mine(GENERAL)
+        assert (answer["id"], answer["content"]) == (sent.id, "once")
+
+
+@pytest.mark.requirement("G-08")
+async def test_a_whisper_is_ephemeral_where_an_interaction_is_open(discord: Discord, house: House) -> None:
+    async with connected(discord, house) as adapter:
+        await adapter.publish([ASK])
+        said = await slash(discord, house)
+        channel = adapter.channel(GENERAL)
+        status = await channel.whisper(
+            Outbound(document=(Plain("working"),), interaction=said.interaction), UserId(ANN)
+        )
+        assert status is not None
+        assert status.kind.startswith(WHISPER)
+        await channel.edit(status, plain("still working"))
+        assert [(m["content"], m["flags"] & 64) for m in discord.mine(GENERAL)] == [("still working", 64)]
+        second = await channel.whisper(plain("a second one"), UserId(ANN))  # found by the person
+        assert second is not None
+        for sent in (status, second, second):
+            await channel.delete(sent)
+        assert discord.mine(GENERAL) == []
+        other = await channel.whisper(plain("for somebody else"), UserId("42"))
+        assert other is not None
+        assert discord.mine(GENERAL)[0]["flags"] & 64 == 0  # silent, for the caller to delete
+
+
+async def test_a_whisper_changes_the_waiting_sign(discord: Discord, house: House) -> None:
+    async with connected(discord, house) as adapter:
+        await adapter.publish([ASK])
+        said = await slash(discord, house)
+        await eventually(lambda: bool(discord.mine(GENERAL)))
+        status = await adapter.channel(GENERAL).whisper(
+            Outbound(document=(Plain("compacting"),), interaction=said.interaction), UserId(ANN)
+        )
+        assert status is not None
+        assert [(m["id"], m["content"], m["flags"]) for m in discord.mine(GENERAL)] == [(status.id, "compacting", 64)]
+
+
+@pytest.mark.parametrize("visible", [False, True])
+@pytest.mark.parametrize("late", [False, True])
+async def test_acknowledge_with_words(discord: Discord, house: House, visible: bool, late: bool) -> None:
+    async with connected(discord, house) as adapter:
+        await adapter.publish([ASK])
+        said = await slash(discord, house)
+        if late:
+            await eventually(lambda: bool(discord.mine(GENERAL)))
+        assert said.interaction is not None
+        interactions = adapter.channel(GENERAL).interactions
+        await interactions.acknowledge(said.interaction, "noted *well*", visible=visible)
+        (message,) = discord.mine(GENERAL)
+        assert (message["content"], bool(message["flags"] & 64)) == (r"noted \*well\*", not visible)
+
+
+async def test_acknowledge_without_words_takes_the_sign_away(discord: Discord, house: House) -> None:
+    async with connected(discord, house) as adapter:
+        await adapter.publish([ASK])
+        said = await slash(discord, house)
+        assert said.interaction is not None
+        await adapter.channel(GENERAL).interactions.acknowledge(said.interaction)
+        assert interaction_types(discord) == [5]
+        assert discord.mine(GENERAL) == []
+
+
+async def test_a_press_can_be_answered_in_private(discord: Discord, house: House) -> None:
+    async with connected(discord, house) as adapter:
+        channel = adapter.channel(GENERAL)
+        sent = await channel.send(Outbound(document=(Plain("?"),), buttons=((Button(label="Yes", action="y"),),)))
+        await discord.event(kind="button", channel=GENERAL, message_id=sent.id, custom_id="y")
+        await eventually(lambda: interaction_types(discord) == [6])
+        (pressed,) = house.of(Pressed)
+        assert pressed.interaction is not None
+        await channel.interactions.acknowledge(pressed.interaction, "not yours to decide")
+        assert [(m["content"], m["flags"] & 64) for m in discord.mine(GENERAL)] == [
+            ("?", 0),
+            ("not yours to decide", 64),
+        ]
+        await channel.edit(sent, plain("decided"))
+        assert discord.mine(GENERAL)[0]["components"] == []
+
+
+async def test_a_dead_interaction_is_no_error(discord: Discord, house: House) -> None:
+    async with connected(discord, house) as adapter:
+        channel = adapter.channel(GENERAL)
+        for handle in ("slash.1.tok", "button.1.tok", "nonsense"):
+            await channel.interactions.acknowledge(handle, "too late")
+            await channel.send(Outbound(document=(Plain("x"),), interaction=handle))
+        assert [m["content"] for m in discord.mine(GENERAL)] == ["x", "x", "x"]
+
+
+async def test_what_is_not_for_the_bot_leaves_no_sign(discord: Discord, house: House) -> None:
+    house.outcome = Outcome.IGNORED
+    async with connected(discord, house) as adapter:
+        await adapter.publish([ASK])
+        await slash(discord, house)
+        await eventually(lambda: interaction_types(discord) == [5])
+        await eventually(lambda: discord.mine(GENERAL) == [])
+
+
+async def test_an_interaction_told_twice_is_acknowledged_once(discord: Discord, house: House) -> None:
+    async with connected(discord, house) as adapter:
+        await adapter.publish([ASK])
+        await discord.event(kind="slash", channel=GENERAL, command="ask", options={"arguments": "x"}, duplicate=1)
+        await eventually(lambda: len(house.of(Said)) == 2)
+        first, second = house.of(Said)
+        assert first.interaction_id == second.interaction_id  # the house tells them to be one
+        await eventually(lambda: interaction_types(discord) == [5])
+        assert len([call for call in discord.double.calls if call["name"] == "interaction_callback"]) == 1

@@ -1,0 +1,56 @@
+"""Order in one lane, freedom between lanes, a bound over all."""
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from adapters.discord.lanes import Lanes
+
+
+async def test_lanes() -> None:
+    done: list[str] = []
+    hold = anyio.Event()
+
+    def job(name: str, *, waits: bool = False) -> Callable[[], Awaitable[None]]:
+        async def run() -> None:
+            if waits:
+                await hold.wait()
+            done.append(name)
+
+        return run
+
+    with anyio.fail_after(2):
+        async with anyio.create_task_group() as group:
+            lanes = Lanes(group, limit=4)
+            assert lanes.put("a", job("a1", waits=True))
+            assert lanes.put("a", job("a2"))
+            assert lanes.put("b", job("b1"))
+            assert lanes.waiting("a")
+            await anyio.wait_all_tasks_blocked()
+            assert done == ["b1"]
+            assert not lanes.waiting("b")
+            hold.set()
+        assert done == ["b1", "a1", "a2"]
+        assert lanes.queued == 0
+
+
+async def test_a_closed_gate_lets_a_job_be_put_in_front() -> None:
+    done: list[int] = []
+
+    def job(number: int) -> Callable[[], Awaitable[None]]:
+        async def run() -> None:
+            done.append(number)
+
+        return run
+
+    with anyio.fail_after(2):
+        async with anyio.create_task_group() as group:
+            lanes = Lanes(group, limit=3)
+            lanes.close_gate()
+            assert all(lanes.put("a", job(number)) for number in (1, 2))
+            assert lanes.put("a", job(0), first=True)
+            assert not lanes.put("a", job(3))  # full: nothing is taken that could not be done
+            await anyio.wait_all_tasks_blocked()
+            assert done == []
+            lanes.open_gate()
+    assert done == [0, 1, 2]

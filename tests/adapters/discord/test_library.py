@@ -1,0 +1,59 @@
+"""Pins what is private to discord.py and used all the same; fails when an update moves it."""
+
+import inspect
+
+import discord
+import pytest
+from discord.gateway import DiscordWebSocket, KeepAliveHandler
+from discord.http import HTTPClient, Ratelimit, Route
+
+from adapters.discord.endpoint import AccountHTTP, Bucket
+from adapters.discord.link import AFTER, BEFORE, OURS, Client, intents
+from adapters.discord.settings import DiscordSettings
+from tests.adapters.discord.harness import Discord, House, connected
+from tests.contracts.channel_contract import eventually
+
+SETTINGS = DiscordSettings(type="discord", token="t", api_base_url="http://127.0.0.1:1/x")  # type: ignore[arg-type]
+
+
+async def test_the_parsers_are_a_dictionary_of_the_connection_state() -> None:
+    client = Client(shard_down=lambda shard: None, intents=intents(SETTINGS))
+    parsers = client._connection.parsers
+    assert {*OURS, *BEFORE, *AFTER, "READY", "RESUMED"} <= set(parsers)
+    assert "client._connection.parsers" in inspect.getsource(DiscordWebSocket.from_client)
+    assert "_discord_parsers[event]" in inspect.getsource(DiscordWebSocket.received_message)
+
+
+def test_the_pulse_is_where_it_is_read() -> None:
+    source = inspect.getsource(KeepAliveHandler)
+    assert "self._last_ack = ack_time" in source
+    assert "self._last_recv = time.perf_counter()" in source
+    assert "self._keep_alive" in inspect.getsource(DiscordWebSocket)
+    assert "shard_disconnect" in inspect.getsource(discord.shard.Shard.reidentify)
+
+
+def test_the_client_makes_its_requests_and_sockets_by_these_methods() -> None:
+    assert list(inspect.signature(HTTPClient.request).parameters) == ["self", "route", "files", "form", "kwargs"]
+    assert list(inspect.signature(HTTPClient.ws_connect).parameters) == ["self", "url", "compress"]
+    assert "self.get_ratelimit(key)" in inspect.getsource(HTTPClient.request)
+    assert "trace_configs=None if self.http_trace is None" in inspect.getsource(HTTPClient.static_login)
+    assert "client.http.ws_connect" in inspect.getsource(DiscordWebSocket.from_client)
+    assert {"remaining", "outgoing", "expires", "_last_request", "_loop"} <= set(Ratelimit.__slots__)
+    assert issubclass(Bucket, Ratelimit)
+    assert issubclass(AccountHTTP, HTTPClient)
+
+
+@pytest.mark.requirement("G-07")
+async def test_two_accounts_on_two_endpoints_do_not_meet(house: House) -> None:
+    """No module global is changed: each account has its own addresses."""
+    async with Discord().served() as one, Discord().served() as two:
+        other = House(house.surroundings.home)
+        async with connected(one, house), connected(two, other, account="second"):
+            await one.says("to the first")
+            await two.says("to the second")
+            await eventually(lambda: bool(house.admitted and other.admitted))
+            assert (house.texts(), other.texts()) == (["to the first"], ["to the second"])
+            assert house.admitted[0].key.channel_type == "discord"
+            assert other.admitted[0].key.channel_type == "discord@second"
+    assert Route.BASE == "https://discord.com/api/v10"
+    assert str(DiscordWebSocket.DEFAULT_GATEWAY) == "wss://gateway.discord.gg/"

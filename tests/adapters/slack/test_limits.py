@@ -1,0 +1,84 @@
+"""Slack's rate limits as policy."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.slack.limits import MAX_DELAY_S, RATES, Buckets, delay_s
+
+POST, UPDATE = "chat.postMessage", "chat.update"
+
+
+def allowed(buckets: Buckets, method: str, channel: str, now: float, *, frame: bool = False) -> int:
+    count = 0
+    while buckets.ask(method, channel, now, frame=frame) == 0.0:
+        count += 1
+    return count
+
+
+@pytest.mark.requirement("G-09")
+def test_a_channel_takes_one_post_a_second_after_a_few_at_once() -> None:
+    buckets = Buckets()
+    assert allowed(buckets, POST, "C1", 0.0) == 4
+    assert buckets.ask(POST, "C1", 0.0) == pytest.approx(1.0)
+    assert allowed(buckets, POST, "C1", 1.0) == 1
+    assert allowed(buckets, POST, "C1", 1.5) == 0
+
+
+def test_channels_do_not_wait_for_each_other() -> None:
+    buckets = Buckets()
+    allowed(buckets, POST, "C1", 0.0)
+    assert buckets.ask(POST, "C2", 0.0) == 0.0
+
+
+@pytest.mark.requirement("G-09")
+def test_a_429_for_a_post_shuts_that_channel_only() -> None:
+    buckets = Buckets()
+    buckets.shut(POST, "C1", 0.0, 30.0)
+    assert buckets.ask(POST, "C1", 1.0) == pytest.approx(29.0)
+    assert buckets.ask(POST, "C2", 1.0) == 0.0
+    assert buckets.ask(UPDATE, "C1", 1.0) == 0.0
+    assert buckets.ask(POST, "C1", 30.0) == 0.0
+
+
+def test_a_429_for_a_method_shuts_it_everywhere() -> None:
+    buckets = Buckets()
+    buckets.shut(UPDATE, "C1", 0.0, 5.0)
+    assert buckets.ask(UPDATE, "C2", 0.0) == pytest.approx(5.0)
+    assert buckets.ask("chat.appendStream", "C1", 0.0) == 0.0
+
+
+def test_frames_leave_room_for_final_texts() -> None:
+    buckets = Buckets()
+    frames = allowed(buckets, UPDATE, "C1", 0.0, frame=True)
+    finals = allowed(buckets, UPDATE, "C1", 0.0)
+    assert (frames, finals) == (30, 20)
+    assert buckets.ask(UPDATE, "C1", 0.0, frame=True) > buckets.ask(UPDATE, "C1", 0.0)
+
+
+def test_unlimited_methods_pass() -> None:
+    buckets = Buckets()
+    buckets.shut("auth.test", "", 0.0, 10.0)
+    assert buckets.ask("auth.test", "", 0.0) == 0.0
+
+
+def test_many_channels_do_not_fill_the_memory() -> None:
+    buckets = Buckets()
+    for number in range(10_000):
+        buckets.ask(POST, f"C{number}", number * 0.01)
+    assert len(buckets._buckets) < 5000
+
+
+@given(st.sampled_from(sorted(RATES)), st.lists(st.floats(0, 30), max_size=60))
+def test_no_minute_holds_more_than_burst_and_refill(method: str, pauses: list[float]) -> None:
+    buckets, now, sent = Buckets(), 0.0, 0
+    for pause in pauses:
+        now += pause
+        sent += buckets.ask(method, "C1", now) == 0.0
+    assert sent <= RATES[method].burst + RATES[method].per_s * now + 1e-6
+
+
+@given(st.integers(0, 10_000), st.floats(0, 1))
+def test_back_off_is_capped_and_never_nothing(attempt: int, jitter: float) -> None:
+    assert 0.25 <= delay_s(attempt, jitter) <= MAX_DELAY_S
+    assert delay_s(attempt, jitter) <= delay_s(attempt + 1, jitter)

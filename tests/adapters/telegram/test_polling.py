@@ -1,0 +1,353 @@
+"""Listening by long polling: nothing is acknowledged before it is stored, no trouble ends it but a refused token."""
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.telegram.adapter import TelegramAdapter
+from adapters.telegram.polling import CONFLICT_CAP_S, Offset, pause_s
+from agent.core.clock import Clock
+from gateway.channels.adapter import State
+from gateway.channels.errors import ChannelFatal
+from gateway.channels.inbound import Inbound, Membership, Moved, Outcome, Receipt, Said
+from tests.adapters.telegram.stage import (
+    GROUP,
+    PERSON,
+    TOKEN,
+    Stage,
+    Telegram,
+    acting,
+    listening,
+    settings_for,
+    stage,
+    surroundings,
+)
+from tests.contracts.channel_contract import eventually
+from tests.fakes.clock import FakeClock
+
+
+async def texts_come(actor: Stage, *texts: str) -> None:
+    await eventually(lambda: [said.text for said in actor.said] == list(texts))
+
+
+async def advanced(clock: FakeClock, seconds: float) -> None:
+    """Let somebody fall asleep, then let the time pass."""
+    await eventually(lambda: clock.sleepers > 0)
+    clock.advance(seconds)
+
+
+# -- what is acknowledged
+
+
+@pytest.mark.parametrize(
+    ("batches", "asks_for"),
+    [
+        pytest.param([([5, 6], {5, 6})], 7, id="all stored"),
+        pytest.param([([5, 6, 7], {6, 7})], 5, id="the first is not"),
+        pytest.param([([5, 6, 7], {5, 7})], 6, id="one in between is not"),
+        pytest.param([([5, 6, 7], {5, 7}), ([6, 7], {6})], 8, id="what was stored meanwhile counts"),
+        pytest.param([([5], {5}), ([], set())], None, id="after silence no number is kept"),
+        pytest.param([([5], {5}), ([], set()), ([2], {2})], 3, id="numbers may begin anew"),
+    ],
+)
+@pytest.mark.requirement("G-12")
+def test_offset(batches: list[tuple[list[int], set[int]]], asks_for: int | None) -> None:
+    offset = Offset()
+    for batch, done in batches:
+        offset.after(batch, done)
+    assert offset.next == asks_for
+
+
+@given(st.lists(st.integers(1, 60), unique=True, min_size=1), st.randoms(use_true_random=False))
+def test_nothing_is_acknowledged_unstored_nor_stored_twice(ids: list[int], random: Any) -> None:
+    """A server that keeps what is not acknowledged; each try stores some of what it is given."""
+    offset, queue, stored = Offset(), sorted(ids), list[int]()
+    for _ in range(200):
+        if not queue:
+            break
+        if offset.next is not None:
+            queue = [update_id for update_id in queue if update_id >= offset.next]
+        batch = queue[:10]
+        fresh = [update_id for update_id in batch if not offset.is_done(update_id)]
+        done = {update_id for update_id in fresh if random.random() < 0.6}
+        stored += done
+        offset.after(batch, done)
+    assert sorted(stored) == sorted(ids)
+
+
+class Reluctant(Stage):
+    """Stores nothing of a place in `held` until it is let go, and fails as often as `failures` says."""
+
+    def __init__(self, telegram: Telegram, adapter: TelegramAdapter) -> None:
+        super().__init__(telegram, adapter)
+        self.held: dict[str, anyio.Event] = {}
+        self.failures: dict[str, int] = {}
+        self.begun: list[str] = []
+
+    async def admit(self, inbound: Inbound) -> Receipt:
+        text = inbound.text if isinstance(inbound, Said) else ""
+        self.begun.append(text)
+        if self.failures.get(text):
+            self.failures[text] -= 1
+            raise OSError("disk full")
+        if inbound.place in self.held:
+            await self.held[inbound.place].wait()
+        return await super().admit(inbound)
+
+
+def reluctant(telegram: Telegram, tmp_path: Path, clock: Clock | None = None) -> Reluctant:
+    return Reluctant(telegram, TelegramAdapter(settings_for(telegram), surroundings(tmp_path, clock)))
+
+
+def pending(telegram: Telegram) -> int:
+    return len(telegram.double.bots[TOKEN].queue)
+
+
+async def test_an_update_is_acknowledged_only_when_it_is_stored(tmp_path: Path) -> None:
+    async with Telegram().running() as telegram:
+        actor = reluctant(telegram, tmp_path)
+        actor.held["77"] = anyio.Event()
+        async with listening(actor):
+            await telegram.update(text="hello")
+            await eventually(lambda: actor.begun == ["hello"])
+            assert pending(telegram) == 1
+            actor.held["77"].set()
+            await eventually(lambda: pending(telegram) == 0)
+            await texts_come(actor, "hello")
+
+
+async def test_a_kill_before_storing_brings_it_again_and_after_it_does_not(tmp_path: Path) -> None:
+    async with Telegram().running() as telegram:
+        first = reluctant(telegram, tmp_path)
+        first.held["77"] = anyio.Event()
+        async with listening(first):
+            await telegram.update(text="hello")
+            await eventually(lambda: first.begun == ["hello"])
+        async with acting(telegram, tmp_path) as second:
+            await texts_come(second, "hello")
+            await eventually(lambda: pending(telegram) == 0)
+        async with acting(telegram, tmp_path) as third:
+            await telegram.update(text="more")
+            await texts_come(third, "more")
+
+
+async def test_many_places_are_admitted_at_once_one_place_in_order(tmp_path: Path) -> None:
+    async with Telegram().running() as telegram:
+        specs: list[dict[str, Any]] = [{"user": PERSON, "text": "a1"}, {"user": {"id": 5}, "text": "b1"}]
+        specs += [{"user": PERSON, "text": "a2"}, {"user": PERSON, "chat": GROUP, "text": "g1"}]
+        await telegram.control("updates", updates=specs)
+        actor = reluctant(telegram, tmp_path)
+        actor.held["77"] = anyio.Event()
+        async with listening(actor):
+            await eventually(lambda: {said.text for said in actor.said} == {"b1", "g1"})
+            assert actor.begun.count("a2") == 0
+            actor.held["77"].set()
+            await eventually(lambda: [said.text for said in actor.said if said.place == "77"] == ["a1", "a2"])
+
+
+async def test_what_could_not_be_stored_comes_again_in_order(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clock = FakeClock()
+    async with Telegram().running() as telegram:
+        specs: list[dict[str, Any]] = [{"user": PERSON, "text": "a1"}, {"user": PERSON, "text": "a2"}]
+        await telegram.control("updates", updates=[*specs, {"user": {"id": 5}, "text": "b1"}])
+        actor = reluctant(telegram, tmp_path, clock)
+        actor.failures["a1"] = 1
+        async with listening(actor):
+            await eventually(lambda: actor.adapter.health().state is State.RECONNECTING)
+            assert "could not be stored" in actor.adapter.health().detail
+            assert not actor.adapter.health().hears
+            await advanced(clock, 1.0)
+            await eventually(lambda: [said.text for said in actor.said] == ["b1", "a1", "a2"])
+            assert actor.adapter.health().hears
+    assert "disk full" in caplog.text
+
+
+async def test_an_unreadable_update_does_not_hold_up_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with stage(tmp_path) as actor:
+        await actor.telegram.update(raw={"message": {"text": "no chat, no date"}})
+        await actor.telegram.update(text="fine")
+        await texts_come(actor, "fine")
+        await eventually(lambda: pending(actor.telegram) == 0)
+    assert "unreadable update" in caplog.text
+
+
+@pytest.mark.requirement("G-12")
+async def test_the_same_update_twice_is_given_with_the_same_id(tmp_path: Path) -> None:
+    async with stage(tmp_path) as actor:
+        await actor.telegram.update(text="twice", duplicate=1)
+        await texts_come(actor, "twice", "twice")
+        assert len({(said.event_id, said.message_id, said.key) for said in actor.said}) == 1
+
+
+async def test_what_was_written_while_we_were_away_comes_too(tmp_path: Path) -> None:
+    async with Telegram().running() as telegram:
+        await telegram.update(text="early", date=1_700_000_000)
+        async with acting(telegram, tmp_path) as actor:
+            await texts_come(actor, "early")
+            (said,) = actor.said
+            assert said.sent_at is not None
+            assert said.sent_at.year == 2023
+        assert not [
+            call for call in telegram.double.calls if call.get("params", {}).get("drop_pending_updates") == "true"
+        ]
+
+
+async def test_a_webhook_in_the_way_is_removed_and_keeps_its_updates(tmp_path: Path) -> None:
+    async with Telegram().running() as telegram:
+        await telegram.settings(webhook_max_attempts=0)
+        bot = telegram.double.bot(TOKEN)
+        bot.webhook = {"url": "http://127.0.0.1:9/old"}
+        async with acting(telegram, tmp_path) as actor:
+            await eventually(lambda: actor.adapter.health().state is State.CONNECTED)
+            await telegram.update(text="hi")
+            await texts_come(actor, "hi")
+        assert telegram.calls("deleteWebhook")[0]["params"]["drop_pending_updates"] == "false"
+
+
+# -- trouble
+
+
+@pytest.mark.parametrize(
+    ("failures", "conflict", "pause"),
+    [
+        (1, False, 0.5),
+        (2, False, 1.0),
+        (7, False, 30.0),
+        (5000, False, 30.0),
+        (1, True, 35.0),
+        (9, True, CONFLICT_CAP_S),
+    ],
+)
+def test_pauses_grow_and_are_capped(failures: int, conflict: bool, pause: float) -> None:
+    assert pause_s(failures, conflict=conflict) == pause
+
+
+async def test_health_shows_hearing_at_once_and_deafness_in_time(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with stage(tmp_path, clock) as actor:
+        assert actor.adapter.health().hears
+        assert actor.adapter.health().last_event_at == clock.now()
+        await eventually(lambda: len(actor.telegram.calls("getUpdates")) >= 2)  # the long poll stands
+        clock.advance(19)
+        assert actor.adapter.health().hears
+        clock.advance(2)
+        health = actor.adapter.health()
+        assert (health.state, health.hears) == (State.RECONNECTING, False)
+        assert "21 s" in health.detail
+
+
+async def test_a_second_poller_is_named_and_waited_for(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with Telegram().running() as telegram:
+        fault = {"kind": "error", "status": 409, "description": "Conflict: terminated by other getUpdates request"}
+        await telegram.control("faults", {"method": "getUpdates", **fault})
+        async with acting(telegram, tmp_path, clock) as actor:
+            await eventually(lambda: "409" in actor.adapter.health().detail)
+            assert actor.adapter.health().state is State.RECONNECTING
+            await advanced(clock, 30.0)
+            await asyncio.sleep(0)
+            assert len(telegram.calls("getUpdates")) == 1
+            await advanced(clock, 10.0)
+            await eventually(lambda: actor.adapter.health().hears)
+            await telegram.update(text="hi")
+            await texts_come(actor, "hi")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"kind": "server_error", "status": 502},
+        {"kind": "drop"},
+        {"kind": "drop_after"},
+        {"kind": "rate_limit", "retry_after": 1},
+    ],
+    ids=lambda fault: str(fault["kind"]),
+)
+@pytest.mark.parametrize("method", ["getMe", "getUpdates"])
+async def test_trouble_passes(tmp_path: Path, method: str, fault: dict[str, Any]) -> None:
+    async with Telegram().running() as telegram:
+        await telegram.control("faults", {"method": method, **fault})
+        async with acting(telegram, tmp_path) as actor:
+            await telegram.update(text="hi")
+            await texts_come(actor, "hi")
+            await eventually(lambda: actor.adapter.health().hears)
+
+
+async def test_an_unreachable_server_is_tried_again(tmp_path: Path) -> None:
+    telegram = Telegram()
+    telegram.url = "http://127.0.0.1:9"
+    clock = FakeClock()
+    async with acting(telegram, tmp_path, clock) as actor:
+        assert actor.adapter.health().state is State.RECONNECTING
+        assert "cannot reach" in actor.adapter.health().detail
+        for seconds in (0.5, 1.0, 2.0):
+            await advanced(clock, seconds)
+        await eventually(lambda: clock.sleepers > 0)
+        assert not actor.adapter.health().hears
+
+
+@pytest.mark.requirement("Z-36", "G-28")
+@pytest.mark.parametrize("status", [401, 404])
+async def test_a_refused_token_is_fatal_and_never_shown(
+    tmp_path: Path, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with Telegram().running() as telegram:
+        words = {401: "Unauthorized", 404: "Not Found"}[status]
+        await telegram.control("faults", {"method": "*", "kind": "error", "status": status, "description": words})
+        actor = Stage(telegram, TelegramAdapter(settings_for(telegram), surroundings(tmp_path)))
+        with pytest.raises(ChannelFatal) as raised:
+            await actor.adapter.run(actor.admit)
+        assert actor.adapter.health().state is State.FAILED
+        await actor.adapter.aclose()
+    assert "@BotFather" in str(raised.value)
+    assert "TEST-token" not in str(raised.value) + caplog.text + repr(actor.adapter.health())
+
+
+@pytest.mark.requirement("Z-36")
+async def test_a_token_revoked_while_running_is_fatal(tmp_path: Path) -> None:
+    async with Telegram().running() as telegram:
+        await telegram.control("faults", {"method": "getUpdates", "kind": "error", "status": 401, "after": 1})
+        actor = Stage(telegram, TelegramAdapter(settings_for(telegram), surroundings(tmp_path)))
+        with pytest.raises(ChannelFatal):
+            await actor.adapter.run(actor.admit)
+        await actor.adapter.aclose()
+
+
+# -- other things that happen
+
+
+async def test_a_blocked_bot_and_a_moved_group_are_told(tmp_path: Path) -> None:
+    async with stage(tmp_path) as actor:
+        member = {"user": {"id": 123456, "is_bot": True, "first_name": "D"}, "status": "kicked"}
+        chat = {"id": 77, "type": "private"}
+        await actor.telegram.update(
+            raw={"my_chat_member": {"chat": chat, "from": PERSON, "date": 1, "new_chat_member": member}}
+        )
+        group = {"id": -4002, "type": "group", "title": "G"}
+        move = {"message_id": 3, "from": PERSON, "chat": group, "date": 1, "migrate_to_chat_id": -1005}
+        await actor.telegram.update(raw={"message": move})
+        await eventually(lambda: len(actor.admitted) == 2)
+        assert {type(inbound) for inbound in actor.admitted} == {Membership, Moved}
+
+
+async def test_the_outcome_does_not_matter_for_the_receipt(tmp_path: Path) -> None:
+    class Refusing(Stage):
+        async def admit(self, inbound: Inbound) -> Receipt:
+            await super().admit(inbound)
+            return Receipt(Outcome.REFUSED, "not allowed")
+
+    async with Telegram().running() as telegram:
+        actor = Refusing(telegram, TelegramAdapter(settings_for(telegram), surroundings(tmp_path)))
+        async with listening(actor):
+            await telegram.update(text="hi")
+            await texts_come(actor, "hi")
+            await eventually(lambda: pending(telegram) == 0)

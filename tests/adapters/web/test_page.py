@@ -1,0 +1,301 @@
+"""What the chat page gets from the server, over HTTP."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+from gateway.web.settings import WebSettings
+
+from gateway.channels.adapter import SignedIn
+from gateway.channels.document import Plain
+from gateway.channels.errors import ChannelGone, ChannelRejected
+from gateway.channels.inbound import Inbound, Outcome, Pressed, Receipt, Said
+from gateway.channels.keys import UserId
+from gateway.channels.outbound import File, Outbound, SentRef
+from tests.adapters.web.visitor import Visitor, text_of, visiting
+from tests.e2e.site import Site, running_site
+from tests.fakes.waiting import until
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 40
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    async with running_site(tmp_path, WebSettings(port=0, max_upload_mb=1)) as site:
+        yield site
+
+
+@pytest.fixture
+async def visitor(site: Site) -> AsyncIterator[Visitor]:
+    async with visiting(site.server) as visitor:
+        yield visitor
+
+
+def plain(text: str, key: str = "") -> Outbound:
+    return Outbound(document=(Plain(text),), key=key)
+
+
+async def texts(visitor: Visitor, room: str = "main") -> list[str]:
+    state = await visitor.state(room)
+    return [message.get("text") or " ".join(map(text_of, message["blocks"])) for message in state["messages"]]
+
+
+async def test_a_message_is_admitted_shown_and_answered(site: Site, visitor: Visitor) -> None:
+    id = await visitor.say("hello")
+    (said,) = site.brain.heard
+    assert isinstance(said, Said)
+    assert (said.text, said.message_id, str(said.key)) == ("hello", id, "web:operator:main")
+    assert said.sender.id == "operator"
+    await until(lambda: _has(visitor, "You said: hello"))
+    assert await texts(visitor) == ["hello", "You said: hello"]
+
+
+@pytest.mark.requirement("G-12")
+async def test_posting_twice_is_saying_once(site: Site, visitor: Visitor) -> None:
+    """The page posts again when it did not hear back; the id makes inbox and page know it."""
+    await visitor.say("hello", id="0123456789abcdef")
+    await visitor.say("hello", id="0123456789abcdef")
+    assert {inbound.message_id for inbound in site.brain.heard} == {"0123456789abcdef"}
+    state = await visitor.state()
+    assert len([message for message in state["messages"] if message["who"] == "person"]) == 1
+
+
+async def test_what_was_said_and_sent_is_there_after_a_restart(tmp_path: Path) -> None:
+    async with running_site(tmp_path) as site:
+        async with visiting(site.server) as visitor:
+            await visitor.say("before")
+            await until(lambda: _has(visitor, "You said: before"))
+        await site.web.channel("operator:main").send(plain("nobody looked", key="k-1"))
+    async with running_site(tmp_path) as site, visiting(site.server) as visitor:
+        assert await texts(visitor) == ["before", "You said: before", "nobody looked"]
+        # The outbox may repeat what it does not know to have arrived: the key outlives the process (DESIGN §13.6).
+        await site.web.channel("operator:main").send(plain("nobody looked", key="k-1"))
+        assert (await texts(visitor)).count("nobody looked") == 1
+
+
+async def test_a_stream_goes_on_where_it_was_cut(site: Site, visitor: Visitor) -> None:
+    channel = site.web.channel("operator:main")
+    async with visitor.events() as events:
+        id, state = await anext(events)
+        assert state["type"] == "state"
+    await channel.send(plain("one"))
+    await channel.send(plain("two"))
+    async with visitor.events(after=id) as events:
+        got = [(await anext(events))[1]["message"]["blocks"] for _ in range(2)]
+        assert got == [['<p class="plain">one</p>'], ['<p class="plain">two</p>']]
+
+
+async def test_one_that_was_away_too_long_gets_the_whole_state(site: Site, visitor: Visitor) -> None:
+    channel = site.web.channel("operator:main")
+    assert channel.presence is not None
+    async with visitor.events() as events:
+        id, _ = await anext(events)
+    await channel.send(plain("missed"))
+    for _ in range(600):
+        await channel.presence.typing()
+    async with visitor.events(after=id) as events:
+        _, event = await anext(events)
+        assert event["type"] == "state"
+        assert [message["blocks"] for message in event["messages"]] == [['<p class="plain">missed</p>']]
+
+
+async def test_a_growing_answer_sends_only_blocks_that_changed(site: Site, visitor: Visitor) -> None:
+    streams = site.web.channel("operator:main").streams
+    assert streams is not None
+    async with visitor.events() as events:
+        await anext(events)
+        sent = await streams.open((Plain("first"),), reply_to=None, to=None)
+        await streams.update(sent, (Plain("first"), Plain("sec")))
+        await streams.update(sent, (Plain("first"), Plain("second")))
+        await streams.finish(sent, Outbound(document=(Plain("first"), Plain("second"))))
+        drafts = [(await anext(events))[1] for _ in range(3)]
+        assert [(draft["from"], len(draft["blocks"])) for draft in drafts] == [(0, 1), (1, 1), (1, 1)]
+        _, final = await anext(events)
+        assert final["replaces"] == sent.id
+        assert len(final["message"]["blocks"]) == 2
+
+
+async def test_two_pages_of_one_person_see_the_same(site: Site, visitor: Visitor) -> None:
+    async with visiting(site.server) as other, other.events() as events:
+        await anext(events)
+        id = await visitor.say("hello")
+        with anyio.fail_after(5):
+            _, event = await anext(events)
+        assert (event["message"]["id"], event["message"]["text"]) == (id, "hello")
+
+
+async def test_conversations_are_listed_and_told_of_each_other(site: Site, visitor: Visitor) -> None:
+    new = (await visitor.post("/chat/conversations", {})).json()["id"]
+    assert new == "main"  # an empty one is used first
+    await visitor.say("About the garden\nand more")
+    new = (await visitor.post("/chat/conversations", {})).json()["id"]
+    assert new != "main"
+    async with visitor.events() as events:
+        await until(lambda: _has(visitor, "You said"))
+        await visitor.say("/help", room=new)
+        with anyio.fail_after(5):
+            async for _, event in events:
+                if event["type"] == "elsewhere":
+                    assert event["room"] == new
+                    break
+    listed = (await visitor.client.get("/chat/conversations")).json()["conversations"]
+    assert {entry["id"]: entry["title"] for entry in listed}["main"] == "About the garden"
+
+
+async def test_nobody_reaches_the_conversations_or_files_of_another(site: Site, visitor: Visitor) -> None:
+    await visitor.say("my secret")
+    file = await visitor.upload("secret.txt", b"secret")
+    link = site.server.sign_in_link(SignedIn(id=UserId("anna"), display="Anna"))
+    async with visiting(site.server, link) as anna:
+        assert await texts(anna) == []
+        assert (await anna.client.get(f"/chat/files/{file['id']}")).status_code == 404
+        for room in ("operator:main", "..%2foperator%2fmain", "MAIN", "a" * 33):
+            assert (await anna.client.get(f"/chat/c/{room}/older?before=9")).status_code == 404
+
+
+async def test_a_message_the_gateway_cannot_take_is_not_shown_and_may_come_again(site: Site, visitor: Visitor) -> None:
+    async def broken(inbound: Inbound) -> Receipt:
+        raise RuntimeError("the database is locked")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(site.web.run, broken)
+        await anyio.lowlevel.checkpoint()
+        response = await visitor.post("/chat/c/main/messages", {"id": "0123456789", "text": "hello"})
+        group.cancel_scope.cancel()
+    assert response.status_code == 503
+    assert "locked" not in response.text
+    assert await texts(visitor) == []
+
+
+async def test_a_refused_message_says_why(site: Site, visitor: Visitor) -> None:
+    async def refuse(inbound: Inbound) -> Receipt:
+        return Receipt(Outcome.REFUSED, "the queue is full")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(site.web.run, refuse)
+        await anyio.lowlevel.checkpoint()
+        await visitor.say("hello")
+        group.cancel_scope.cancel()
+    (message,) = (await visitor.state())["messages"]
+    assert message["note"] == "the queue is full"
+
+
+async def test_the_stop_button_is_the_stop_command_without_a_message(site: Site, visitor: Visitor) -> None:
+    response = await visitor.post("/chat/c/main/stop", {"id": "stop-0001"})
+    assert response.json()["outcome"] == "accepted"
+    (said,) = site.brain.heard
+    assert isinstance(said, Said)
+    assert (said.text, said.interaction_id) == ("/stop", "stop-0001")
+    assert await texts(visitor) == []
+
+
+async def test_a_button_that_is_not_there_cannot_be_pressed(site: Site, visitor: Visitor) -> None:
+    await visitor.say("ask")
+    await until(lambda: _has(visitor, "Shall I"))
+    message = (await visitor.state())["messages"][-1]
+    forged = {"id": "press-0001", "message": message["id"], "action": "approve:everything"}
+    assert (await visitor.post("/chat/c/main/press", forged)).status_code == 409
+    assert not any(isinstance(inbound, Pressed) for inbound in site.brain.heard)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "mime_type", "disposition", "served_as"),
+    [
+        pytest.param("a.png", PNG, "image/png", "inline", "image/png", id="a picture is shown"),
+        pytest.param(
+            "a.png", b"<svg onload=x>", "image/png", "attachment", "application/octet-stream", id="a fake one"
+        ),
+        pytest.param(
+            "a.html", b"<script>", "text/html", "attachment", "application/octet-stream", id="html never runs"
+        ),
+    ],
+)
+async def test_files_go_in_and_out(
+    visitor: Visitor, name: str, content: bytes, mime_type: str, disposition: str, served_as: str
+) -> None:
+    file = await visitor.upload(name, content, mime_type)
+    response = await visitor.client.get(f"/chat/files/{file['id']}")
+    assert response.content == content
+    assert response.headers["content-disposition"].startswith(disposition)
+    assert response.headers["content-type"] == served_as
+    assert "sandbox" in response.headers["content-security-policy"]
+
+
+async def test_an_uploaded_file_reaches_the_agent(site: Site, visitor: Visitor, tmp_path: Path) -> None:
+    file = await visitor.upload("../notes.txt", b"the notes", "text/plain")
+    assert file["name"] == "notes.txt"
+    await visitor.say("see", files=(file["id"],))
+    (said,) = site.brain.heard
+    assert isinstance(said, Said)
+    (attachment,) = said.attachments
+    files = site.web.channel("operator:main").files
+    assert files is not None
+    assert await files.fetch(attachment, tmp_path / "fetched", limit=100) == 9
+    assert (tmp_path / "fetched").read_bytes() == b"the notes"
+
+
+async def test_too_large_a_file_is_refused_and_leaves_nothing(site: Site, visitor: Visitor) -> None:
+    headers = {"x-csrf-token": visitor.token}
+    response = await visitor.client.post("/chat/files?name=big", content=b"x" * (2 << 20), headers=headers)
+    assert response.status_code == 413
+    kept = site.home / "web" / "chat" / "default" / "operator" / "files"
+    assert not kept.exists() or not list(kept.iterdir())
+
+
+async def test_a_message_in_bad_shape_is_refused_in_words(visitor: Visitor) -> None:
+    response = await visitor.post("/chat/c/main/messages", {"id": "short", "text": "x"})
+    assert response.status_code == 400
+    assert response.json()["error"].startswith("id: ")
+    response = await visitor.post("/chat/c/main/messages", {"id": "0123456789", "text": "  "})
+    assert response.json() == {"error": "the message is empty"}
+
+
+async def test_older_messages_come_page_by_page(site: Site, visitor: Visitor) -> None:
+    channel = site.web.channel("operator:main")
+    for number in range(70):
+        await channel.send(plain(str(number)))
+    state = await visitor.state()
+    assert (len(state["messages"]), state["has_older"]) == (60, True)
+    older = (await visitor.client.get(f"/chat/c/main/older?before={state['messages'][0]['order']}")).json()
+    assert [text_of(message["blocks"][0]) for message in older["messages"]] == [str(number) for number in range(10)]
+    assert older["has_older"] is False
+
+
+async def test_a_file_of_the_bot_can_be_fetched(site: Site, visitor: Visitor, tmp_path: Path) -> None:
+    (tmp_path / "chart").write_bytes(PNG)
+    file = File(path=tmp_path / "chart", name="chart.png", mime_type="image/png")
+    await site.web.channel("operator:main").send(Outbound(document=(Plain("see"),), files=(file,)))
+    (tmp_path / "chart").unlink()  # the page keeps its own
+    (message,) = (await visitor.state())["messages"]
+    assert (await visitor.client.get(f"/chat/files/{message['files'][0]['id']}")).content == PNG
+
+
+async def test_a_status_line_is_private_and_goes(site: Site, visitor: Visitor) -> None:
+    channel = site.web.channel("operator:main")
+    sent = await channel.whisper(Outbound(document=(Plain("Compacting"),), silent=True), None)
+    (status,) = (await visitor.state())["private"]
+    assert (status["private"], status["silent"]) == (True, True)
+    await channel.delete(sent)
+    assert (await visitor.state())["private"] == []
+
+
+@pytest.mark.parametrize("channel_id", ["", "operator", "operator:../x", "Operator:main", "a:b:c"])
+async def test_an_impossible_conversation_is_gone(site: Site, channel_id: str) -> None:
+    with pytest.raises(ChannelGone):
+        await site.web.channel(channel_id).send(plain("x"))
+
+
+async def test_the_bots_message_cannot_be_taken_for_a_persons(site: Site, visitor: Visitor) -> None:
+    id = await visitor.say("mine")
+    with pytest.raises(ChannelRejected):
+        await site.web.channel("operator:main").edit(SentRef(id), plain("changed"))
+
+
+async def test_the_account_is_well(site: Site) -> None:
+    (diagnosis,) = await site.web.diagnose()
+    assert diagnosis.level == "ok"
+
+
+async def _has(visitor: Visitor, text: str) -> bool:
+    return any(text in each for each in await texts(visitor))

@@ -1,0 +1,98 @@
+"""From answers to errors."""
+
+import pytest
+
+from agent.core.errors import AgentError, ContextTooLong, ProviderBusy, ProviderRefused
+from agent.providers.failures import LONGEST, Answer, classify, clean, read_error, retry_after
+
+
+@pytest.mark.requirement("Z-33")
+@pytest.mark.parametrize(
+    ("answer", "kind", "words"),
+    [
+        (Answer(status=429), ProviderBusy, "rate limited"),
+        (Answer(status=429, code="insufficient_quota"), ProviderRefused, "quota"),
+        (Answer(status=529, kind="overloaded_error"), ProviderBusy, "overloaded"),
+        (Answer(status=200, kind="overloaded_error"), ProviderBusy, "overloaded"),
+        (Answer(status=408), ProviderBusy, "408"),
+        (Answer(status=599), ProviderBusy, "599"),
+        (Answer(status=401), ProviderRefused, "check api_key"),
+        (Answer(status=402), ProviderRefused, "paid"),
+        (Answer(status=403), ProviderRefused, "permissions"),
+        (Answer(status=404), ProviderRefused, "check model and base_url"),
+        (Answer(status=302), ProviderRefused, "302"),
+        (Answer(status=413), ContextTooLong, "larger"),
+        (Answer(status=400, code="context_length_exceeded"), ContextTooLong, "larger"),
+        (Answer(status=400, message="prompt is too long: 9 > 8"), ContextTooLong, "larger"),
+        (Answer(status=400, message="Input is too long for requested model"), ContextTooLong, "larger"),
+        (Answer(status=400, message="the request exceeds the available context size"), ContextTooLong, "larger"),
+        (Answer(status=400, message="exceeds the maximum number of tokens allowed"), ContextTooLong, "larger"),
+        (Answer(status=400, message="messages: first message must be of role user"), ProviderRefused, "400"),
+        (Answer(status=500, message="prompt is too long"), ProviderBusy, "500"),
+        (Answer(status=401, message="maximum context length"), ProviderRefused, "401"),
+    ],
+)
+def test_classes(answer: Answer, kind: type[AgentError], words: str) -> None:
+    error = classify("main", answer)
+    assert type(error) is kind
+    assert str(error).startswith("main: ")
+    assert words in str(error)
+
+
+@pytest.mark.requirement("G-28")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Incorrect API key provided: hunter2hunter2",
+        "Incorrect API key provided: sk-proj-abcd****wxyz.",
+        "Authorization: Bearer abcdefghijklmnop",
+        "url https://x/?key=AIzaSyA1234567890abcdefg",
+    ],
+)
+def test_nothing_that_looks_like_a_secret_is_repeated(text: str) -> None:
+    shown = clean(text, ["hunter2hunter2"])
+    assert "[redacted]" in shown
+    for part in ("hunter2", "abcd", "wxyz", "abcdefgh", "AIzaSy"):
+        assert part not in shown
+
+
+def test_a_provider_may_not_fill_the_screen() -> None:
+    shown = clean("line\n" * 1000)
+    assert "\n" not in shown
+    assert len(shown) == LONGEST
+
+
+@pytest.mark.requirement("B-37")
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after": "Sat, 21 Nov 2026 10:00:30 GMT", "date": "Sat, 21 Nov 2026 10:00:00 GMT"}, 30.0),
+        ({"retry-after": "Sat, 21 Nov 2026 09:00:00 GMT", "date": "Sat, 21 Nov 2026 10:00:00 GMT"}, 0.0),
+        ({"retry-after": "Sat, 21 Nov 2026 10:00:30 GMT"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "inf"}, None),
+        ({}, None),
+    ],
+)
+def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers) == seconds
+
+
+@pytest.mark.parametrize(
+    ("body", "answer"),
+    [
+        ({"error": {"message": "m", "type": "t", "code": "c"}}, Answer(status=400, kind="t", code="c", message="m")),
+        ({"error": "words"}, Answer(status=400, message="words")),
+        ({"detail": "words"}, Answer(status=400, message="words")),
+        ({"message": "words", "code": 400}, Answer(status=400, message="words")),
+        ({"error": {"message": ["odd"]}}, Answer(status=400, message="['odd']")),
+        ([], Answer(status=400)),
+        (None, Answer(status=400)),
+    ],
+)
+def test_error_bodies(body: object, answer: Answer) -> None:
+    assert read_error(body, 400) == answer

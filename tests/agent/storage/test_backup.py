@@ -1,0 +1,69 @@
+"""A backup is whole, is taken beside running writes, and never overwrites anything."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from agent.core.clock import SystemClock
+from agent.storage.backup import back_up
+from agent.storage.database import Database
+from agent.storage.errors import BackupRefused
+from agent.storage.retries import SteadyDatabase
+from gateway.storage.inbox_view import counts
+from gateway.storage.opening import open_database
+from tests.fakes.agents import admit
+
+
+async def test_a_backup_holds_everything_acknowledged_before_it_began(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    stop = False
+    written = 0
+
+    async def write_on() -> None:
+        nonlocal written
+        while not stop:
+            await admit(sqlite_database, f"telegram:{written % 7}", "x", limit=None)
+            written += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(write_on)
+        while written < 50:
+            await anyio.lowlevel.checkpoint()
+        before = written
+        size = await back_up(sqlite_database, tmp_path / "out" / "copy.db")
+        stop = True
+    copy = tmp_path / "out" / "copy.db"
+    assert size == copy.stat().st_size
+    assert copy.stat().st_mode & 0o077 == 0
+    assert [path.name for path in copy.parent.iterdir()] == ["copy.db"]
+    restored = await open_database("sqlite:///out/copy.db", tmp_path)
+    kept = (await restored.read(counts))["new"]
+    await restored.aclose()
+    assert before <= kept <= written
+
+
+async def test_a_backup_overwrites_nothing(sqlite_database: Database, tmp_path: Path) -> None:
+    (tmp_path / "there").write_text("precious")
+    with pytest.raises(BackupRefused, match="exists already; name a new file"):
+        await back_up(sqlite_database, tmp_path / "there")
+    assert (tmp_path / "there").read_text() == "precious"
+
+
+async def test_a_backup_that_cannot_be_written_leaves_nothing(sqlite_database: Database, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BackupRefused, match="cannot write the backup"):
+        await back_up(sqlite_database, tmp_path / "file" / "copy.db")
+
+
+async def test_the_wrapper_that_repeats_does_not_hide_the_file(sqlite_database: Database, tmp_path: Path) -> None:
+    steady = SteadyDatabase(sqlite_database, clock=SystemClock(), on_trouble=lambda _: None)
+    assert await back_up(steady, tmp_path / "copy.db") > 0
+
+
+async def test_for_postgresql_its_own_tool_is_named(postgres_url: str, tmp_path: Path) -> None:
+    database = await open_database(postgres_url, tmp_path)
+    with pytest.raises(BackupRefused, match="pg_dump --format=custom"):
+        await back_up(database, tmp_path / "copy")
+    await database.aclose()

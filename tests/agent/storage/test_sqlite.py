@@ -1,0 +1,133 @@
+"""What only the embedded database does: its one file, one writer thread, shared commits."""
+
+import asyncio
+import sqlite3
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from sqlalchemy import Connection, insert, select, text
+from sqlalchemy.exc import OperationalError
+
+from agent.storage.database import Database
+from agent.storage.sqlite import SqliteDatabase
+from agent.storage.tables import control
+
+FRAME = 4096 + 24  # of the write-ahead log
+
+
+def put(conn: Connection, payload: str = "") -> None:
+    conn.execute(insert(control), {"conv": "a", "kind": "cancel", "payload": payload, "created_at": 1})
+
+
+def count(conn: Connection) -> int:
+    return len(conn.execute(select(control.c.id)).all())
+
+
+def pragma(name: str, conn: Connection) -> Any:
+    return conn.execute(text(f"PRAGMA {name}")).scalar_one()
+
+
+@pytest.mark.requirement("W-12")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param("journal_mode", "wal", id="readers do not block the writer"),
+        pytest.param("synchronous", 2, id="FULL: on disk when acknowledged"),
+        pytest.param("foreign_keys", 1, id="foreign keys hold"),
+        pytest.param("busy_timeout", 5000, id="waits for another reader's lock"),
+    ],
+)
+async def test_the_writer_is_set_up_for_durability(sqlite_database: Database, name: str, value: object) -> None:
+    assert await sqlite_database.write(partial(pragma, name)) == value
+
+
+async def test_callers_at_the_same_time_share_commits(sqlite_database: SqliteDatabase, tmp_path: Path) -> None:
+    log = tmp_path / "tieline.db-wal"
+    await sqlite_database.write(put)
+    before = log.stat().st_size
+    async with anyio.create_task_group() as tasks:
+        for _ in range(100):
+            tasks.start_soon(sqlite_database.write, put)
+    frames = (log.stat().st_size - before) // FRAME
+    assert await sqlite_database.read(count) == 101
+    assert frames < 50  # a commit of its own for each would be 100 at least
+
+
+@pytest.mark.requirement("B-48", "B-52")
+async def test_a_full_disk_takes_all_of_the_shared_commit_back_and_says_so(sqlite_database: SqliteDatabase) -> None:
+    """SQLite itself rolls back everything then; nobody may believe that theirs is kept."""
+    await sqlite_database.write(put)
+    pages = await sqlite_database.write(partial(pragma, "page_count"))
+    await sqlite_database.write(partial(pragma, f"max_page_count = {pages + 3}"))
+    failures: list[str] = []
+
+    async def caller(payload: str) -> None:
+        try:
+            await sqlite_database.write(partial(put, payload=payload))
+        except OperationalError as error:
+            failures.append(str(error.orig))
+
+    for size in (3000, 4_000_000):  # some that would fit, one that fills the disk
+        async with anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(caller, "x" * size)
+    kept = await sqlite_database.read(count)
+    assert failures
+    assert set(failures) == {"database or disk is full"}
+    assert kept == 1 + 8 - len(failures)
+
+    await sqlite_database.write(partial(pragma, "max_page_count = 1000000"))
+    await sqlite_database.write(put)
+    assert await sqlite_database.read(count) == kept + 1
+
+
+async def test_a_bare_task_cancel_does_not_tear_a_write(sqlite_database: SqliteDatabase) -> None:
+    """Platform libraries cancel their tasks without anyio's knowledge."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(conn: Connection) -> None:
+        begun.set()
+        assert go_on.wait(10)
+        put(conn)
+
+    task = asyncio.ensure_future(sqlite_database.write(slow))
+    await anyio.to_thread.run_sync(begun.wait, 10)
+    task.cancel()
+    await asyncio.sleep(0.01)
+    assert not task.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await sqlite_database.read(count) == 1
+
+
+async def test_a_long_read_does_not_hold_up_other_reads_or_writes(sqlite_database: SqliteDatabase) -> None:
+    held, go_on = threading.Event(), threading.Event()
+
+    def export(conn: Connection) -> None:
+        held.set()
+        assert go_on.wait(10)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(sqlite_database.read, export)
+        await anyio.to_thread.run_sync(held.wait, 10)
+        with anyio.fail_after(5):
+            await sqlite_database.write(put)
+            assert await sqlite_database.read(count) == 1
+        go_on.set()
+
+
+async def test_after_the_end_everything_is_in_one_file_and_nothing_can_be_written(
+    sqlite_database: SqliteDatabase, tmp_path: Path
+) -> None:
+    await sqlite_database.write(put)
+    await sqlite_database.aclose()
+    assert not (tmp_path / "tieline.db-wal").exists()
+    with sqlite3.connect(tmp_path / "tieline.db") as plain:
+        assert plain.execute("select count(*) from control").fetchone() == (1,)
+    with pytest.raises(RuntimeError, match="closed"):
+        await sqlite_database.write(put)

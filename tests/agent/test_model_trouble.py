@@ -1,0 +1,298 @@
+"""A model that fails: retried within bounds, else one short sentence, never silence (SPEC §7)."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderBusy, ProviderRefused
+from agent.core.events import LoopFailed, RetryScheduled, TokensUsed
+from agent.core.messages import Message, Thinking
+from agent.providers.provider import Done, Prices, TextDelta, ThinkingDelta, Unknown, Usage
+from agent.storage.database import Database
+from agent.turn.settings import Settings, TimeoutSettings
+from tests.agent.world import World
+from tests.fakes.provider import Script, ScriptedProvider, cut, fails, says, thinks
+
+BUSY = ProviderBusy("503")
+QUICK = Settings(timeouts=TimeoutSettings(llm=0.05, llm_stream=0.2, no_providers_backoff=1.0))
+
+
+class Patient:
+    """Moves the clock for whoever sleeps on it, so that back-off costs no time."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.slept: list[float] = []
+
+    async def run(self, *works: object) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._advance)
+            await self.world.run(*works)  # type: ignore[arg-type]
+            group.cancel_scope.cancel()
+
+    async def _advance(self) -> None:
+        while True:
+            if self.world.clock.sleepers:
+                self.world.clock.advance(60)
+            await anyio.sleep(0.001)
+
+
+async def told(world: World, text: str = "hi") -> list[str]:
+    work = await world.admit(text)
+    await Patient(world).run(work)
+    return [say.text for say in await world.says(work)]
+
+
+@pytest.mark.requirement("Z-33", "B-32", "B-37")
+async def test_a_busy_provider_is_asked_again(database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(scripts=[fails(ProviderBusy("429", after_s=7)), fails(BUSY), fails(BUSY), says("ok")])
+    world = World(database, tmp_path, provider)
+    assert await told(world) == ["ok"]
+    retries = [event for event in world.events if isinstance(event, RetryScheduled)]
+    assert [event.attempt for event in retries] == [1, 2, 3]
+    assert retries[0].after_s == 7
+    assert retries[0] in world.outbox.shown
+    assert world.outbox.statuses[-1] == "", "the status line is cleared when the answer comes"
+
+
+@pytest.mark.requirement("B-32", "B-86", "R-01", "R-42", "W-43", "Z-33")
+async def test_after_three_retries_the_person_is_told(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(otherwise=fails(BUSY))
+    world = World(sqlite_database, tmp_path, provider)
+    (said,) = await told(world)
+    assert "“scripted” is not answering" in said
+    assert len(provider.requests) == 4
+    failed = [event for event in world.events if isinstance(event, LoopFailed)]
+    assert [event.error for event in failed] == ["ProviderBusy: 503"]
+
+
+@pytest.mark.requirement("W-41", "W-42", "G-24")
+async def test_a_cut_stream_is_begun_anew_without_doubling_the_text(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(scripts=[cut("Hello wor"), fails(BUSY, after="Hello w"), says("Hello world.")])
+    world = World(sqlite_database, tmp_path, provider)
+    assert await told(world) == ["Hello world."]
+    assert world.outbox.preview_text == "Hello world."
+    assert world.outbox.resets == 2
+    assert await world.texts() == [("user", "hi"), ("assistant", "Hello world.")]
+
+
+@pytest.mark.requirement("W-41", "W-43", "B-33")
+async def test_a_stream_that_is_cut_thrice_leaves_its_text_and_a_sentence(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    provider = ScriptedProvider(otherwise=cut("Half an ans"))
+    world = World(sqlite_database, tmp_path, provider)
+    assert await told(world) == ["Half an ans", "The connection to the model broke off and could not be restored."]
+    assert len(provider.requests) == 3
+    assert (await world.texts())[-1] == ("assistant", "Half an ans")
+
+
+@pytest.mark.requirement("W-42")
+async def test_a_stream_without_its_end_is_a_failure_even_if_the_provider_does_not_notice(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    class Careless(ScriptedProvider):
+        async def stream(self, request: object):  # type: ignore[no-untyped-def,override]
+            self.requests.append(request)  # type: ignore[arg-type]
+            yield TextDelta("half")
+            if len(self.requests) > 1:
+                yield Done("end_turn")
+
+    provider = Careless()
+    world = World(sqlite_database, tmp_path, provider)
+    assert await told(world) == ["half"]
+    assert len(provider.requests) == 2
+
+
+@pytest.mark.requirement("Z-33")
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        pytest.param(ProviderRefused("bad key sk-123"), "refused the request", id="refused"),
+        pytest.param(ContextTooLong("too long"), "no longer fits", id="too long with nothing to trim"),
+    ],
+)
+async def test_what_a_retry_does_not_change_is_told_at_once(
+    sqlite_database: Database, tmp_path: Path, error: AgentError, said: str
+) -> None:
+    provider = ScriptedProvider(otherwise=fails(error))
+    world = World(sqlite_database, tmp_path, provider)
+    (told_text,) = await told(world)
+    assert said in told_text
+    assert "sk-123" not in told_text
+    assert len(provider.requests) == 1
+
+
+@pytest.mark.requirement("B-33")
+async def test_a_stream_that_takes_too_long_keeps_its_text(sqlite_database: Database, tmp_path: Path) -> None:
+    endless = Script(chunks=(TextDelta("Well, "),), stalls=True)
+    settings = replace(QUICK, timeouts=replace(QUICK.timeouts, llm=1.0))
+    world = World(sqlite_database, tmp_path, ScriptedProvider(otherwise=endless), settings=settings)
+    assert await told(world) == ["Well, ", "The model took too long to answer."]
+
+
+@pytest.mark.requirement("R-18")
+async def test_the_whole_stream_has_a_time_limit_however_lively_it_is(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    class Chatty(ScriptedProvider):
+        async def stream(self, request: object):  # type: ignore[no-untyped-def,override]
+            while True:
+                await anyio.sleep(0.01)
+                yield TextDelta("and ")
+
+    world = World(sqlite_database, tmp_path, Chatty(), settings=QUICK)
+    with anyio.fail_after(5):
+        said = await told(world)
+    assert said[0].startswith("and and ")
+    assert said[1] == "The model took too long to answer."
+
+
+async def test_a_stream_that_stalls_is_begun_anew(sqlite_database: Database, tmp_path: Path) -> None:
+    stalled = Script(chunks=(ThinkingDelta("hm"),), stalls=True)
+    provider = ScriptedProvider(scripts=[stalled, says("ok")])
+    world = World(sqlite_database, tmp_path, provider, settings=QUICK)
+    assert await told(world) == ["ok"]
+    assert provider.closed_early == 1, "the stalled connection was closed"
+
+
+@pytest.mark.requirement("G-34")
+async def test_unknown_pieces_of_a_stream_do_not_matter(
+    sqlite_database: Database, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    script = Script(chunks=(Unknown("video_delta"), TextDelta("ok"), Done("other")))
+    world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[script]))
+    assert await told(world) == ["ok"]
+    assert "video_delta" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        pytest.param(Script(chunks=(Done("end_turn"),)), ["The model gave an empty answer"], id="empty"),
+        pytest.param(thinks("hm", "s", Script(chunks=(Done("end_turn"),))), ["The model gave an empty"], id="thoughts"),
+        pytest.param(Script(chunks=(TextDelta("  \n"), Done("end_turn"))), ["The model gave an empty"], id="blank"),
+        pytest.param(Script(chunks=(Done("refusal"),)), ["The model declined"], id="declined"),
+        pytest.param(
+            Script(chunks=(TextDelta("I can't."), Done("refusal"))), ["I can't.", "The model declined"], id="in words"
+        ),
+        pytest.param(
+            Script(chunks=(TextDelta("It begins"), Done("max_tokens"))), ["It begins", "The answer was cut"], id="cut"
+        ),
+    ],
+)
+@pytest.mark.requirement("W-44")
+async def test_never_silence(sqlite_database: Database, tmp_path: Path, script: Script, said: list[str]) -> None:
+    world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[script, says("fine")]))
+    got = await told(world)
+    assert len(got) == len(said)
+    assert all(text.startswith(begin) for text, begin in zip(got, said, strict=True))
+    assert await told(world, "and now?") == ["fine"]
+
+
+async def test_a_defect_ends_one_turn_and_not_the_conversation(
+    sqlite_database: Database, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(ScriptedProvider):
+        async def stream(self, request: object):  # type: ignore[no-untyped-def,override]
+            yield TextDelta("Well")
+            raise RuntimeError("boom")
+
+    provider = Broken()
+    world = World(sqlite_database, tmp_path, provider)
+    said = await told(world)
+    assert said[0] == "Well"
+    assert "Something went wrong on my side" in said[1]
+    assert "boom" not in said[1]
+    assert "boom" in caplog.text
+    assert world.names()[-1] == "loop:error"
+
+
+@pytest.mark.requirement("Z-25")
+async def test_without_any_provider_it_waits_and_tells(sqlite_database: Database, tmp_path: Path) -> None:
+    world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[fails(NoProviders("all breakers open"))]))
+    before = world.clock.monotonic()
+    (said,) = await told(world)
+    assert "No model service is available" in said
+    assert world.agent.provider.none_at == before
+    assert world.clock.monotonic() - before >= 2.0
+
+
+@pytest.mark.requirement("Z-02", "Z-20")
+async def test_another_provider_chosen_during_the_back_off_counts_at_once(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    first, second = ScriptedProvider(otherwise=fails(BUSY)), ScriptedProvider(name="second", model="s-2")
+    world = World(sqlite_database, tmp_path, first, second)
+    work = await world.admit("hi")
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.run, work)
+        while not world.clock.sleepers:
+            await anyio.sleep(0.001)
+        world.agent.operations.switch_provider("second")
+        world.clock.advance(60)
+    assert [say.text for say in await world.says(work)] == ["ok"]
+    assert (len(first.requests), len(second.requests)) == (1, 1)
+
+
+@pytest.mark.requirement("R-15", "R-16")
+class TestUsage:
+    async def test_reported_usage_is_stored_summed_and_priced(self, database: Database, tmp_path: Path) -> None:
+        usage = Usage(prompt=1000, output=200, cache_creation=300, cache_read=400)
+        prices = Prices(input=3, output=15, cache_write=3.75, cache_read=0.3)
+        provider = ScriptedProvider(scripts=[says("ok", usage=usage)], prices=prices)
+        world = World(database, tmp_path, provider)
+        await told(world)
+        (row,) = await world.usage_rows()
+        assert (row.prompt, row.output, row.cache_creation, row.cache_read) == (1000, 200, 300, 400)
+        assert row.cost_usd == pytest.approx((3000 + 3000 + 1125 + 120) / 1e6)
+        assert (row.estimated, row.person, row.provider) == (False, "telegram:77", "scripted")
+        event = next(event for event in world.events if isinstance(event, TokensUsed))
+        assert (event.prompt, event.output, event.cache_creation, event.cache_read) == (1000, 200, 300, 400)
+        assert event.cost_usd == pytest.approx(row.cost_usd)
+        (session,) = await world.agent.operations.sessions()
+        assert (session.prompt_tokens, session.output_tokens, session.message_count) == (1700, 200, 2)
+
+    async def test_without_a_report_or_a_price_it_is_estimated_and_unpriced(
+        self, sqlite_database: Database, tmp_path: Path
+    ) -> None:
+        world = World(
+            sqlite_database, tmp_path, ScriptedProvider(scripts=[Script(chunks=(TextDelta("ok"), Done("end_turn")))])
+        )
+        await told(world)
+        (row,) = await world.usage_rows()
+        assert row.estimated
+        assert row.prompt > 50
+        assert row.cost_usd is None
+
+    async def test_a_call_that_was_cut_off_is_paid_for_too(self, sqlite_database: Database, tmp_path: Path) -> None:
+        world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[cut("Half"), says("Whole.")]))
+        await told(world)
+        rows = await world.usage_rows()
+        assert [row.estimated for row in rows] == [True, False]
+
+    async def test_the_estimate_learns_from_what_is_reported(self, sqlite_database: Database, tmp_path: Path) -> None:
+        world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[says("ok", usage=Usage(prompt=99999))]))
+        await told(world)
+        assert world.agent.metrics.estimator.scale == 2.0
+
+
+@pytest.mark.requirement("Z-19")
+async def test_thinking_reaches_the_next_request_unchanged_also_after_a_restart(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    thinking = "first\n\n  second\u2028 🙂"
+    provider = ScriptedProvider(scripts=[thinks(thinking, "c2ln+/==", says("ok"))])
+    world = World(sqlite_database, tmp_path, provider)
+    await told(world)
+    await world.restart()
+    await told(world, "more")
+
+    def thoughts(messages: "list[Message] | tuple[Message, ...]") -> list[Thinking]:
+        return [part for message in messages for part in message.parts if isinstance(part, Thinking)]
+
+    assert thoughts(tuple(provider.requests[1].messages)) == [
+        Thinking(thinking=thinking, signature="c2ln+/==", family="scripted")
+    ]

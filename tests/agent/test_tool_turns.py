@@ -1,0 +1,268 @@
+"""Whole turns with tools: dispatch, recording, limits, endings (SPEC §2.5, §12.2)."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from agent.core.errors import ToolError
+from agent.core.events import StepCompleted, ToolEnded, ToolStarted
+from agent.core.messages import ToolResult
+from agent.providers.provider import Done, ToolCallDelta, ToolCallDone, ToolCallStart
+from agent.sessions import store
+from agent.storage.database import Database
+from agent.turn.settings import AgentSettings, BudgetSettings, Settings, ToolSettings
+from tests.agent.world import World
+from tests.fakes.provider import Script, ScriptedProvider, calls, calls_all, says
+from tests.fakes.tools import FakeTool, named
+
+
+def results(world_request: object) -> list[ToolResult]:
+    messages = getattr(world_request, "messages")  # noqa: B009
+    return [result for message in messages for result in message.tool_results]
+
+
+@pytest.mark.requirement("B-30", "B-31", "R-32", "R-33", "B-71", "B-72", "B-90")
+async def test_a_call_is_run_and_its_result_goes_back(database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(scripts=[calls("echo", {"text": "pong"}, text="Let me see. "), says("It said pong.")])
+    tool = FakeTool()
+    world = World(database, tmp_path, provider, tools=(tool,))
+    assert await world.say("ping") == ["Let me see. \n\nIt said pong."]
+    assert world.outbox.preview_text == "Let me see. \n\nIt said pong."
+    assert results(provider.requests[1]) == [ToolResult(tool_use_id="call_1", content="pong")]
+    assert await world.texts() == [
+        ("user", "ping"),
+        ("assistant", "Let me see. \n[tool_use: echo(call_1)]"),
+        ("user", "[tool_result: call_1]\npong"),
+        ("assistant", "It said pong."),
+    ]
+    started = next(event for event in world.events if isinstance(event, ToolStarted))
+    ended = next(event for event in world.events if isinstance(event, ToolEnded))
+    assert (started.tool_name, started.tool_call_id) == ("echo", "call_1")
+    assert (ended.tool_name, ended.is_error, ended.result_summary, ended.elapsed_ms) == ("echo", False, "pong", 0)
+    assert started in world.outbox.shown
+
+
+@pytest.mark.requirement("B-90")
+async def test_a_call_is_recorded_before_it_runs(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"})])
+    seen: list[list[str]] = []
+
+    class Looking(FakeTool):
+        async def run(self, arguments: object, context: object) -> str:
+            seen.append([content for _, content in await world.texts()])
+            return "done"
+
+    world = World(sqlite_database, tmp_path, provider, tools=(Looking(),))
+    await world.say("go")
+    assert seen == [["go", "[tool_use: echo(call_1)]"]]
+
+
+@pytest.mark.requirement("B-34", "R-40", "Z-34")
+async def test_a_failing_tool_is_told_to_the_model(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"}), says("It did not work.")])
+    world = World(sqlite_database, tmp_path, provider, tools=(FakeTool(errors=[ToolError("no such place")]),))
+    assert await world.say("go") == ["It did not work."]
+    assert results(provider.requests[1]) == [ToolResult(tool_use_id="call_1", content="no such place", is_error=True)]
+
+
+@pytest.mark.requirement("B-31")
+async def test_wrong_arguments_and_foreign_tools_are_told_to_the_model(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    broken = Script(
+        chunks=(
+            ToolCallStart(0, "c3", "echo"), ToolCallDelta(0, '{"text": '), ToolCallDone(0), Done("tool_use"),
+        )
+    )  # fmt: skip
+    first = calls_all([("echo", {"txt": 1}, "c1"), ("hidden", {}, "c2")])
+    provider = ScriptedProvider(scripts=[first, broken, says("I see.")])
+    tool, hidden = FakeTool(), FakeTool(spec=named("hidden"))
+    agent_md = "---\nname: T\ntools: [echo]\n---\nHi."
+    world = World(sqlite_database, tmp_path, provider, tools=(tool, hidden), agent_md=agent_md)
+    assert await world.say("go") == ["I see."]
+    said = [result.content for result in results(provider.requests[2])]
+    assert "text: missing" in said[0]
+    assert "not among the tools of this agent" in said[1]
+    assert "not valid JSON" in said[2]
+    assert (tool.calls, hidden.calls) == ([], [])
+    assert [spec.name for spec in provider.requests[0].tools.specs] == ["echo"]
+
+
+async def test_safe_calls_run_side_by_side_and_results_keep_the_order(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    wanted = [("echo", {"text": str(number)}, f"c{number}") for number in range(5)]
+    provider = ScriptedProvider(scripts=[calls_all(wanted), says("ok")])
+    tool = FakeTool()
+    world = World(
+        sqlite_database, tmp_path, provider, tools=(tool,), settings=Settings(tools=ToolSettings(max_parallel=3))
+    )
+    await world.say("go")
+    assert tool.most_running == 3
+    assert [result.content for result in results(provider.requests[1])] == ["0", "1", "2", "3", "4"]
+
+
+async def test_an_unsafe_call_runs_alone(sqlite_database: Database, tmp_path: Path) -> None:
+    wanted = [("echo", {"text": str(number)}, f"c{number}") for number in range(3)]
+    provider = ScriptedProvider(scripts=[calls_all(wanted), says("ok")])
+    tool = FakeTool(spec=named("echo", concurrency_safe=False))
+    world = World(sqlite_database, tmp_path, provider, tools=(tool,))
+    await world.say("go")
+    assert (tool.most_running, len(tool.calls)) == (1, 3)
+
+
+async def test_a_call_repeated_too_often_is_answered_with_a_warning(sqlite_database: Database, tmp_path: Path) -> None:
+    same = [calls("echo", {"text": "a"}, id=f"c{number}") for number in range(4)]
+    provider = ScriptedProvider(scripts=[*same, says("ok")])
+    tool = FakeTool()
+    world = World(sqlite_database, tmp_path, provider, tools=(tool,))
+    await world.say("go")
+    assert len(tool.calls) == 2
+    assert "call number 3 of echo" in results(provider.requests[4])[2].content
+
+
+@pytest.mark.requirement("R-01", "R-25")
+@pytest.mark.parametrize(
+    ("script", "said", "state", "success"),
+    [
+        pytest.param(calls("final_answer", {"message": "42"}), ["42"], "done", True, id="final_answer"),
+        pytest.param(calls("fail", {"reason": "No way."}), ["No way."], "failed", None, id="fail"),
+        pytest.param(calls("ask_user", {"question": "Which one?"}), ["Which one?"], "waiting", True, id="ask_user"),
+    ],
+)
+async def test_pseudo_tools_end_the_loop(
+    sqlite_database: Database, tmp_path: Path, script: Script, said: list[str], state: str, success: bool | None
+) -> None:
+    provider = ScriptedProvider(scripts=[script])
+    world = World(sqlite_database, tmp_path, provider)
+    work = await world.admit("go")
+    await world.run(work)
+    assert [say.text for say in await world.says(work)] == said
+    assert await world.turn_state(work) == state
+    assert (await world.texts())[-1] == ("assistant", said[0])
+    ended = [event for event in world.events if event.name in ("loop:end", "loop:error")]
+    assert [getattr(event, "success", None) for event in ended] == [success]
+    await world.say("the left one")
+    assert [message.content for message in provider.requests[1].messages] == ["go", said[0], "the left one"]
+
+
+@pytest.mark.requirement("R-25")
+async def test_pseudo_tools_are_offered_where_an_agent_lists_them(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider()
+    world = World(sqlite_database, tmp_path, provider, agent_md="---\nname: T\ntools: [ask_user, calculate]\n---\nHi.")
+    await world.say("go")
+    assert [spec.name for spec in provider.requests[0].tools.specs] == ["ask_user", "calculate"]
+
+
+@pytest.mark.requirement("R-25")
+async def test_ordinary_calls_run_before_the_answer_beside_them(sqlite_database: Database, tmp_path: Path) -> None:
+    both = calls_all([("final_answer", {"message": "done"}, "c1"), ("echo", {"text": "a"}, "c2")])
+    provider = ScriptedProvider(scripts=[both])
+    tool = FakeTool()
+    world = World(sqlite_database, tmp_path, provider, tools=(tool,))
+    assert await world.say("go") == ["done"]
+    assert (len(tool.calls), len(provider.requests)) == (1, 1)
+
+
+SETTINGS = Settings()
+
+
+@pytest.mark.requirement("B-39", "R-38", "W-22", "W-23", "R-40")
+@pytest.mark.parametrize(
+    ("settings", "phrase", "requests"),
+    [
+        pytest.param(
+            replace(SETTINGS, agent=AgentSettings(max_tool_iterations=2)), "after 2 rounds of tool calls", 2,
+            id="tool iterations",
+        ),
+        pytest.param(replace(SETTINGS, agent=AgentSettings(max_turns=3)), "after 3 calls of the model", 3, id="turns"),
+        pytest.param(replace(SETTINGS, agent=AgentSettings(step_budget=1)), "the 1 steps", 1, id="steps"),
+        pytest.param(
+            replace(SETTINGS, agent=AgentSettings(recovery_budget=1)), "Too many tool calls failed", 2, id="failures"
+        ),
+        pytest.param(
+            replace(SETTINGS, budget=BudgetSettings(max_tokens_in=25)), "budget of tokens", 3, id="tokens"
+        ),
+    ],
+)  # fmt: skip
+async def test_a_model_that_never_stops_is_stopped(
+    sqlite_database: Database, tmp_path: Path, settings: Settings, phrase: str, requests: int
+) -> None:
+    endless = [calls("echo", {"text": str(number)}, id=f"c{number}") for number in range(20)]
+    provider = ScriptedProvider(scripts=endless)
+    tool = FakeTool(errors=[ToolError("no")] * 20 if "failed" in phrase else [])
+    world = World(sqlite_database, tmp_path, provider, tools=(tool,), settings=settings)
+    work = await world.admit("go")
+    await world.run(work)
+    said = await world.says(work)
+    assert phrase in said[-1].text
+    assert said[-1].kind == "notice"
+    assert len(provider.requests) == requests
+    assert await world.turn_state(work) == "failed"
+    assert world.names()[-1] == "loop:error"
+
+
+@pytest.mark.requirement("W-22")
+async def test_a_definition_sets_its_own_limits(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(scripts=[calls("echo", {"text": str(number)}, id=f"c{number}") for number in range(9)])
+    agent_md = "---\nname: T\nmax_tool_iterations: 1\n---\nHi."
+    world = World(sqlite_database, tmp_path, provider, tools=(FakeTool(),), agent_md=agent_md)
+    assert "after 1 rounds" in (await world.say("go"))[-1]
+
+
+@pytest.mark.requirement("R-35")
+async def test_each_step_is_counted_and_published(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"}), says("ok")])
+    world = World(sqlite_database, tmp_path, provider, tools=(FakeTool(),))
+    await world.say("go")
+    steps = [event for event in world.events if isinstance(event, StepCompleted)]
+    assert [(step.step_index, step.remaining_steps) for step in steps] == [(1, 199), (2, 198)]
+
+
+@pytest.mark.requirement("Z-03")
+async def test_the_tools_of_the_house_work(sqlite_database: Database, tmp_path: Path) -> None:
+    wanted = [("calculate", {"expression": "6*7"}, "c1"), ("current_time", {"zone": "Europe/Berlin"}, "c2")]
+    provider = ScriptedProvider(scripts=[calls_all(wanted), says("ok")])
+    world = World(sqlite_database, tmp_path, provider)
+    await world.say("go")
+    assert [result.content for result in results(provider.requests[1])] == [
+        "42",
+        "Thursday, 2026-01-01T13:00:00+01:00 (Europe/Berlin, CET)",
+    ]
+
+
+async def test_ids_that_a_server_repeats_are_told_apart(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(
+        scripts=[calls("echo", {"text": "a"}, id="call_0"), calls("echo", {"text": "b"}, id="call_0"), says("ok")]
+    )
+    world = World(sqlite_database, tmp_path, provider, tools=(FakeTool(),))
+    await world.say("go")
+    ids = [result.tool_use_id for result in results(provider.requests[2])]
+    assert len(set(ids)) == 2
+
+
+async def test_stored_calls_are_in_pairs(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(scripts=[calls_all([("echo", {"text": "a"}, "a"), ("nope", {}, "b")]), says("ok")])
+    world = World(sqlite_database, tmp_path, provider, tools=(FakeTool(),))
+    await world.say("go")
+    session = await world.session()
+    history = await sqlite_database.read(lambda conn: store.history(conn, session))
+    assert [len(message.tool_uses) for message in history.messages] == [0, 2, 0, 0]
+    assert [len(message.tool_results) for message in history.messages] == [0, 0, 2, 0]
+
+
+async def test_a_parallel_group_survives_its_own_stop(sqlite_database: Database, tmp_path: Path) -> None:
+    gate = anyio.Event()
+    provider = ScriptedProvider(scripts=[calls_all([("echo", {}, "a"), ("echo", {"text": "b"}, "b")]), says("ok")])
+    tool = FakeTool(spec=named("echo", schema={"type": "object"}), gate=gate)
+    world = World(sqlite_database, tmp_path, provider, tools=(tool,))
+    work = await world.admit("go")
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.run, work)
+        while tool.running < 2:
+            await anyio.sleep(0.001)
+        assert world.agent.stop("stop")
+    assert [say.text for say in await world.says(work)] == ["Stopped."]
+    assert await world.turn_state(work) == "cancelled"

@@ -1,0 +1,43 @@
+"""The time in any zone."""
+
+import pytest
+
+from agent.core.cancel import CancelToken
+from agent.core.errors import ToolError
+from agent.core.ids import CallId, ConversationId, RunId
+from agent.core.tools import ToolContext
+from agent.tools.current_time import CurrentTime
+from tests.fakes.clock import FakeClock
+
+CONTEXT = ToolContext(
+    conversation=ConversationId("console:"),
+    run=RunId("r"),
+    call=CallId("c"),
+    person=None,
+    idempotency_key="k",
+    cancel=CancelToken(),
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({}, "Thursday, 2026-01-01T12:00:00+00:00 (UTC, UTC)"),
+        ({"zone": "Europe/Berlin"}, "Thursday, 2026-01-01T13:00:00+01:00 (Europe/Berlin, CET)"),
+        ({"zone": "Pacific/Kiritimati"}, "Friday, 2026-01-02T02:00:00+14:00 (Pacific/Kiritimati, +14)"),
+    ],
+)
+async def test_current_time(arguments: dict[str, str], said: str, clock: FakeClock) -> None:
+    assert await CurrentTime(clock).run(arguments, CONTEXT) == said
+
+
+@pytest.mark.parametrize(
+    ("zone", "hint"),
+    [("Europe/Berln", "did you mean Europe/Berlin"), ("../../etc/passwd", "no time zone"), ("", None)],
+)
+async def test_an_unknown_zone_says_what_is_near(zone: str, hint: str | None, clock: FakeClock) -> None:
+    if hint is None:
+        assert "UTC" in await CurrentTime(clock).run({"zone": zone}, CONTEXT)
+        return
+    with pytest.raises(ToolError, match=hint):
+        await CurrentTime(clock).run({"zone": zone}, CONTEXT)

@@ -1,0 +1,134 @@
+"""Streams are put together without losing or changing a byte (SPEC §6.7)."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.core.messages import RedactedThinking, TextPart, Thinking, ToolUse
+from agent.providers.provider import (
+    Chunk,
+    Done,
+    RedactedThinkingDone,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingDone,
+    ToolCallDelta,
+    ToolCallDone,
+    ToolCallStart,
+    Unknown,
+    Usage,
+)
+from agent.turn.stream import MOST_THINKING, MOST_TOOL_JSON, Accumulator, Reply, ReplyTooLarge
+
+
+def collected(*chunks: Chunk) -> Reply:
+    accumulator = Accumulator("anthropic")
+    for chunk in chunks:
+        accumulator.take(chunk)
+    return accumulator.reply()
+
+
+@pytest.mark.requirement("Z-13", "R-14", "B-30")
+def test_text_thinking_and_calls_become_parts_in_their_order() -> None:
+    reply = collected(
+        ThinkingDelta("let me "),
+        ThinkingDone("let me see", "sig=="),
+        TextDelta("I'll "),
+        TextDelta("look."),
+        ToolCallStart(1, "call_1", "echo"),
+        ToolCallDelta(1, '{"text": '),
+        ToolCallDelta(1, '"a"}'),
+        ToolCallDone(1),
+        RedactedThinkingDone("opaque"),
+        Usage(prompt=3, output=4),
+        Done("tool_use"),
+    )
+    assert reply.parts == (
+        Thinking(thinking="let me see", signature="sig==", family="anthropic"),
+        TextPart(text="I'll look."),
+        ToolUse(id="call_1", name="echo", input={"text": "a"}),
+        RedactedThinking(data="opaque", family="anthropic"),
+    )
+    assert (reply.text, reply.stop_reason, reply.usage) == ("I'll look.", "tool_use", Usage(prompt=3, output=4))
+
+
+@pytest.mark.requirement("Z-19")
+@given(st.text(), st.text())
+def test_thinking_is_kept_byte_for_byte(thinking: str, signature: str) -> None:
+    (part,) = collected(ThinkingDone(thinking, signature), Done("end_turn")).parts
+    assert isinstance(part, Thinking)
+    assert (part.thinking, part.signature) == (thinking, signature)
+
+
+@given(st.lists(st.text(min_size=1)), st.data())
+def test_deltas_add_up_to_the_text(pieces: list[str], data: st.DataObject) -> None:
+    accumulator = Accumulator("x")
+    shown = "".join(accumulator.take(TextDelta(piece)) for piece in pieces)
+    assert shown == accumulator.reply().text == "".join(pieces)
+
+
+@given(st.dictionaries(st.text(), st.integers() | st.text()), st.integers(1, 5))
+def test_arguments_are_read_however_they_are_cut(arguments: dict[str, Any], width: int) -> None:
+    written = json.dumps(arguments, ensure_ascii=False)
+    pieces = [ToolCallDelta(0, written[at : at + width]) for at in range(0, len(written), width)]
+    reply = collected(ToolCallStart(0, "c", "echo"), *pieces, ToolCallDone(0), Done("tool_use"))
+    assert reply.calls[0].input == arguments
+    assert not reply.malformed
+
+
+@pytest.mark.parametrize(
+    ("written", "mistake"),
+    [
+        pytest.param('{"text": ', "not valid JSON", id="cut off"),
+        pytest.param("[1]", "must be a JSON object, not list", id="no object"),
+        pytest.param("[" * 100_000, "not valid JSON", id="nested beyond reason"),
+    ],
+)
+def test_arguments_that_cannot_be_read_are_said_to_be(written: str, mistake: str) -> None:
+    reply = collected(ToolCallStart(0, "c", "echo"), ToolCallDelta(0, written), ToolCallDone(0), Done("tool_use"))
+    assert mistake in reply.malformed["c"]
+    assert reply.calls[0].input == {}
+
+
+def test_a_call_without_arguments_has_none() -> None:
+    assert collected(ToolCallStart(0, "c", "now"), ToolCallDone(0)).calls[0].input == {}
+
+
+def test_calls_that_come_interleaved_are_kept_apart() -> None:
+    reply = collected(
+        ToolCallStart(0, "a", "echo"),
+        ToolCallStart(1, "b", "echo"),
+        ToolCallDelta(1, '{"text":"B"}'),
+        ToolCallDelta(0, '{"text":"A"}'),
+    )
+    assert [(call.id, call.input["text"]) for call in reply.calls] == [("a", "A"), ("b", "B")]
+
+
+@pytest.mark.requirement("G-34")
+def test_what_is_unknown_is_noted_and_changes_nothing() -> None:
+    accumulator = Accumulator("x")
+    for chunk in (Unknown("citations_delta"), TextDelta("ok"), ToolCallDelta(7, "{"), Done("end_turn")):
+        accumulator.take(chunk)
+    assert accumulator.reply().text == "ok"
+    assert accumulator.unknown == ["citations_delta", "a piece of a tool call that was never begun"]
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        pytest.param((ToolCallStart(0, "c", "echo"), ToolCallDelta(0, "x" * (MOST_TOOL_JSON + 1))), id="tool JSON"),
+        pytest.param((ThinkingDelta("x" * (MOST_THINKING + 1)),), id="thinking"),
+        pytest.param((ThinkingDone("x" * (MOST_THINKING + 1), ""),), id="thinking in one piece"),
+    ],
+)
+def test_what_grows_too_large_is_an_error_not_a_silent_cut(chunks: tuple[Chunk, ...]) -> None:
+    with pytest.raises(ReplyTooLarge):
+        collected(*chunks)
+
+
+def test_usage_in_two_reports_is_not_counted_twice() -> None:
+    reply = collected(Usage(prompt=100, cache_read=5), Usage(prompt=100, output=20), Done("end_turn"))
+    assert reply.usage == Usage(prompt=100, output=20, cache_read=5)

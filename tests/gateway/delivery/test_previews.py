@@ -1,0 +1,399 @@
+"""A reply grows before the person's eyes and becomes the final message; nothing of it stays behind."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.core.outbox import Say
+from agent.storage.database import Database
+from gateway.channels.document import CodeBlock, is_blank
+from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected, ChannelUnsure
+from gateway.channels.outbound import SentRef
+from gateway.delivery.draft import frame_of
+from gateway.delivery.refs import Shown, decode, encode
+from tests.fakes.channel import DEFAULT
+from tests.fakes.clock import FakeClock
+from tests.fakes.readable import readable, utf16_length
+from tests.gateway.delivery.documents import markdown_texts
+from tests.gateway.delivery.world import QUIET, World, audience, key
+
+
+@pytest.fixture(params=[False, True], ids=["by editing", "native stream"])
+def world(request: pytest.FixtureRequest, sqlite_database: Database, clock: FakeClock, tmp_path: Path) -> World:
+    return World(sqlite_database, clock, tmp_path, streams=request.param)
+
+
+@pytest.mark.requirement("G-11")
+async def test_the_first_frame_comes_at_once_the_others_at_the_platforms_pace(world: World) -> None:
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        started = world.clock.monotonic()
+        voice.preview("The cat")
+        await world.until(lambda: world.screen().texts == ["The cat"], step_s=0.01)
+        assert world.clock.monotonic() - started < 0.1
+        voice.preview(" sat")
+        voice.preview(" down")
+        await world.still()
+        assert world.screen().texts == ["The cat"]
+        await world.until(lambda: world.screen().texts == ["The cat sat down"], step_s=0.05)
+        assert 1.0 <= world.clock.monotonic() - started < 1.3
+        await world.commit(Say(text="The cat sat down.", reply_to="m1"))
+        await world.until_idle()
+        await voice.end()
+        assert world.screen().texts == ["The cat sat down."]
+    assert await world.notes() == 0
+    assert len(world.screen().calls) == 3
+
+
+async def test_a_reply_that_is_done_at_once_is_sent_once(world: World) -> None:
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        voice.preview("Yes")
+        await world.commit(Say(text="Yes.", reply_to="m1"))
+        await world.until_idle(step_s=0.001)
+        await voice.end()
+        await world.still()
+    assert [call.act for call in world.screen().calls] == ["send"]
+    assert world.screen().texts == ["Yes."]
+
+
+@pytest.mark.requirement("G-24")
+async def test_a_retried_stream_starts_over_in_the_same_message(world: World) -> None:
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        voice.preview("Half an ans")
+        await world.until(lambda: world.screen().texts == ["Half an ans"])
+        voice.reset_preview()
+        await world.until(lambda: world.screen().texts == ["…"])
+        voice.preview("A new one")
+        await world.until(lambda: world.screen().texts == ["A new one"])
+        await world.commit(Say(text="A new one.", reply_to="m1"))
+        await world.until_idle()
+        await voice.end()
+    assert world.screen().texts == ["A new one."]
+    assert not any("Half" in text and "new" in text for call in world.screen().calls for text in [call.text])
+
+
+async def test_a_turn_that_says_nothing_leaves_nothing(world: World) -> None:
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        voice.preview("Half an ans")
+        await world.until(lambda: world.screen().texts == ["Half an ans"])
+        await voice.end()
+        await world.until(lambda: world.screen().texts == [])
+        await world.still()
+    assert await world.notes() == 0
+
+
+async def test_a_notice_does_not_take_the_reply_s_place(world: World) -> None:
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        voice.preview("Half an ans")
+        await world.until(lambda: world.screen().texts == ["Half an ans"])
+        await world.commit(Say(text="Stopped.", kind="notice", reply_to="m1"))
+        await voice.end()
+        await world.until_idle()
+        await world.until(lambda: world.screen().texts == ["Stopped."])
+
+
+async def test_an_earlier_reply_does_not_take_a_later_turn_s_preview(world: World) -> None:
+    world.screen().fail("send", ChannelBusy("flood", after_s=3.0))
+    async with world.process() as delivery:
+        await world.commit(Say(text="first answer", reply_to="m1"))
+        await world.still()
+        voice = delivery.outbox_for(key())
+        voice.begin(audience(reply_to="m2"))
+        voice.preview("second")
+        await world.until(lambda: "second" in world.screen().texts)
+        await world.until_idle()
+        assert world.screen().texts == ["second", "first answer"]
+        await world.commit(Say(text="second answer", reply_to="m2"))
+        await world.until_idle()
+        await voice.end()
+        await world.still()
+    assert sorted(world.screen().texts) == ["first answer", "second answer"]
+
+
+@pytest.mark.requirement("G-09")
+async def test_a_platform_that_is_busy_gets_fewer_frames_and_still_the_final(world: World) -> None:
+    for act in ("edit", "update"):
+        world.screen().fail(act, ChannelBusy("flood", after_s=5.0))  # type: ignore[arg-type]
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        voice.preview("one")
+        await world.until(lambda: world.screen().texts == ["one"])
+        voice.preview(" two")
+        await world.pass_time(3)
+        refused = len(world.screen().calls)
+        voice.preview(" three")
+        await world.pass_time(2)
+        assert len(world.screen().calls) == refused == 2  # left alone as long as it asked
+        await world.until(lambda: world.screen().texts == ["one two three"])
+        await world.commit(Say(text="one two three.", reply_to="m1"))
+        await world.until_idle()
+        await voice.end()
+    assert world.screen().texts == ["one two three."]
+
+
+async def test_frames_never_queue_up_behind_each_other(world: World) -> None:
+    act = "update" if world.streams else "edit"
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        voice.preview("0")
+        await world.until(lambda: world.screen().texts == ["0"])
+        gate = world.screen().hold(act)  # type: ignore[arg-type]
+        for number in range(1, 30):
+            voice.preview(f" {number}")
+            await world.pass_time(1, step_s=0.5)
+        gate.set()
+        await world.until(lambda: world.screen().texts[0].endswith(" 29"))
+        await voice.end()
+    assert len(world.screen().made(act)) == 2  # type: ignore[arg-type]
+
+
+async def test_a_frame_under_way_never_overwrites_the_final(world: World) -> None:
+    act = "update" if world.streams else "edit"
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        voice.preview("one")
+        await world.until(lambda: world.screen().texts == ["one"])
+        gate = world.screen().hold(act)  # type: ignore[arg-type]
+        voice.preview(" two")
+        await world.pass_time(1.5)
+        await world.commit(Say(text="final", reply_to="m1"))
+        await world.still()
+        gate.set()
+        del world.screen().gates[act]  # type: ignore[arg-type]
+        await world.until_idle()
+        await voice.end()
+    assert world.screen().texts == ["final"]
+
+
+async def test_a_preview_that_somebody_deleted_becomes_a_new_message(world: World) -> None:
+    """SPEC 20.6, row 1.3: a 404 on the edit."""
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        voice.preview("one")
+        await world.until(lambda: world.screen().texts == ["one"])
+        world.screen().shown.clear()
+        await world.commit(Say(text="final", reply_to="m1"))
+        await world.until_idle()
+        await voice.end()
+    assert world.screen().texts == ["final"]
+    assert await world.statuses() == ["sent"]
+    assert await world.notes() == 0
+
+
+async def test_a_preview_deleted_while_it_grows_ends_the_preview_only(world: World) -> None:
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        voice.preview("one")
+        await world.until(lambda: world.screen().texts == ["one"])
+        world.screen().shown.clear()
+        voice.preview(" two")
+        await world.pass_time(3)
+        voice.preview(" three")
+        await world.pass_time(3)
+        assert world.screen().texts == []
+        await world.commit(Say(text="final", reply_to="m1"))
+        await world.until_idle()
+        await voice.end()
+    assert world.screen().texts == ["final"]
+
+
+async def test_a_busy_final_keeps_its_preview(world: World) -> None:
+    for act in ("edit", "finish"):
+        world.screen().fail(act, ChannelBusy("flood", after_s=2.0), times=2)  # type: ignore[arg-type]
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        voice.preview("one")
+        await world.until(lambda: world.screen().texts == ["one"])
+        await world.commit(Say(text="final", reply_to="m1"))
+        await voice.end()
+        await world.until_idle()
+    assert world.screen().texts == ["final"]
+    assert await world.notes() == 0
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+@pytest.mark.parametrize("how", ["nonce", "lookup"])
+@pytest.mark.parametrize("streams", [True, False])
+async def test_an_unsure_final_over_a_preview_is_one_message(
+    sqlite_database: Database, clock: FakeClock, tmp_path: Path, carried_out: bool, how: str, streams: bool
+) -> None:
+    capabilities = replace(DEFAULT, idempotent_send=how)
+    world = World(sqlite_database, clock, tmp_path, capabilities, streams=streams)
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        voice.preview("one")
+        await world.until(lambda: world.screen().texts == ["one"])
+        world.screen().fail("finish" if streams else "edit", ChannelUnsure("cut"), carried_out=carried_out)
+        await world.commit(Say(text="final", reply_to="m1"))
+        await voice.end()
+        await world.until_idle()
+    assert world.screen().texts == ["final"]
+
+
+async def test_the_parts_after_the_first_are_new_messages(world: World) -> None:
+    text = "\n".join(f"line {number}" for number in range(1000))
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        for line in text.splitlines(keepends=True):
+            voice.preview(line)
+        await world.until(lambda: bool(world.screen().texts))
+        assert world.screen().texts[0].startswith("…")
+        assert world.screen().texts[0].endswith("line 999")
+        await world.commit(Say(text=text, reply_to="m1"))
+        await world.until_idle()
+        await voice.end()
+    assert "".join(world.screen().texts) == text
+
+
+async def test_where_nothing_can_be_edited_nothing_is_previewed(
+    sqlite_database: Database, clock: FakeClock, tmp_path: Path
+) -> None:
+    world = World(sqlite_database, clock, tmp_path, replace(DEFAULT, edits=False))
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        voice.preview("one")
+        await world.pass_time(3)
+        assert world.screen().texts == []
+        await world.commit(Say(text="final", reply_to="m1"))
+        await voice.end()
+        await world.until_idle()
+    assert world.screen().texts == ["final"]
+
+
+async def test_previews_can_be_switched_off(sqlite_database: Database, clock: FakeClock, tmp_path: Path) -> None:
+    world = World(sqlite_database, clock, tmp_path, settings=replace(QUIET, stream=False))
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        voice.preview("one")
+        await world.pass_time(3)
+        await voice.end()
+    assert world.screen().calls == []
+
+
+@pytest.mark.requirement("Z-35")
+@pytest.mark.parametrize("error", [ChannelGone("blocked"), ChannelRejected("no"), ZeroDivisionError("a defect")])
+async def test_a_preview_that_fails_costs_nothing_but_itself(world: World, error: Exception) -> None:
+    world.screen().fail("open" if world.streams else "send", error)
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        voice.preview("one")
+        await world.pass_time(1)
+        voice.preview(" two")
+        await world.pass_time(3)
+        await world.commit(Say(text="final", reply_to="m1"))
+        await voice.end()
+        await world.until_idle()
+    assert world.screen().texts == ["final"]
+
+
+# -- restarts
+
+
+async def test_a_preview_left_by_a_kill_before_the_commit_is_removed(world: World) -> None:
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        voice.preview("Half an ans")
+        await world.until(lambda: world.screen().texts == ["Half an ans"])
+        await world.still()
+    assert await world.notes() == 1
+    async with world.process():
+        await world.until(lambda: world.screen().texts == [])
+        await world.still()
+    assert await world.notes() == 0
+
+
+async def test_a_preview_left_by_a_kill_after_the_commit_becomes_final(world: World) -> None:
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        voice.preview("Half an ans")
+        await world.until(lambda: world.screen().texts == ["Half an ans"])
+        await world.still()
+    await world.commit(Say(text="A whole answer.", reply_to="m1"))
+    async with world.process():
+        await world.until_idle()
+        await world.until(lambda: world.screen().texts == ["A whole answer."])
+        await world.still()
+    assert await world.notes() == 0
+
+
+async def test_a_kill_while_the_final_takes_its_place_leaves_one_message(
+    sqlite_database: Database, clock: FakeClock, tmp_path: Path
+) -> None:
+    """By editing this is sure on every platform: the same edit is made again."""
+    world = World(sqlite_database, clock, tmp_path)
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        voice.preview("Half an ans")
+        await world.until(lambda: world.screen().texts == ["Half an ans"])
+        world.screen().fail("edit", ChannelUnsure("killed here"), carried_out=True)
+        await world.commit(Say(text="A whole answer.", reply_to="m1"))
+        await world.still()
+    async with world.process():
+        await world.until_idle()
+        await world.still()
+    assert world.screen().texts == ["A whole answer."]
+    assert await world.notes() == 0
+
+
+# -- what a frame shows
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param("hello", "hello", id="plain"),
+        pytest.param("**bo", "**bo", id="open emphasis is text"),
+        pytest.param("", "…", id="nothing yet"),
+        pytest.param("x " * 100 + "end", "… x x x x x x x x x x x x x x x x x x end", id="the end of what outgrew it"),
+    ],
+)
+def test_what_a_frame_shows(text: str, shown: str) -> None:
+    frame = readable(frame_of(text, 60, utf16_length))
+    assert frame == shown or (len(frame) <= 60 and frame.startswith("…") and frame.endswith(shown[-10:]))
+
+
+def test_an_open_fence_is_closed_in_a_frame() -> None:
+    assert frame_of("```py\nx = 1", 60, utf16_length) == (CodeBlock("x = 1", "py"),)
+
+
+@given(markdown_texts, st.integers(0, 3000), st.integers(100, 400))
+def test_every_frame_fits_and_shows_something(text: str, so_far: int, limit: int) -> None:
+    frame = frame_of(text[:so_far], limit, utf16_length)
+    assert utf16_length(frame) <= limit
+    assert not is_blank(frame)
+
+
+@pytest.mark.parametrize("shown", [Shown(SentRef("1")), Shown(SentRef("a|b:c", "draft"), "stream")])
+def test_a_reference_survives_the_table(shown: Shown) -> None:
+    assert decode(encode(shown)) == shown
+
+
+def test_a_foreign_reference_is_refused() -> None:
+    with pytest.raises(ValueError, match="not the reference"):
+        decode("fax|message|1")

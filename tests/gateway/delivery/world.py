@@ -1,0 +1,169 @@
+"""A delivery on a real database, with fake places whose screens survive a restart, and a clock that moves when told."""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+from sqlalchemy import select
+
+from agent.core.ids import ConversationId, PersonId
+from agent.core.outbox import Audience, Say
+from agent.storage import ephemeral_rows, outbox_rows
+from agent.storage.database import Database
+from agent.storage.moments import to_us
+from agent.storage.tables import outbox
+from gateway.channels.channel import Capabilities
+from gateway.channels.keys import ConversationKey
+from gateway.delivery.delivery import Delivery
+from gateway.delivery.settings import Settings
+from gateway.phrases.catalogue import read_catalogue
+from tests.fakes.channel import DEFAULT, FakeChannel, Screen
+from tests.fakes.clock import FakeClock
+from tests.fakes.running import running
+
+ANN = PersonId("fake:ann")
+BOB = PersonId("fake:bob")
+QUIET = Settings(acknowledge="")
+
+
+def key(name: str = "1") -> ConversationKey:
+    return ConversationKey("fake", name)
+
+
+phrase = read_catalogue()
+
+
+class Reports:
+    def __init__(self) -> None:
+        self.dead_rows: list[tuple[str, int, str]] = []
+        self.gone_places: list[str] = []
+
+    def dead(self, key: ConversationKey, outbox_id: int, reason: str) -> None:
+        self.dead_rows.append((str(key), outbox_id, reason))
+
+    def gone(self, key: ConversationKey, reason: str) -> None:
+        self.gone_places.append(str(key))
+
+
+class World:
+    """One process after another over the same database and the same screens."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: FakeClock,
+        home: Path,
+        capabilities: Capabilities = DEFAULT,
+        *,
+        streams: bool = False,
+        settings: Settings = QUIET,
+    ) -> None:
+        self.database = database
+        self.clock = clock
+        self.home = home
+        self.capabilities = capabilities
+        self.streams = streams
+        self.settings = settings
+        self.screens: dict[ConversationKey, Screen] = {}
+        self.reports = Reports()
+        self.absent: set[ConversationKey] = set()
+        self._count = 0
+        self.delivery = self._new()
+
+    def _new(self) -> Delivery:
+        return Delivery(
+            self.database,
+            self.channel,
+            self.clock,
+            home=self.home,
+            phrase=phrase,
+            reports=self.reports,
+            settings=self.settings,
+        )
+
+    def screen(self, name: str = "1") -> Screen:
+        return self.screens.setdefault(key(name), Screen())
+
+    def channel(self, place: ConversationKey) -> FakeChannel | None:
+        if place in self.absent:
+            return None
+        screen = self.screens.setdefault(place, Screen())
+        return FakeChannel(place, self.capabilities, screen=screen, streams=self.streams)
+
+    @asynccontextmanager
+    async def process(self) -> AsyncIterator[Delivery]:
+        """A process: started, and killed without a word at the end."""
+        self.delivery = self._new()
+        async with running(self.delivery.run):
+            yield self.delivery
+
+    async def commit(self, *says: Say | str, name: str = "1") -> None:
+        """A turn commits what it has to say, and tells."""
+        place = key(name)
+        rows = [Say(text=say) if isinstance(say, str) else say for say in says]
+        at = to_us(self.clock.now())
+        for row in rows:
+            self._count += 1
+            number = self._count
+            await self.database.write(
+                lambda conn, row=row, number=number: outbox_rows.add(  # type: ignore[misc]
+                    conn,
+                    conversation=ConversationId(str(place)),
+                    inbox_id=number,
+                    part=0,
+                    dedup=f"test:{number}",
+                    say=row,
+                    at=at,
+                )
+            )
+        self.delivery.wake(place)
+
+    async def statuses(self) -> list[str]:
+        return await self.database.read(
+            lambda conn: list(conn.execute(select(outbox.c.status).order_by(outbox.c.id)).scalars())
+        )
+
+    async def notes(self) -> int:
+        """How many things are noted as being on a screen for a while."""
+        return len(await self.database.read(ephemeral_rows.all_for))
+
+    async def until(self, holds: Callable[[], bool], *, step_s: float = 0.05, within_s: float = 200.0) -> None:
+        """Let time pass in small steps until it holds; fails when `within_s` (of the fake clock) were not enough."""
+        end = self.clock.monotonic() + within_s
+        real_end = anyio.current_time() + 10
+        while not holds():
+            assert self.clock.monotonic() < end, "it did not happen in time"
+            assert anyio.current_time() < real_end, "it did not happen"
+            await anyio.sleep(0.001)
+            if self.clock.sleepers:
+                self.clock.advance(step_s)
+
+    async def until_idle(self, *, step_s: float = 0.05) -> None:
+        """Until everything was sent."""
+        done: list[bool] = []
+
+        async def drain() -> None:
+            done.append(await self.delivery.drain(1000))
+
+        async with running(drain):
+            await self.until(lambda: bool(done), step_s=step_s, within_s=100_000)
+
+    async def still(self, turns: int = 30) -> None:
+        """Let everything run that can without time passing."""
+        for _ in range(turns):
+            await anyio.sleep(0.001)
+
+    async def pass_time(self, seconds: float, *, step_s: float = 0.1) -> None:
+        for _ in range(round(seconds / step_s)):
+            self.clock.advance(step_s)
+            await anyio.sleep(0.001)
+
+
+def audience(**values: object) -> Audience:
+    return replace(Audience(person=ANN, reply_to="m1"), **values)  # type: ignore[arg-type]
+
+
+def joined(texts: Iterable[str]) -> str:
+    return "|".join(texts)

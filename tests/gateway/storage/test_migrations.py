@@ -1,0 +1,86 @@
+"""What the migrations make is what the code believes in, on both databases, there and back (Z-69)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Engine, create_engine, inspect, make_url, text
+
+from agent.storage import migrating
+from agent.storage.schema import State, create, revision, state_of
+from agent.storage.sqlite import sqlite_engine
+from gateway.storage.opening import SCHEMA
+from tests.fakes.databases import PostgresServer
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    """An empty database."""
+    if request.param == "sqlite":
+        yield sqlite_engine(tmp_path / "x.db")
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    with server.database(empty=True) as url:
+        engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"))
+        yield engine
+        engine.dispose()
+
+
+def shape(engine: Engine) -> dict[str, Any]:
+    """Everything that can be told about the tables."""
+    looker = inspect(engine)
+    tables = sorted(looker.get_table_names())
+    return {
+        table: (
+            [{**column, "type": repr(column["type"])} for column in looker.get_columns(table)],
+            looker.get_pk_constraint(table),
+            sorted(looker.get_indexes(table), key=lambda index: index["name"] or ""),
+            sorted(looker.get_unique_constraints(table), key=lambda unique: unique["name"] or ""),
+            looker.get_foreign_keys(table),
+        )
+        for table in tables
+    }
+
+
+@pytest.mark.requirement("Z-69")
+def test_the_migrations_make_what_the_code_believes_in(engine: Engine) -> None:
+    with engine.begin() as conn:
+        migrating.upgrade(conn, SCHEMA.migrations)
+    with engine.connect() as conn:
+        context = MigrationContext.configure(conn, opts={"compare_type": True, "compare_server_default": True})
+        assert compare_metadata(context, SCHEMA.metadata) == []
+        assert revision(conn) == SCHEMA.head
+        assert state_of(conn, SCHEMA) is State.CURRENT
+
+
+@pytest.mark.requirement("Z-69")
+def test_a_new_database_is_the_same_as_a_migrated_one(engine: Engine) -> None:
+    with engine.begin() as conn:
+        create(conn, SCHEMA)
+    made = shape(engine)
+    with engine.begin() as conn:
+        SCHEMA.metadata.drop_all(conn)
+        conn.execute(text("drop table alembic_version"))
+        migrating.upgrade(conn, SCHEMA.migrations)
+    assert shape(engine) == made
+
+
+@pytest.mark.requirement("Z-69")
+def test_every_migration_can_be_taken_back(engine: Engine) -> None:
+    revisions = migrating.known_revisions(SCHEMA.migrations)
+    with engine.begin() as conn:
+        migrating.upgrade(conn, SCHEMA.migrations)
+    for target in (*revisions[1:], "base"):
+        with engine.begin() as conn:
+            migrating.downgrade(conn, SCHEMA.migrations, target)
+    assert inspect(engine).get_table_names() == ["alembic_version"]
+    with engine.begin() as conn:
+        migrating.upgrade(conn, SCHEMA.migrations)
+        assert revision(conn) == SCHEMA.head
+
+
+def test_the_head_that_is_checked_cheaply_is_the_newest_migration() -> None:
+    assert migrating.known_revisions(SCHEMA.migrations)[0] == SCHEMA.head

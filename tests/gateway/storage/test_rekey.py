@@ -1,0 +1,114 @@
+"""A place gets a new name: everything follows at once, and whoever still works under the old one is fenced."""
+
+from functools import partial
+
+import pytest
+from sqlalchemy import Connection, insert, select
+
+from agent.core.errors import Fenced
+from agent.core.ids import ConversationId
+from agent.core.outbox import Say
+from agent.storage import conversation_rows, ephemeral_rows, outbox_rows
+from agent.storage.database import Database
+from agent.storage.fence import check_epoch
+from agent.storage.tables import conversation, message, metadata, session
+from gateway.storage import grants, preferences, settings_rows
+from gateway.storage.grants import Grant
+from gateway.storage.preferences import Preference
+from gateway.storage.rekey import rekey, rekey_grants
+from tests.fakes.agents import admit
+
+OLD, NEW = ConversationId("telegram:-5"), ConversationId("telegram:-1005")
+
+
+def furnish(conn: Connection, key: ConversationId, name: str) -> int:
+    """A row of everything that a conversation can have; returns its epoch."""
+    epoch = conversation_rows.claim(conn, key, worker="w", run=name, now=0, until=900)
+    assert epoch is not None
+    session_row = {"id": name, "conv": key, "created_at": 1, "updated_at": 1}
+    conn.execute(insert(session), session_row)
+    conn.execute(conversation.update().where(conversation.c.key == key).values(session_id=name))
+    conn.execute(insert(message), {"session_id": name, "conv": key, "role": "user", "parts": "[]", "created_at": 1})
+    outbox_rows.add(conn, conversation=key, inbox_id=None, part=0, dedup=name, say=Say(text=name), at=1)
+    ephemeral_rows.note(conn, conversation=key, kind="status", ref="5", at=1)
+    settings_rows.put(conn, key, "persona", name, at=1)
+    settings_rows.put(conn, key, f"only {name}", name, at=1)
+    channel_type, _, channel_id = key.partition(":")
+    preferences.save(conn, Preference(channel_type=channel_type, channel_id=channel_id, provider=name, updated_at=1))
+    return epoch
+
+
+def names_left(conn: Connection) -> set[str]:
+    """Every conversation that any table speaks of."""
+    found: set[str] = set(conn.execute(select(conversation.c.key)).scalars())
+    for table in metadata.sorted_tables:
+        if "conv" in table.c:
+            found |= set(conn.execute(select(table.c.conv)).scalars())
+    return found
+
+
+async def test_everything_follows(database: Database) -> None:
+    epoch = await database.write(partial(furnish, key=OLD, name="old"))
+    await admit(database, OLD, "waiting")
+    assert await database.write(partial(rekey, old=OLD, new=NEW))
+    assert await database.read(names_left) == {NEW}
+    assert await database.read(partial(settings_rows.all_of, conversation=NEW)) == {
+        "persona": "old",
+        "only old": "old",
+    }
+    preference = await database.read(partial(preferences.load, channel_type="telegram", channel_id="-1005"))
+    assert preference is not None
+    assert preference.provider == "old"
+    assert await database.read(lambda conn: conn.execute(select(conversation.c.session_id)).scalar_one()) == "old"
+    for key in (OLD, NEW):
+        with pytest.raises(Fenced):
+            await database.write(partial(check_epoch, conversation=key, epoch=epoch))
+
+
+async def test_where_both_have_something_the_new_places_settings_and_the_older_session_stay(
+    database: Database,
+) -> None:
+    epochs = [await database.write(partial(furnish, key=key, name=name)) for key, name in ((OLD, "old"), (NEW, "new"))]
+    assert await database.write(partial(rekey, old=OLD, new=NEW))
+    assert await database.read(names_left) == {NEW}
+    assert await database.read(partial(settings_rows.all_of, conversation=NEW)) == {
+        "persona": "new",
+        "only old": "old",
+        "only new": "new",
+    }
+    assert [one.provider for one in await database.read(preferences.load_all)] == ["new"]
+    assert await database.read(lambda conn: conn.execute(select(conversation.c.session_id)).scalar_one()) == "old"
+    assert [row.say.text for row in await database.read(partial(outbox_rows.open_rows, conversation=NEW))] == [
+        "old",
+        "new",
+    ]
+    with pytest.raises(Fenced):
+        await database.write(partial(check_epoch, conversation=NEW, epoch=epochs[1]))
+
+
+async def test_a_place_nobody_knows_and_a_second_telling_change_nothing(database: Database) -> None:
+    assert not await database.write(partial(rekey, old=OLD, new=NEW))
+    await database.write(partial(furnish, key=OLD, name="old"))
+    assert await database.write(partial(rekey, old=OLD, new=NEW))
+    assert not await database.write(partial(rekey, old=OLD, new=NEW))
+    assert not await database.write(partial(rekey, old=NEW, new=NEW))
+
+
+async def test_grants_of_the_place_and_in_the_place_follow(database: Database) -> None:
+    given = [
+        Grant(subject="telegram:-5", kind="place", role="member", granted_by="x", at=1),
+        Grant(subject="telegram:77", kind="person", place="telegram:-5", role="admin", granted_by="x", at=1),
+        Grant(subject="telegram:78", kind="person", place="telegram:-5", role="admin", granted_by="x", at=1),
+        Grant(subject="telegram:78", kind="person", place="telegram:-1005", role="blocked", granted_by="x", at=1),
+        Grant(subject="telegram:79", kind="person", role="member", granted_by="x", at=1),
+    ]
+    for grant in given:
+        await database.write(partial(grants.give, grant=grant))
+    await database.write(partial(rekey_grants, old_place="telegram:-5", new_place="telegram:-1005"))
+    found = [(one.subject, one.place, one.role) for one in await database.read(grants.all_grants)]
+    assert found == [
+        ("telegram:-1005", "", "member"),
+        ("telegram:77", "telegram:-1005", "admin"),
+        ("telegram:78", "telegram:-1005", "blocked"),
+        ("telegram:79", "", "member"),
+    ]
