@@ -83,6 +83,11 @@ class App:
             finally:
                 servers.cancel_scope.cancel()
 
+    async def heard(self, channel_type: str) -> None:
+        """Wait until that account hears; call it after `ready`."""
+        while not self._house.accounts.health()[channel_type].hears:  # noqa: ASYNC110 - health is only ever asked
+            await anyio.sleep(0.02)
+
     async def _serve(self, stop: anyio.Event) -> None:
         self._house = house = await self._build()
         try:
@@ -91,7 +96,7 @@ class App:
                 await house.run(tasks)
                 self._announce_address()
                 tasks.start_soon(house.take_in, tasks)
-                tasks.start_soon(self.live.watch)
+                tasks.start_soon(self.live.watch, self._clock)
                 tasks.start_soon(self._warm_up)
                 self.ready.set()
                 await stop.wait()

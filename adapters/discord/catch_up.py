@@ -87,14 +87,17 @@ class CatchUp:
         async with anyio.create_task_group() as group:
             for _ in range(READERS):
                 group.start_soon(self._reader)
+            group.start_soon(self._pay_debts)
             while True:
-                with anyio.move_on_after(OWED_AFTER_S):
-                    await self._wanted.wait()
-                if self._wanted.is_set():
-                    self._wanted = anyio.Event()
-                    await self._plan()
-                elif self._owed:
-                    self._fill({})
+                await self._wanted.wait()
+                self._wanted = anyio.Event()
+                await self._plan()
+
+    async def _pay_debts(self) -> None:
+        while True:
+            await self._bot.clock.sleep(OWED_AFTER_S)
+            if self._owed:
+                self._fill({})
 
     async def _plan(self) -> None:
         places: Sequence[Place] = ()

@@ -68,7 +68,7 @@ class Intake:
 
     def expect_guilds(self, guild_ids: set[str]) -> None:
         """Those that come with a new session; every other one is a server the bot was just brought to."""
-        self._starting = guild_ids
+        self._starting |= guild_ids
 
     # -- events, in the order they came
 

@@ -22,6 +22,7 @@ from gateway.channels.errors import ChannelError, ChannelRejected
 log = logging.getLogger("tieline.discord")
 
 REMEMBERED = 2048  # interactions kept in mind; each is forgotten when its token has died
+SPARE_S = 30.0  # before the token dies, to take a waiting sign away with it
 MESSAGE, THINKING, SILENTLY = 4, 5, 6  # kinds of a first answer
 
 
@@ -64,9 +65,16 @@ class Answers:
         return interaction_id in self._live
 
     async def keep_waiting(self, handle: Handle) -> None:
-        """Two seconds after it came, whatever the rest of the house is doing, Discord gets a sign."""
+        """Two seconds after it came, whatever the rest of the house is doing, Discord gets a sign.
+
+        If nothing was said by the end of the token's life, the sign goes: Discord would turn it into an error.
+        """
         await self._clock.sleep(ANSWER_WITHIN_S)
         await self._quietly(self._defer(handle))
+        if handle.id in self._thinking:
+            await self._clock.sleep(TOKEN_LIFETIME_S - SPARE_S)
+            if handle.id in self._thinking:
+                await self.close(handle)
 
     async def accepted(self, handle: Handle) -> None:
         """It is stored. A press needs no more; a command still has time for a real answer."""

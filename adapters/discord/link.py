@@ -42,6 +42,7 @@ class Client(discord.AutoShardedClient):
     """The library's client, telling what becomes of its shards."""
 
     def __init__(self, *, shard_down: Callable[[int], None], intents: discord.Intents) -> None:
+        discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False  # nobody asked for voice
         super().__init__(
             intents=intents,
             max_messages=None,

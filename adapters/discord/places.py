@@ -25,7 +25,10 @@ class Places:
         self._roles.clear()
 
     def forget_roles(self, guild_id: str) -> None:
+        """Something about the guild changed."""
         self._roles.pop(guild_id, None)
+        for channel_id in [known for known, where in self._asked.items() if where.guild_id == guild_id]:
+            del self._asked[channel_id]
 
     def forget(self, channel_id: str) -> None:
         self._asked.pop(channel_id, None)

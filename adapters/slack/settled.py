@@ -24,7 +24,9 @@ def settled(document: Document) -> str:
         return markdown(document[:-1])  # its rows grow in width and number
     whole = markdown(document)
     if isinstance(last, CodeBlock):
-        opened = whole[: whole.rstrip("`").rfind("\n") + 1] if not last.code else whole.rstrip("`").rstrip("\n")
+        if not last.code:
+            return markdown(document[:-1])  # its language may still be half a word
+        opened = whole.rstrip("`").rstrip("\n")
         head, newline, line = opened.rpartition("\n")
         return head + newline if not line.strip("`~") else opened
     head, newline, line = whole.rpartition("\n")

@@ -70,11 +70,11 @@ class TelegramAdapter:
         if self._webhook is None:
             await Polling(self._api, intake, self._pulse, self._clock, self._settings.poll_timeout_s).run()
             return
-        self._webhook.open(intake)
+        self._webhook.open(intake, self._pulse)
         try:
             await self._webhook.keep(self._api, self._pulse, self._clock)
         finally:
-            self._webhook.open(None)
+            self._webhook.close()
 
     def channel(self, channel_id: str) -> Channel:
         """Raises ValueError for what is no chat of Telegram."""

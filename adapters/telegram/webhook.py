@@ -47,12 +47,17 @@ class Webhook:
     def __init__(self, settings: TelegramSettings, url: str | None) -> None:
         self._secret = secret_of(settings)
         self._intake: Intake | None = None
+        self._pulse: Pulse | None = None
         self.url = url
         self.route = Route(settings.webhook_path, self._receive, methods=["POST"])
 
-    def open(self, intake: Intake | None) -> None:
-        """From now on updates are taken in; with None they are refused, and Telegram keeps them."""
-        self._intake = intake
+    def open(self, intake: Intake, pulse: Pulse) -> None:
+        """From now on updates are taken in."""
+        self._intake, self._pulse = intake, pulse
+
+    def close(self) -> None:
+        """From now on they are refused, and Telegram keeps them."""
+        self._intake = self._pulse = None
 
     async def _receive(self, request: Request) -> Response:
         given = request.headers.get(SECRET_HEADER, "")
@@ -61,8 +66,9 @@ class Webhook:
         update = await _update_in(request)
         if update is None:
             return Response("not an update\n", 400)
-        if self._intake is None:
+        if self._intake is None or self._pulse is None:
             return Response("not listening yet\n", 503)
+        self._pulse.beat()
         stored = False
         with anyio.move_on_after(ADMIT_S):
             stored = await self._intake.take(update)
@@ -82,10 +88,11 @@ class Webhook:
             except TelegramError as error:
                 if isinstance(error, InvalidToken | Unknown):
                     raise mapped(InvalidToken()) from error
-                if isinstance(error, BadRequest):
-                    raise ChannelFatal(f"Telegram does not take the webhook address: {error.message}") from error
                 failures += 1
-                pulse.trouble(error.message)
+                # Also an address that Telegram does not take: its DNS entry may be on its way.
+                refused = isinstance(error, BadRequest)
+                pulse.trouble(f"Telegram does not take {self.url}: {error.message}" if refused else error.message)
+                log.warning("webhook not in order", extra={"reason": error.message, "again_in_s": pause_s(failures)})
                 await clock.sleep(pause_s(failures))
                 continue
             failures = 0

@@ -41,10 +41,10 @@ class DemoProvider:
         self.takes: frozenset[str] = frozenset()
         self._clock = surroundings.clock
 
-    def for_model(self, model: str, card: Card) -> Self:
+    def for_model(self, settings: ProviderSettings, card: Card) -> Self:
         """There is only one; it goes by any name."""
         other = copy.copy(self)
-        other.model = model
+        other.model = settings.model
         return other
 
     async def warm_up(self) -> None:

@@ -35,7 +35,6 @@ class LitellmProvider:
 
     def __init__(self, settings: ProviderSettings, card: Card, surroundings: Surroundings) -> None:
         self.name = settings.name
-        self._settings = settings
         self._home = surroundings.home
         self._clock = surroundings.clock
         self._encoder = Encoder(self.family, signed=True)
@@ -48,17 +47,17 @@ class LitellmProvider:
             TimeoutError,
             *PARSER_ERRORS,
         )
-        self._become(settings.model, card)
+        self._become(settings, card)
 
-    def for_model(self, model: str, card: Card) -> Self:
+    def for_model(self, settings: ProviderSettings, card: Card) -> Self:
         """The same account with another model."""
         other = copy.copy(self)
-        other._become(model, card)
+        other._become(settings, card)
         return other
 
-    def _become(self, model: str, card: Card) -> None:
-        settings = self._settings
-        self.model = model
+    def _become(self, settings: ProviderSettings, card: Card) -> None:
+        self._settings = settings
+        self.model = settings.model
         self.context_window = settings.context_window or card.window or DEFAULT_WINDOW
         self.prices = settings.prices or card.prices
         images = () if card.sees is False else IMAGES

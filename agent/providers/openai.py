@@ -43,27 +43,26 @@ class OpenAIProvider:
 
     def __init__(self, settings: ProviderSettings, card: Card, surroundings: Surroundings) -> None:
         self.name = settings.name
-        self._settings = settings
         self._home = surroundings.home
         self._connections = _Connections(settings)
         self._encoder = Encoder(self.family)
-        self._become(settings.model, card)
+        self._become(settings, card)
 
-    def for_model(self, model: str, card: Card) -> Self:
+    def for_model(self, settings: ProviderSettings, card: Card) -> Self:
         """The same endpoint with another model, on the same connections."""
         other = copy.copy(self)
-        other._become(model, card)
+        other._become(settings, card)
         return other
 
-    def _become(self, model: str, card: Card) -> None:
-        settings = self._settings
-        self.model = model
+    def _become(self, settings: ProviderSettings, card: Card) -> None:
+        self._settings = settings
+        self.model = settings.model
         self.context_window = settings.context_window or card.window or DEFAULT_WINDOW
         self.prices = settings.prices or card.prices
         # Of an unknown model the best is hoped; an endpoint that cannot see says so once (Dialect.media).
         images = () if card.sees is False else IMAGES
         self.takes = frozenset(settings.takes if settings.takes is not None else (*images, *card.documents, *TEXTS))
-        self._dialect = dialect_for(model, settings.base_url)
+        self._dialect = dialect_for(settings.model, settings.base_url)
 
     async def warm_up(self) -> None:
         self._connections.open()

@@ -32,7 +32,7 @@ log = logging.getLogger("tieline.providers")
 class Opened(Provider, Protocol):
     """A provider whose library is loaded."""
 
-    def for_model(self, model: str, card: Card) -> Self:
+    def for_model(self, settings: ProviderSettings, card: Card) -> Self:
         """The same account and connections with another model."""
 
 
@@ -98,7 +98,7 @@ class LazyProvider:
         settings = self.settings
         card = lookup(settings.type, settings.model, cache_ttl=settings.prompt_cache_ttl)
         if parent is not None:
-            return parent.for_model(settings.model, card)
+            return parent.for_model(settings, card)
         module, _, name = MODULES[settings.type].partition(":")
         try:
             made: Opened = getattr(importlib.import_module(module), name)(settings, card, self._surroundings)

@@ -6,6 +6,11 @@ from pathlib import Path
 
 from sqlalchemy import Connection, MetaData, inspect, text
 
+_REVISION_TABLE = text(
+    "create table alembic_version (version_num varchar(32) not null,"
+    " constraint alembic_version_pkc primary key (version_num))"
+)
+_STAMP = text("insert into alembic_version (version_num) values (:head)")
 _REVISION = text("select version_num from alembic_version")
 
 
@@ -46,6 +51,5 @@ def create(conn: Connection, schema: Schema) -> None:
     What the migrations make is the same (a test holds it), but loading the migration tool takes over a second.
     """
     schema.metadata.create_all(conn)
-    conn.execute(text("create table alembic_version (version_num varchar(32) not null, "
-             "constraint alembic_version_pkc primary key (version_num))"))
-    conn.execute(text("insert into alembic_version (version_num) values (:head)"), {"head": schema.head})
+    conn.execute(_REVISION_TABLE)
+    conn.execute(_STAMP, {"head": schema.head})

@@ -7,16 +7,16 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 
 from pydantic import SecretStr
 
+from agent.core.clock import Clock
 from agent.providers.settings import ProviderSettings
 from gateway.config.mistakes import ConfigError
 from gateway.config.settings import Sections, Settings, load
 
-DEBOUNCE_MS = 500
+LOOK_EVERY_S, SETTLE_S = 1.0, 0.5
 # Sections that are read when they are needed; a change of any other one needs a restart.
 RELOADABLE = ("access", "agent", "timeouts", "budget", "context", "tools", "retry", "queue", "delivery", "retention")
 _PACKAGE = Path(__file__).parent.parent
@@ -76,12 +76,27 @@ class Live:
             _log.warning("changed, but needs a restart: %s", ", ".join(waiting))
         return tuple(waiting)
 
-    async def watch(self) -> None:
-        """Reload whenever the file changes, until cancelled."""
+    async def watch(self, clock: Clock) -> None:
+        """Reload whenever the file changes, until cancelled.
+
+        Asked every second, not watched: the file lies beside the database, whose every commit would wake a watcher.
+        """
         source = self.settings.source
         if source is None:
             return
-        awatch = import_module("watchfiles").awatch
-        async for changes in awatch(source.parent, debounce=DEBOUNCE_MS, recursive=False):
-            if any(Path(path).name == source.name for _, path in changes):
+        seen = _signature(source)
+        while True:
+            await clock.sleep(LOOK_EVERY_S)
+            now = _signature(source)
+            if now != seen:
+                await clock.sleep(SETTLE_S)  # an editor may still be writing
+                seen = _signature(source)
                 self.reload()
+
+
+def _signature(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size

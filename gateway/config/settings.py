@@ -6,7 +6,7 @@ Nothing is opened and no platform library is imported here.
 import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,13 @@ class Settings(Sections):
         for section in (self.web, *self.channels):
             found |= set(_secrets(section))
         return frozenset(value for value in found if len(value) >= 6)  # shorter ones would blank ordinary words
+
+    def for_one_terminal(self) -> "Settings":
+        """The same with any free port and only warnings in the log: for a gateway inside `tieline console`."""
+        kept = {name: getattr(self, name) for name in Settings.model_fields}
+        kept["web"] = replace(self.web, port=0)
+        kept["logging"] = replace(self.logging, level="warning")
+        return Settings.model_construct(**kept)
 
 
 def home_directory(environ: Mapping[str, str]) -> Path:

@@ -97,7 +97,7 @@ class Delivery:
         self.wake(key)
 
     async def run(self) -> None:
-        """Finish what an earlier process left, then serve until cancelled."""
+        """Finish what an earlier process left, then serve until cancelled. Start it before any agent."""
         left_over: dict[ConversationKey, list[EphemeralRow]] = {}
         for row in await self._database.read(ephemeral_rows.all_for):
             left_over.setdefault(ConversationKey.parse(row.conversation), []).append(row)
@@ -106,14 +106,17 @@ class Delivery:
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
-                for key in left_over:
-                    self._woken.add(key)
+                self._woken.update(left_over)
                 for key in sorted(self._woken, key=str):
                     self._start(key, left_over.get(key, ()))
                 self._started.set()
                 await anyio.sleep_forever()
         finally:
             self._tasks = None
+
+    async def ready(self) -> None:
+        """Return once `run` has looked at what was left; before that, voices show nothing."""
+        await self._started.wait()
 
     async def drain(self, within_s: float) -> bool:
         """Wait until everything committed was sent; False when time was short: the rest waits for the next start."""

@@ -9,7 +9,8 @@ from gateway.delivery.verbosity import Verbosity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """`verbosities` overrides `verbosity` by channel type or whole conversation key. `acknowledge` is the reaction while working; "" for none.
+    """`verbosities` overrides `verbosity` by channel type or whole conversation key. `acknowledge` is the reaction on a
+    message that is being worked on; "" for none. `stream` shows answers while they grow.
 
     A message that its platform keeps putting off is given up after `give_up_after_s`.
     """

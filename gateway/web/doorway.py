@@ -15,6 +15,7 @@ HEALTH_PATHS = frozenset({"/healthz", "/readyz"})  # probes call us by whatever 
 BODY_WITHIN_S = 120.0
 
 SMALL_BODY = 1 << 20  # bytes; more is for uploads alone
+HEARD_OUT = 4  # times the limit
 
 
 class Doorway:
@@ -84,18 +85,22 @@ class _Body:
     async def receive(self) -> Message:
         if self._whole:
             return await self._receive()
-        if self._announced > self._limit:
+        message = await self._next()
+        if self._seen > self._limit:
+            # A client hears the refusal only once it has sent everything; beyond a point that is its own trouble.
+            while not self._whole and max(self._seen, self._announced) <= HEARD_OUT * self._limit:
+                await self._next()
             raise self._too_large()
+        return message
+
+    async def _next(self) -> Message:
         try:
             with anyio.fail_after(BODY_WITHIN_S):
                 message = await self._receive()
         except TimeoutError:
             raise HTTPException(408, "the body did not come in time") from None
-        if message["type"] == "http.request":
-            self._seen += len(message.get("body", b""))
-            self._whole = not message.get("more_body", False)
-            if self._seen > self._limit:
-                raise self._too_large()
+        self._seen += len(message.get("body", b""))
+        self._whole = message["type"] != "http.request" or not message.get("more_body", False)
         return message
 
     def _too_large(self) -> HTTPException:

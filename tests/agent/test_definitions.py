@@ -47,7 +47,7 @@ Always.
 def test_a_full_definition(tmp_path: Path) -> None:
     loaded = definitions(tmp_path, FULL).load("helper")
     assert (loaded.name, loaded.description, loaded.provider) == ("helper", "Helps.", "main")
-    assert loaded.tools == {"calculate", "ask_user"}
+    assert loaded.tools == frozenset({"calculate", "ask_user"})
     assert (loaded.max_tool_iterations, loaded.max_turns, loaded.max_tokens) == (3, 5, 800)
     assert loaded.identity == "You help.\n\n---\nAlways."
 

@@ -14,6 +14,7 @@ from agent.storage.database import Database
 from agent.turn.settings import Settings, TimeoutSettings
 from tests.agent.world import World
 from tests.fakes.provider import Script, ScriptedProvider, cut, fails, says, thinks
+from tests.fakes.waiting import until
 
 BUSY = ProviderBusy("503")
 QUICK = Settings(timeouts=TimeoutSettings(llm=0.05, llm_stream=0.2, no_providers_backoff=1.0))
@@ -94,7 +95,7 @@ async def test_a_stream_without_its_end_is_a_failure_even_if_the_provider_does_n
     sqlite_database: Database, tmp_path: Path
 ) -> None:
     class Careless(ScriptedProvider):
-        async def stream(self, request: object):  # type: ignore[no-untyped-def,override]
+        async def stream(self, request: object):  # type: ignore[no-untyped-def]
             self.requests.append(request)  # type: ignore[arg-type]
             yield TextDelta("half")
             if len(self.requests) > 1:
@@ -138,7 +139,7 @@ async def test_the_whole_stream_has_a_time_limit_however_lively_it_is(
     sqlite_database: Database, tmp_path: Path
 ) -> None:
     class Chatty(ScriptedProvider):
-        async def stream(self, request: object):  # type: ignore[no-untyped-def,override]
+        async def stream(self, request: object):  # type: ignore[no-untyped-def]
             while True:
                 await anyio.sleep(0.01)
                 yield TextDelta("and ")
@@ -196,7 +197,7 @@ async def test_a_defect_ends_one_turn_and_not_the_conversation(
     sqlite_database: Database, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(ScriptedProvider):
-        async def stream(self, request: object):  # type: ignore[no-untyped-def,override]
+        async def stream(self, request: object):  # type: ignore[no-untyped-def]
             yield TextDelta("Well")
             raise RuntimeError("boom")
 
@@ -229,8 +230,7 @@ async def test_another_provider_chosen_during_the_back_off_counts_at_once(
     work = await world.admit("hi")
     async with anyio.create_task_group() as group:
         group.start_soon(world.run, work)
-        while not world.clock.sleepers:
-            await anyio.sleep(0.001)
+        await until(lambda: bool(world.clock.sleepers))
         world.agent.operations.switch_provider("second")
         world.clock.advance(60)
     assert [say.text for say in await world.says(work)] == ["ok"]

@@ -16,6 +16,7 @@ from agent.turn.settings import AgentSettings, BudgetSettings, Settings, ToolSet
 from tests.agent.world import World
 from tests.fakes.provider import Script, ScriptedProvider, calls, calls_all, says
 from tests.fakes.tools import FakeTool, named
+from tests.fakes.waiting import until
 
 
 def results(world_request: object) -> list[ToolResult]:
@@ -261,8 +262,7 @@ async def test_a_parallel_group_survives_its_own_stop(sqlite_database: Database,
     work = await world.admit("go")
     async with anyio.create_task_group() as group:
         group.start_soon(world.run, work)
-        while tool.running < 2:
-            await anyio.sleep(0.001)
+        await until(lambda: tool.running == 2)
         assert world.agent.stop("stop")
     assert [say.text for say in await world.says(work)] == ["Stopped."]
     assert await world.turn_state(work) == "cancelled"

@@ -16,6 +16,7 @@ from gateway.channels.document import Plain
 from gateway.channels.inbound import Inbound, Outcome, Pressed, Receipt, Said
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import Button, CommandSpec, Outbound, SentRef
+from gateway.config.web import WebSettings
 from gateway.delivery.markdown import parse
 from gateway.telemetry.gauges import Gauges
 from gateway.telemetry.metrics import Metrics
@@ -23,7 +24,6 @@ from gateway.telemetry.trouble import Troubles
 from gateway.web.health import not_ready
 from gateway.web.overview import Account, Awake, Overview, Pairing
 from gateway.web.server import WebServer
-from gateway.config.web import WebSettings
 from tests.fakes.running import running
 
 COMMANDS = (

@@ -11,7 +11,7 @@ from aiohttp import web
 from adapters.discord.adapter import DiscordAdapter
 from adapters.discord.channel import DiscordChannel
 from adapters.discord.settings import DiscordSettings
-from agent.core.clock import SystemClock
+from agent.core.clock import Clock, SystemClock
 from gateway.channels.adapter import Place, Surroundings
 from gateway.channels.inbound import Inbound, Outcome, Receipt, Said
 from gateway.channels.keys import ConversationKey, UserId
@@ -87,15 +87,13 @@ class Discord:
 class House:
     """The gateway's side: takes in what the adapter hears, as the router would."""
 
-    def __init__(self, home: Path, *, places: Sequence[Place] = (), max_age_s: float = 900.0) -> None:
+    def __init__(self, home: Path, *, clock: Clock | None = None) -> None:
         self.admitted: list[Inbound] = []
         self.outcome = Outcome.ACCEPTED
-        self.places = list(places)
+        self.places: list[Place] = []
         self.on_admit: Callable[[Inbound], Awaitable[None]] | None = None
         self._seen: set[tuple[str, str]] = set()
-        self.surroundings = Surroundings(
-            clock=SystemClock(), home=home, known_places=self._known, catch_up_max_age_s=max_age_s
-        )
+        self.surroundings = Surroundings(clock=clock or SystemClock(), home=home, known_places=self._known)
 
     async def admit(self, inbound: Inbound) -> Receipt:
         if self.on_admit is not None:
@@ -182,4 +180,4 @@ def place(channel_id: str, last_message_id: str | None, last_at: Any) -> Place:
     return Place(key=ConversationKey("discord", channel_id), last_message_id=last_message_id, last_at=last_at)
 
 
-__all__ = ["ANN", "BOT", "DM", "GENERAL", "GUILD", "Discord", "DiscordHarness", "House", "connected", "place"]
+__all__ = ["ANN", "BOT", "DM", "GENERAL", "GUILD", "TOKEN", "Discord", "DiscordHarness", "House", "connected", "place"]

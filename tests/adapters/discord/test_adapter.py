@@ -1,7 +1,9 @@
 """The connection: logins that fail, faults of the gateway, order, catch-up, deafness, the end."""
 
+import logging
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import anyio
 import pytest
@@ -9,12 +11,13 @@ import pytest
 from adapters.discord.adapter import DiscordAdapter
 from adapters.discord.limits import snowflake_at
 from gateway.channels.adapter import State
-from gateway.channels.errors import ChannelBusy, ChannelFatal
+from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelUnsure
 from gateway.channels.inbound import ChatType, Deleted, Edited, Inbound, Membership, Mention, Said
 from gateway.channels.outbound import CommandSpec
-from tests.adapters.discord.harness import ANN, BOT, DM, GENERAL, GUILD, Discord, House, connected, place
+from tests.adapters.discord.harness import ANN, BOT, DM, GENERAL, GUILD, TOKEN, Discord, House, connected, place
 from tests.contracts.channel_contract import eventually, plain
 from tests.doubles.discord_api import CONTENT, PRIVILEGED
+from tests.fakes.clock import FakeClock
 from tests.fakes.running import running
 
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
@@ -203,6 +206,44 @@ async def test_what_cannot_be_stored_is_tried_again(discord: Discord, house: Hou
         await discord.says("one")
         await discord.says("two")
         await eventually(lambda: house.texts() == ["one", "two"])
+
+
+async def test_what_cannot_be_stored_for_long_is_read_again_from_the_history(discord: Discord, tmp_path: Path) -> None:
+    clock = FakeClock(datetime.now(UTC))
+    house, broken = House(tmp_path, clock=clock), True
+
+    async def fail(inbound: Inbound) -> None:
+        if broken:
+            raise OSError("disk")
+
+    house.on_admit = fail
+    async with connected(discord, house):
+        await discord.says("one")
+
+        async def goes_by() -> bool:
+            clock.advance(1.0)
+            await anyio.sleep(0.01)
+            return clock.monotonic() > 1015  # all attempts are over, and it was not yet read again
+
+        await eventually(goes_by)
+        broken = False
+        assert house.texts() == []
+        clock.advance(30.0)
+        await eventually(lambda: house.texts() == ["one"])
+
+
+@pytest.mark.requirement("G-28")
+async def test_the_token_is_in_no_log(discord: Discord, house: House, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with connected(discord, house) as adapter:
+        await discord.fault("create_message", "server_error")
+        with pytest.raises(ChannelUnsure):
+            await adapter.channel(DM).send(plain("x"))
+        await discord.control("gateway", {"action": "abort"})
+        await discord.says("x")
+        await eventually(lambda: bool(house.admitted), within_s=15)
+    assert caplog.records
+    assert TOKEN not in caplog.text
 
 
 @pytest.mark.requirement("G-12")

@@ -1,5 +1,8 @@
 """Slash commands and buttons: nothing is lost, Discord never waits too long, what is private stays private."""
 
+from datetime import UTC, datetime
+from pathlib import Path
+
 import anyio
 import pytest
 
@@ -10,6 +13,7 @@ from gateway.channels.keys import UserId
 from gateway.channels.outbound import Button, CommandSpec, Outbound
 from tests.adapters.discord.harness import ANN, DM, GENERAL, GUILD, Discord, House, connected
 from tests.contracts.channel_contract import eventually, plain
+from tests.fakes.clock import FakeClock
 
 ASK = CommandSpec(name="ask", description="Ask something", options="[question]")
 
@@ -88,6 +92,22 @@ async def test_storing_takes_too_long_so_discord_gets_a_sign_first(discord: Disc
         assert not house.admitted
         stored.set()
         await eventually(lambda: house.texts() == ["/ask why"])
+
+
+async def test_a_sign_nobody_took_away_goes_before_its_token_dies(discord: Discord, tmp_path: Path) -> None:
+    clock = FakeClock(datetime.now(UTC))
+    house = House(tmp_path, clock=clock)
+    async with connected(discord, house) as adapter:
+        await adapter.publish([ASK])
+        await slash(discord, house)
+        clock.advance(2.0)
+        await eventually(lambda: [m["flags"] for m in discord.mine(GENERAL)] == [64 | 128])
+        sleepers = clock.sleepers
+        clock.advance(700.0)
+        await eventually(lambda: clock.sleepers == sleepers)
+        assert discord.mine(GENERAL)
+        clock.advance(150.0)
+        await eventually(lambda: discord.mine(GENERAL) == [])
 
 
 async def test_a_press_is_stored_before_it_is_acknowledged(discord: Discord, house: House) -> None:

@@ -10,7 +10,7 @@ from adapters.slack.markdown import markdown
 from adapters.slack.settled import settled
 from gateway.delivery.markdown import parse
 
-LONG = Path(__file__).with_name("long_answer.md").read_text()
+LONG = Path(__file__).with_name("long_answer.md").read_text()[:4000]
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,7 @@ LONG = Path(__file__).with_name("long_answer.md").read_text()
         pytest.param("- a\n- b", "- a\n- b", id="a list"),
         pytest.param("x\n\n```py\na = 1\nb", "x\n\n```py\na = 1\nb", id="code, still open"),
         pytest.param("x\n\n```py\na = 1\n``", "x\n\n```py\na = 1\n", id="perhaps its end"),
+        pytest.param("x **y**\n\n```py", "x **y**", id="code, its language perhaps not whole"),
         pytest.param("x **y**\n\n| a | b |\n|---|---|\n| c", "x **y**", id="a table grows"),
         pytest.param("**", "", id="nothing sure yet"),
         pytest.param("", "", id="nothing"),

@@ -42,7 +42,7 @@ class Telegram:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Telegram"]:
-        runner = web.AppRunner(self.double.app(), shutdown_timeout=0.1, access_log=None)
+        runner = web.AppRunner(self.double.app(), shutdown_timeout=0.01, access_log=None)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()

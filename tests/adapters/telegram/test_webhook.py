@@ -17,7 +17,7 @@ from adapters.telegram.webhook import BODY_LIMIT, complaint_in, secret_of
 from gateway.channels.adapter import State
 from gateway.channels.errors import ChannelFatal
 from gateway.channels.inbound import Inbound, Receipt, Said
-from tests.adapters.telegram.stage import TOKEN, Stage, Telegram, hooked, settings_for, surroundings
+from tests.adapters.telegram.stage import TOKEN, Stage, Telegram, hooked, listening, settings_for, surroundings
 from tests.contracts.channel_contract import eventually
 from tests.fakes.clock import FakeClock
 
@@ -139,6 +139,16 @@ async def test_trouble_with_the_probe_shows_and_passes(tmp_path: Path) -> None:
         await eventually(lambda: actor.adapter.health().hears)
 
 
+async def test_an_update_is_a_sign_of_life(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with hooked(tmp_path, clock) as actor:
+        await eventually(lambda: clock.sleepers > 0)
+        clock._monotonic += 500  # the probe is still waiting
+        assert not actor.adapter.health().hears
+        await actor.says("hello")
+        await eventually(lambda: actor.adapter.health().hears)
+
+
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 
 
@@ -166,13 +176,18 @@ async def test_a_webhook_without_an_address_is_fatal(tmp_path: Path) -> None:
         await adapter.aclose()
 
 
-async def test_an_address_telegram_does_not_take_is_fatal(tmp_path: Path) -> None:
+async def test_an_address_telegram_does_not_take_is_named_and_tried_again(tmp_path: Path) -> None:
+    clock = FakeClock()
     async with Telegram().running() as telegram:
         config = settings_for(telegram, mode="webhook", webhook_url="https://example.org/hook")
-        adapter = TelegramAdapter(config, surroundings(tmp_path))
-        with pytest.raises(ChannelFatal, match="bad webhook"):
-            await adapter.run(Stage(telegram, adapter).admit)
-        await adapter.aclose()
+        actor = Stage(telegram, TelegramAdapter(config, surroundings(tmp_path, clock)))
+        async with listening(actor):
+            health = actor.adapter.health()
+            assert health.state is State.RECONNECTING
+            assert "https://example.org/hook" in health.detail
+            await eventually(lambda: clock.sleepers > 0)
+            clock.advance(1.0)
+            await eventually(lambda: len(telegram.calls("setWebhook")) == 2)
 
 
 def test_the_secret_is_the_configured_one_or_stays_the_same() -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import Connection, update
 
-from agent.core.ids import ConversationId, PersonId, SessionId
+from agent.core.ids import ConversationId, PersonId, RunId, SessionId
 from agent.core.messages import (
     FilePart,
     Message,
@@ -188,9 +188,9 @@ async def test_a_run_is_opened_taken_over_and_ended_once(database: Database) -> 
         begun(conn)
         assert runs.find_run(conn, 7) is None
         for run in ("r1", "r1"):
-            runs.open_run(conn, inbox_id=7, conversation=KEY, session=ONE, run=runs.RunId(run), epoch=1, at=1)
+            runs.open_run(conn, inbox_id=7, conversation=KEY, session=ONE, run=RunId(run), epoch=1, at=1)
         runs.save_checkpoint(conn, 7, Checkpoint(started=frozenset("ab"), results={"a": result}))
-        runs.take_over(conn, 7, run=runs.RunId("r2"), epoch=2)
+        runs.take_over(conn, 7, run=RunId("r2"), epoch=2)
         row = runs.find_run(conn, 7)
         assert row is not None
         assert (row.run, row.session, row.state) == ("r2", ONE, "running")

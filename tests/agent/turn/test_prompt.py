@@ -20,8 +20,8 @@ DEFINITION = Definition(name="default", description="", identity="You are Tielin
 TOOLS = ToolSchema(specs=(ToolSpec(name="echo", description="", schema={}),))
 
 
-def group(**changes: object) -> Work:
-    return replace(WORK, incoming=replace(ANN, chat_type="group", **changes))
+def group(display: str = "Ann") -> Work:
+    return replace(WORK, incoming=replace(ANN, chat_type="group", display=display))
 
 
 @pytest.mark.requirement("B-17", "W-35")

@@ -38,7 +38,12 @@ def test_every_text_has_a_count(text: str) -> None:
 
 def test_a_message_is_counted_once_in_its_life() -> None:
     asked: list[str] = []
-    estimator = Estimator(lambda text: asked.append(text) or len(text))
+
+    def count(text: str) -> int:
+        asked.append(text)
+        return len(text)
+
+    estimator = Estimator(count)
     message = text_message("user", "12345")
     assert estimator.message(message) == estimator.message(message) == 9
     assert asked == ["12345"]

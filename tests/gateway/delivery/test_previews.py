@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -14,16 +15,19 @@ from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected, C
 from gateway.channels.outbound import SentRef
 from gateway.delivery.draft import frame_of
 from gateway.delivery.refs import Shown, decode, encode
-from tests.fakes.channel import DEFAULT
+from tests.fakes.channel import DEFAULT, Act
 from tests.fakes.clock import FakeClock
 from tests.fakes.readable import readable, utf16_length
 from tests.gateway.delivery.documents import markdown_texts
 from tests.gateway.delivery.world import QUIET, World, audience, key
 
 
+SILENT = replace(DEFAULT, typing=False, reactions=False)
+
+
 @pytest.fixture(params=[False, True], ids=["by editing", "native stream"])
 def world(request: pytest.FixtureRequest, sqlite_database: Database, clock: FakeClock, tmp_path: Path) -> World:
-    return World(sqlite_database, clock, tmp_path, streams=request.param)
+    return World(sqlite_database, clock, tmp_path, SILENT, streams=request.param)
 
 
 @pytest.mark.requirement("G-11")
@@ -124,8 +128,8 @@ async def test_an_earlier_reply_does_not_take_a_later_turn_s_preview(world: Worl
 
 @pytest.mark.requirement("G-09")
 async def test_a_platform_that_is_busy_gets_fewer_frames_and_still_the_final(world: World) -> None:
-    for act in ("edit", "update"):
-        world.screen().fail(act, ChannelBusy("flood", after_s=5.0))  # type: ignore[arg-type]
+    world.screen().fail("edit", ChannelBusy("flood", after_s=5.0))
+    world.screen().fail("update", ChannelBusy("flood", after_s=5.0))
     async with world.process() as delivery:
         voice = delivery.outbox_for(key())
         voice.begin(audience())
@@ -145,36 +149,36 @@ async def test_a_platform_that_is_busy_gets_fewer_frames_and_still_the_final(wor
 
 
 async def test_frames_never_queue_up_behind_each_other(world: World) -> None:
-    act = "update" if world.streams else "edit"
+    act: Act = "update" if world.streams else "edit"
     async with world.process() as delivery:
         voice = delivery.outbox_for(key())
         voice.begin(audience())
         voice.preview("0")
         await world.until(lambda: world.screen().texts == ["0"])
-        gate = world.screen().hold(act)  # type: ignore[arg-type]
+        gate = world.screen().hold(act)
         for number in range(1, 30):
             voice.preview(f" {number}")
             await world.pass_time(1, step_s=0.5)
         gate.set()
         await world.until(lambda: world.screen().texts[0].endswith(" 29"))
         await voice.end()
-    assert len(world.screen().made(act)) == 2  # type: ignore[arg-type]
+    assert len(world.screen().made(act)) == 2
 
 
 async def test_a_frame_under_way_never_overwrites_the_final(world: World) -> None:
-    act = "update" if world.streams else "edit"
+    act: Act = "update" if world.streams else "edit"
     async with world.process() as delivery:
         voice = delivery.outbox_for(key())
         voice.begin(audience())
         voice.preview("one")
         await world.until(lambda: world.screen().texts == ["one"])
-        gate = world.screen().hold(act)  # type: ignore[arg-type]
+        gate = world.screen().hold(act)
         voice.preview(" two")
         await world.pass_time(1.5)
         await world.commit(Say(text="final", reply_to="m1"))
         await world.still()
         gate.set()
-        del world.screen().gates[act]  # type: ignore[arg-type]
+        del world.screen().gates[act]
         await world.until_idle()
         await voice.end()
     assert world.screen().texts == ["final"]
@@ -215,8 +219,8 @@ async def test_a_preview_deleted_while_it_grows_ends_the_preview_only(world: Wor
 
 
 async def test_a_busy_final_keeps_its_preview(world: World) -> None:
-    for act in ("edit", "finish"):
-        world.screen().fail(act, ChannelBusy("flood", after_s=2.0), times=2)  # type: ignore[arg-type]
+    world.screen().fail("edit", ChannelBusy("flood", after_s=2.0), times=2)
+    world.screen().fail("finish", ChannelBusy("flood", after_s=2.0), times=2)
     async with world.process() as delivery:
         voice = delivery.outbox_for(key())
         voice.begin(audience())
@@ -233,7 +237,12 @@ async def test_a_busy_final_keeps_its_preview(world: World) -> None:
 @pytest.mark.parametrize("how", ["nonce", "lookup"])
 @pytest.mark.parametrize("streams", [True, False])
 async def test_an_unsure_final_over_a_preview_is_one_message(
-    sqlite_database: Database, clock: FakeClock, tmp_path: Path, carried_out: bool, how: str, streams: bool
+    sqlite_database: Database,
+    clock: FakeClock,
+    tmp_path: Path,
+    carried_out: bool,
+    how: Literal["nonce", "lookup"],
+    streams: bool,
 ) -> None:
     capabilities = replace(DEFAULT, idempotent_send=how)
     world = World(sqlite_database, clock, tmp_path, capabilities, streams=streams)
@@ -282,7 +291,7 @@ async def test_where_nothing_can_be_edited_nothing_is_previewed(
 
 
 async def test_previews_can_be_switched_off(sqlite_database: Database, clock: FakeClock, tmp_path: Path) -> None:
-    world = World(sqlite_database, clock, tmp_path, settings=replace(QUIET, stream=False))
+    world = World(sqlite_database, clock, tmp_path, SILENT, settings=replace(QUIET, stream=False))
     async with world.process() as delivery:
         voice = delivery.outbox_for(key())
         voice.begin(audience())

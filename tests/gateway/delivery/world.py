@@ -97,6 +97,7 @@ class World:
         """A process: started, and killed without a word at the end."""
         self.delivery = self._new()
         async with running(self.delivery.run):
+            await self.delivery.ready()
             yield self.delivery
 
     async def commit(self, *says: Say | str, name: str = "1") -> None:

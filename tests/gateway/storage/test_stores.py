@@ -1,7 +1,7 @@
 """The gateway's small stores: settings, grants, pairings, people, places, dead letters."""
 
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -72,7 +72,7 @@ async def test_a_code_that_is_taken_is_not_given_twice(database: Database) -> No
 
 
 @pytest.mark.parametrize("ending", ["approved", "denied"])
-async def test_a_code_decides_once_and_in_time(database: Database, ending: str) -> None:
+async def test_a_code_decides_once_and_in_time(database: Database, ending: Literal["approved", "denied"]) -> None:
     await ask(database, "a")
     end = partial(pairings.end, code_hash="a", ending=ending, by="operator")
     assert await database.write(partial(end, now=100)) is None

@@ -1,0 +1,127 @@
+"""`tieline doctor`: looks at everything and tells how to mend what is wrong. Changes nothing."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+
+import anyio
+import click
+
+from gateway.channels.adapter import Diagnosis
+from gateway.cli.checking import bare_surroundings, diagnose
+from gateway.cli.options import config_option, settings_from
+from gateway.config.settings import Settings
+from gateway.web.control_client import is_running
+
+LEAST_FREE_MB = 500
+MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "red")}
+
+
+@click.command("doctor")
+@config_option
+def command(config_path: Path | None, home: Path | None) -> None:
+    """Check everything and tell how to mend it. Exit code 1 when something is broken."""
+    settings = settings_from(config_path, home)
+    worst = 0
+    for found in anyio.run(_everything, settings):
+        mark, colour = MARKS[found.level]
+        click.echo(f"{click.style(mark, fg=colour)} {found.subject}: {found.finding}")
+        if found.fix and found.level != "ok":
+            click.echo(f"    → {found.fix}")
+        worst |= found.level == "error"
+    raise SystemExit(worst)
+
+
+async def _everything(settings: Settings) -> Sequence[Diagnosis]:
+    running = is_running(settings.home)
+    found = [
+        _line("Python", f"{sys.version.split()[0]}"),
+        _line("configuration", f"{settings.source or 'no file, defaults'} is fine"),
+        *_home(settings.home),
+        _line("gateway", "runs" if running else "does not run"),
+    ]
+    found += await _database(settings, running)
+    found += _agents(settings)
+    found += _providers(settings)
+    surroundings = bare_surroundings(settings.home, settings.network.proxy, settings.web.public_url)
+    for channel in settings.channels:
+        if channel.type not in ("web", "console"):
+            found += await diagnose(channel, surroundings)
+    return found
+
+
+def _line(subject: str, finding: str) -> Diagnosis:
+    return Diagnosis(subject=subject, level="ok", finding=finding)
+
+
+def _home(home: Path) -> Iterator[Diagnosis]:
+    there = next((folder for folder in (home, *home.parents) if folder.exists()), Path("/"))
+    if not os.access(there, os.W_OK):
+        yield Diagnosis(
+            subject="data directory",
+            level="error",
+            finding=f"{home} cannot be written",
+            fix="set TIELINE_HOME to a directory of yours, or change its owner",
+        )
+        return
+    free_mb = shutil.disk_usage(there).free // 1_000_000
+    level = "ok" if free_mb >= LEAST_FREE_MB else "warning"
+    finding = f"{home}, {free_mb:,} MB free"
+    yield Diagnosis(subject="data directory", level=level, finding=finding, fix="free some disk space")  # type: ignore[arg-type]
+    if home.exists() and home.stat().st_mode & 0o077:
+        yield Diagnosis(
+            subject="data directory",
+            level="warning",
+            finding=f"{home} can be read by other accounts of this machine",
+            fix=f"chmod 700 {home}",
+        )
+
+
+async def _database(settings: Settings, running: bool) -> Sequence[Diagnosis]:
+    if running:
+        return [_line("database", "held by the running gateway")]
+    opening = await anyio.to_thread.run_sync(import_module, "gateway.storage.opening")
+    errors = import_module("agent.storage.errors")
+    if settings.database.url.startswith("sqlite") and not settings.home.exists():
+        return [_line("database", "will be made at the first start")]
+    try:
+        database = await opening.open_database(settings.database.url, settings.home)
+    except errors.DatabaseUnusable as error:
+        fix = "see [database] in the configuration"
+        return [Diagnosis(subject="database", level="error", finding=str(error), fix=fix)]
+    await database.aclose()
+    return [_line("database", f"{database.dialect}, up to date")]
+
+
+def _agents(settings: Settings) -> Iterator[Diagnosis]:
+    """Every AGENT.md, with all its mistakes."""
+    live = import_module("gateway.config.live").Live(settings)
+    assembly = import_module("agent.assembly")
+    definitions_module = import_module("agent.definitions")
+    errors = import_module("agent.core.errors")
+    clock = import_module("agent.core.clock").SystemClock()
+    executor = assembly.shared_executor(assembly.house_tools(clock), clock)
+    definitions = definitions_module.Definitions(live.agent_folders(), known_tools=assembly.known_tools(executor))
+    for name in sorted({*definitions.names(), settings.agent.name}):
+        try:
+            definitions.load(name)
+        except (errors.AgentMissing, errors.AgentInvalid) as error:
+            yield Diagnosis(subject=f"agent {name}", level="error", finding=str(error), fix="correct its AGENT.md")
+        else:
+            yield _line(f"agent {name}", "its AGENT.md is fine")
+
+
+def _providers(settings: Settings) -> Iterator[Diagnosis]:
+    for provider in settings.llm.providers:
+        if provider.type == "demo":
+            yield Diagnosis(
+                subject=f"provider {provider.name}",
+                level="warning",
+                finding="only the built-in demo answers",
+                fix="set ANTHROPIC_API_KEY or OPENAI_API_KEY, or run `tieline init`",
+            )
+        else:
+            yield _line(f"provider {provider.name}", f"{provider.type}, model {provider.model}")

@@ -1,0 +1,40 @@
+"""`tieline pair list | approve | deny`."""
+
+from pathlib import Path
+
+import click
+
+from gateway.cli.options import config_option
+from gateway.cli.through import operate, shown
+
+
+@click.group("pair")
+def command() -> None:
+    """Let people in: list, approve or deny pairing codes."""
+
+
+@command.command("list")
+@config_option
+def list_(config_path: Path | None, home: Path | None) -> None:
+    """Show who asks to be let in. The code itself only the person has; the number works as well."""
+    rows = operate("pair.list", config_path, home)
+    columns = {"id": "no.", "person": "person", "display": "name", "channel": "channel", "seconds_left": "seconds left"}
+    shown(rows, columns, "Nobody waits to be let in.")
+
+
+@command.command()
+@click.argument("code")
+@config_option
+def approve(code: str, config_path: Path | None, home: Path | None) -> None:
+    """Let the person with this code (or number of the list) in; they are told at once."""
+    answer = operate("pair.approve", config_path, home, code=code)
+    click.echo(f"{answer['display'] or 'The person'} ({answer['person']}) is let in.")
+
+
+@command.command()
+@click.argument("code")
+@config_option
+def deny(code: str, config_path: Path | None, home: Path | None) -> None:
+    """Turn the person with this code (or number of the list) away; they are not told."""
+    answer = operate("pair.deny", config_path, home, code=code)
+    click.echo(f"{answer['display'] or 'The person'} ({answer['person']}) is turned away.")

@@ -1,0 +1,131 @@
+"""Documents as HTML: the right tags, and nothing a model writes can become one."""
+
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.web.render import blocks_as_html, text_length
+from gateway.channels.document import (
+    Block,
+    Bold,
+    Break,
+    Code,
+    CodeBlock,
+    Heading,
+    Inline,
+    Italic,
+    Item,
+    Link,
+    List,
+    Paragraph,
+    Plain,
+    Quote,
+    Rule,
+    Strike,
+    Table,
+    Text,
+)
+
+
+def said(*inlines: Inline) -> Paragraph:
+    return Paragraph(inlines)
+
+
+@pytest.mark.parametrize(
+    ("block", "html"),
+    [
+        pytest.param(Plain("a <b>\n & c"), '<p class="plain">a &lt;b&gt;\n &amp; c</p>', id="plain text"),
+        pytest.param(said(Bold((Text("x"),)), Break(), Italic((Text("y"),))), "<p><strong>x</strong><br><em>y</em></p>", id="marks"),
+        pytest.param(said(Strike((Code("<i>"),))), "<p><del><code>&lt;i&gt;</code></del></p>", id="code in a mark"),
+        pytest.param(Heading(1, (Text("t"),)), "<h3>t</h3>", id="the first heading is below the page's own"),
+        pytest.param(Heading(6, (Text("t"),)), "<h6>t</h6>", id="there is no level below six"),
+        pytest.param(Rule(), "<hr>", id="rule"),
+        pytest.param(Quote((said(Text("q")),)), "<blockquote><p>q</p></blockquote>", id="quote"),
+        pytest.param(
+            List((Item((said(Text("a")),)), Item((said(Text("b")),))), start=3),
+            '<ol start="3"><li>a</li><li>b</li></ol>',
+            id="a list keeps its first number",
+        ),
+        pytest.param(
+            List((Item((said(Text("a")),), checked=True),)),
+            '<ul class="tasks"><li><span class="box" role="img" aria-label="done">☑</span> a</li></ul>',
+            id="a task says its state to those who cannot see it",
+        ),
+        pytest.param(
+            said(Link("https://a.example/?a=1&b=2", (Text("x"),))),
+            '<p><a href="https://a.example/?a=1&amp;b=2" target="_blank" rel="noopener noreferrer nofollow">x</a></p>',
+            id="a link tells its target nothing",
+        ),
+        pytest.param(said(Link("javascript:alert(1)", (Text("x"),))), "<p>x</p>", id="no link that runs"),
+        pytest.param(said(Link("JaVaScript:alert(1)", ())), "<p>JaVaScript:alert(1)</p>", id="in no spelling"),
+        pytest.param(said(Link("data:text/html,<script>", (Text("x"),))), "<p>x</p>", id="no data link"),
+        pytest.param(said(Link("//evil.example", (Text("x"),))), "<p>x</p>", id="no link without a scheme"),
+        pytest.param(
+            said(Link('https://a.example/"onclick="x', (Text("x"),))),
+            '<p><a href="https://a.example/&quot;onclick=&quot;x" target="_blank" rel="noopener noreferrer nofollow">x</a></p>',
+            id="no way out of an attribute",
+        ),
+    ],
+)  # fmt: skip
+def test_blocks_as_html(block: Block, html: str) -> None:
+    assert blocks_as_html((block,)) == (html,)
+
+
+def test_code_keeps_every_line_ending_and_its_language() -> None:
+    (html,) = blocks_as_html((CodeBlock("\n\nx < 1\n", "py<t>"),))
+    assert "<code>\n\nx &lt; 1\n</code>" in html
+    assert "<figcaption>py&lt;t&gt;</figcaption>" in html
+
+
+def test_a_table_scrolls_by_itself_and_keeps_its_sides() -> None:
+    table = Table(((Text("h"),), (Text("n"),)), (((Text("a"),), (Text("1"),)),), ("left", "right"))
+    (html,) = blocks_as_html((table,))
+    assert html.startswith('<div class="table" role="region" tabindex="0" aria-label="table">')
+    assert '<th scope="col" class="left">h</th>' in html
+    assert '<td class="right">1</td>' in html
+
+
+inlines: st.SearchStrategy[Inline] = st.recursive(
+    st.builds(Text, st.text()) | st.builds(Code, st.text()),
+    lambda inner: st.builds(Bold, st.tuples(inner)) | st.builds(Link, st.text(), st.tuples(inner)),
+    max_leaves=4,
+)
+blocks: st.SearchStrategy[Block] = (
+    st.builds(Plain, st.text())
+    | st.builds(Paragraph, st.tuples(inlines))
+    | st.builds(CodeBlock, st.text(), st.text())
+    | st.builds(Table, st.tuples(st.tuples(inlines)), st.tuples(st.tuples(st.tuples(inlines))), st.just(("none",)))
+)
+
+ALLOWED = {
+    *("p", "strong", "code", "a", "pre", "figure", "figcaption"),
+    *("div", "table", "thead", "tbody", "tr", "th", "td"),
+}  # fmt: skip
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+        self.attributes: list[tuple[str, str | None]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        self.attributes += attrs
+
+
+@given(blocks)
+def test_whatever_a_model_writes_gives_only_our_own_tags(block: Block) -> None:
+    tags = Tags()
+    tags.feed("".join(blocks_as_html((block,))))
+    assert tags.seen <= ALLOWED
+    assert not [name for name, _ in tags.attributes if name.startswith("on") or name == "style"]
+    links = [value or "" for name, value in tags.attributes if name == "href"]
+    assert all(link.split(":")[0].lower() in {"http", "https", "mailto", "tel"} for link in links)
+
+
+def test_length_counts_what_is_read() -> None:
+    document = (Heading(2, (Text("ab"),)), List((Item((said(Text("cd")),)),)), CodeBlock("ef", "python"))
+    assert text_length(document) == 6

@@ -1,0 +1,131 @@
+"""Claude through its SDK: what only this provider has."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from agent.core.clock import SystemClock
+from agent.core.errors import ProviderBusy, ProviderRefused
+from agent.core.messages import Message, RedactedThinking, TextPart, Thinking, text_message
+from agent.providers.opening import LazyProvider, Surroundings
+from agent.providers.provider import CacheTier, RedactedThinkingDone, Request, SystemPrompt, Usage
+from agent.providers.settings import ProviderSettings
+from tests.contracts.provider_contract import KEY, asks, hear
+from tests.fakes.llm_server import LlmServer, serving_llm
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[LlmServer]:
+    async with serving_llm() as running:
+        yield running
+
+
+def provider_at(url: str, home: Path, **more: Any) -> LazyProvider:
+    settings: dict[str, Any] = {
+        "name": "main",
+        "type": "anthropic",
+        "model": "claude-double",
+        "base_url": url,
+        "api_key": SecretStr(KEY),
+        **more,
+    }
+    return LazyProvider(ProviderSettings(**settings), Surroundings(home=home, clock=SystemClock()))
+
+
+async def test_the_sdk_signs_the_call_and_never_repeats_it(server: LlmServer, tmp_path: Path) -> None:
+    server.double.settings["api_key"] = KEY
+    provider = provider_at(server.url, tmp_path, extra_headers={"anthropic-beta": SecretStr("x-1")})
+    assert (await hear(provider, asks("hi"))).error is None
+    headers = server.calls[0]["headers"]
+    assert headers["anthropic-version"]
+    assert headers["anthropic-beta"] == "x-1"
+    assert headers["content-type"] == "application/json"
+    await provider.aclose()
+
+
+@pytest.mark.requirement("W-36")
+@pytest.mark.parametrize(
+    ("configured", "asked", "sent"),
+    [
+        ("auto", "1h", "1h"),
+        ("auto", "5m", "5m"),
+        ("auto", "none", None),
+        ("5m", "1h", "5m"),
+        ("1h", "5m", "1h"),
+        ("1h", "none", None),
+        ("none", "1h", None),
+    ],
+)
+async def test_the_cache_tier(
+    server: LlmServer, tmp_path: Path, configured: str, asked: CacheTier, sent: str | None
+) -> None:
+    provider = provider_at(server.url, tmp_path, prompt_cache_ttl=configured)
+    await hear(provider, asks("hi", cache_tier=asked))
+    block = server.bodies[0]["messages"][0]["content"][0]
+    assert block.get("cache_control", {}).get("ttl") == sent
+    await provider.aclose()
+
+
+async def test_what_the_cache_cost_is_told_apart(server: LlmServer, tmp_path: Path) -> None:
+    counted = {"input_tokens": 5, "cache_creation_input_tokens": 60, "cache_read_input_tokens": 700}
+    server.replies({"text": "hi there", "usage": counted})
+    provider = provider_at(server.url, tmp_path)
+    heard = await hear(provider, asks("hi"))
+    assert heard.usage == [Usage(prompt=5, output=2, cache_creation=60, cache_read=700)]
+    await provider.aclose()
+
+
+@pytest.mark.requirement("Z-19")
+async def test_redacted_thinking_goes_back_as_it_came(server: LlmServer, tmp_path: Path) -> None:
+    blocks = [{"type": "thinking", "thinking": "hm"}, {"type": "redacted_thinking"}, {"type": "text", "text": "So."}]
+    server.replies({"blocks": blocks}, {"text": "Yes."})
+    provider = provider_at(server.url, tmp_path, thinking=1024)
+    heard = await hear(provider, asks("hi"))
+    (redacted,) = [chunk for chunk in heard.chunks if isinstance(chunk, RedactedThinkingDone)]
+    thinking = heard.thinking[0]
+    parts = (
+        Thinking(thinking=thinking.thinking, signature=thinking.signature, family="anthropic"),
+        RedactedThinking(data=redacted.data, family="anthropic"),
+        TextPart(text=heard.text),
+    )
+    history = [text_message("user", "hi"), Message(role="assistant", parts=parts), text_message("user", "sure?")]
+    again = await hear(provider, Request(system=SystemPrompt("s"), messages=history))
+    assert again.error is None  # the double refuses what it has not signed
+    assert redacted.data in json.dumps(server.bodies[1])
+    await provider.aclose()
+
+
+@pytest.mark.requirement("B-33")
+async def test_what_a_cut_stream_had_counted_is_told(server: LlmServer, tmp_path: Path) -> None:
+    server.replies({"text": "one two three", "fault": {"kind": "truncate", "after_tokens": 1}})
+    provider = provider_at(server.url, tmp_path)
+    heard = await hear(provider, asks("hi"))
+    assert isinstance(heard.error, ProviderBusy)
+    assert len(heard.usage) == 1
+    assert heard.usage[0].prompt > 0
+    await provider.aclose()
+
+
+async def test_a_server_without_tls_is_a_mistake_of_the_configuration(server: LlmServer, tmp_path: Path) -> None:
+    provider = provider_at(server.url.replace("http:", "https:"), tmp_path)
+    heard = await hear(provider, asks("hi"))
+    assert isinstance(heard.error, ProviderRefused)
+    assert "certificate" in str(heard.error)
+    await provider.aclose()
+
+
+async def test_without_a_limit_the_model_decides_how_long_an_answer_may_be(server: LlmServer, tmp_path: Path) -> None:
+    unknown = provider_at(server.url, tmp_path)
+    known = provider_at(server.url, tmp_path, model="claude-sonnet-4-5")
+    chosen = provider_at(server.url, tmp_path, max_tokens=100)
+    for provider in (unknown, known, chosen):
+        await hear(provider, asks("hi"))
+        await provider.aclose()
+    assert [body["max_tokens"] for body in server.bodies] == [8192, 16384, 100]
+    assert (unknown.context_window, known.context_window) == (128_000, 200_000)
+    assert known.prices is not None
+    assert unknown.prices is None

@@ -1,0 +1,52 @@
+"""litellm: quiet, offline, and nothing of it stays behind in the interpreter."""
+
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+# Each with the distribution that brings it; anything else runs at every start of the interpreter, as a malicious
+# release of litellm once did (DEPENDENCIES §1).
+KNOWN_PTH = {
+    "_editable_impl_tieline.pth": "tieline, installed for development",
+    "a1_coverage.pth": "coverage, of pytest-cov",
+    "distutils-precedence.pth": "setuptools",
+    "_virtualenv.pth": "virtualenv",
+}
+
+
+def test_nothing_foreign_runs_at_every_start_of_python() -> None:
+    site = Path(sysconfig.get_path("purelib"))
+    assert {path.name for path in site.glob("*.pth")} <= set(KNOWN_PTH)
+
+
+@pytest.mark.requirement("G-28")
+def test_loading_and_warming_up_never_touch_the_network_and_print_nothing() -> None:
+    script = """
+import sys
+from pathlib import Path
+import anyio
+reached = []
+def watch(event, args):
+    if event in ("socket.connect", "socket.getaddrinfo"):
+        reached.append(args)
+sys.addaudithook(watch)
+from agent.core.clock import SystemClock
+from agent.providers.opening import LazyProvider, Surroundings
+from agent.providers.settings import ProviderSettings
+async def main():
+    settings = ProviderSettings(name="main", type="litellm", model="openai/gpt-4o")
+    provider = LazyProvider(settings, Surroundings(home=Path("."), clock=SystemClock()))
+    await provider.warm_up()
+    await provider.aclose()
+    assert provider.context_window == 128000, provider.context_window
+    assert "image/png" in provider.takes
+anyio.run(main)
+print("reached", reached)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "reached []\n"
+    assert "hello" not in done.stderr

@@ -1,0 +1,152 @@
+"""The pool of providers, the slot of a conversation, and opening on demand."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from agent.core.clock import SystemClock
+from agent.core.errors import Permanent
+from agent.providers.opening import Surroundings
+from agent.providers.provider import Prices
+from agent.providers.registry import Registry, UnknownProvider
+from agent.providers.settings import ProviderSettings
+from agent.providers.slot import Choice, ProviderSlot
+from tests.contracts.provider_contract import asks, hear
+from tests.fakes.llm_server import serving_llm
+
+
+def demo(name: str, **more: object) -> ProviderSettings:
+    return ProviderSettings(name=name, type="demo", **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def surroundings(tmp_path: Path) -> Surroundings:
+    return Surroundings(home=tmp_path, clock=SystemClock())
+
+
+def pool(surroundings: Surroundings, *settings: ProviderSettings) -> Registry:
+    return Registry(settings or (demo("First"), demo("second"), demo("third")), surroundings)
+
+
+def test_the_default_is_the_marked_one_or_the_first(surroundings: Surroundings) -> None:
+    assert pool(surroundings).default.name == "First"
+    assert pool(surroundings, demo("a"), demo("b", default=True)).default.name == "b"
+
+
+def test_names_are_found_in_any_case(surroundings: Surroundings) -> None:
+    registry = pool(surroundings)
+    assert registry.get("FIRST") is registry.get("first") is registry.default
+    assert "Second" in registry
+    assert registry.names == ("First", "second", "third")
+
+
+def test_an_unknown_name_lists_the_known_ones(surroundings: Surroundings) -> None:
+    with pytest.raises(UnknownProvider, match="unknown provider 'x'; known: First, second, third") as caught:
+        pool(surroundings).get("x")
+    assert isinstance(caught.value, Permanent)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ([], "llm.providers is empty"),
+        ([demo("a"), demo("A")], "'A' is used twice"),
+        ([demo("a", default=True), demo("b", default=True)], "a, b are all marked default"),
+    ],
+)
+def test_a_pool_that_contradicts_itself_is_refused(
+    surroundings: Surroundings, settings: list[ProviderSettings], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        Registry(settings, surroundings)
+
+
+@pytest.mark.requirement("Z-02", "Z-20")
+async def test_an_override_counts_from_the_next_call_on(surroundings: Surroundings) -> None:
+    slot = ProviderSlot(pool(surroundings))
+    running = slot.current()
+    assert slot.override("SECOND") == Choice(provider="second", source="user")
+    assert running.name == "First"
+    assert slot.current().name == "second"
+    assert (await hear(slot.current(), asks("echo hi"))).text == "hi"
+    assert slot.reset() == Choice(provider="First", source="default")
+    assert slot.current().name == "First"
+
+
+def test_a_failed_override_changes_nothing(surroundings: Surroundings) -> None:
+    slot = ProviderSlot(pool(surroundings))
+    slot.override("second", "admin")
+    with pytest.raises(UnknownProvider):
+        slot.override("nobody")
+    assert slot.choice == Choice(provider="second", source="admin")
+
+
+def test_another_model_of_the_same_provider(surroundings: Surroundings) -> None:
+    registry = pool(surroundings, demo("a", model="one", context_window=5000), demo("b", model="two"))
+    slot = ProviderSlot(registry)
+    assert slot.use_model("other").model == "other"
+    assert (slot.current().name, slot.current().model) == ("a", "other")
+    assert slot.current() is slot.current()
+    assert slot.current().context_window == 128_000
+    assert slot.use_model("one").model is None
+    assert slot.current() is registry.default
+    slot.use_model("other")
+    assert slot.override("b").model is None
+
+
+@pytest.mark.requirement("Z-70")
+def test_a_stored_choice_is_taken_up_or_silently_dropped(surroundings: Surroundings) -> None:
+    slot = ProviderSlot(pool(surroundings))
+    assert slot.restore(Choice(provider="Second", model="m", source="admin"))
+    assert slot.choice == Choice(provider="second", model="m", source="admin")
+    assert not slot.restore(Choice(provider="removed", source="user"))
+    assert slot.current().name == "First"
+    assert slot.choice.source == "default"
+
+
+async def test_models_beyond_measure_are_forgotten(surroundings: Surroundings) -> None:
+    registry = pool(surroundings)
+    for number in range(200):
+        registry.with_model("first", f"model-{number}")
+    assert len(registry._models) <= 64
+
+
+async def test_another_model_shares_the_connections(surroundings: Surroundings) -> None:
+    async with serving_llm() as server:
+        settings = ProviderSettings(
+            name="main",
+            type="openai",
+            model="gpt-double",
+            base_url=server.url + "/v1",
+            prices=Prices(input=1, output=2),
+            api_key=SecretStr("k"),
+        )
+        registry = Registry([settings], surroundings)
+        other = registry.with_model("main", "gpt-other")
+        assert (await hear(other, asks("hi"))).error is None
+        assert (await hear(registry.default, asks("hi"))).error is None
+        assert [body["model"] for body in server.bodies] == ["gpt-other", "gpt-double"]
+        assert other.prices is None  # what was configured was configured for the other one
+        await other.aclose()
+        assert (await hear(registry.default, asks("hi"))).error is None
+        await registry.aclose()
+
+
+async def test_warming_up_opens_the_default_only(surroundings: Surroundings) -> None:
+    registry = pool(surroundings, demo("a"), demo("b"))
+    await registry.warm_up()
+    assert registry.default._opened is not None
+    assert registry.get("b")._opened is None
+
+
+@pytest.mark.requirement("Z-02")
+def test_the_registry_loads_no_library() -> None:
+    script = (
+        "import sys, agent.providers.registry, agent.providers.slot, agent.providers.retries;"
+        "print(sorted({'anthropic', 'litellm', 'openai', 'aiohttp', 'httpx', 'httpx2'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"

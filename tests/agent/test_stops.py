@@ -1,0 +1,197 @@
+"""A stop ends a run at once, keeps what there is, and never touches the next run (SPEC §2.6)."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+
+import anyio
+import pytest
+
+from agent.core.errors import NoProviders, ProviderBusy
+from agent.inbox import Work
+from agent.providers.provider import TextDelta
+from agent.storage.database import Database
+from agent.turn.run import SHUTDOWN
+from agent.turn.settings import AgentSettings, Settings, TimeoutSettings
+from tests.agent.world import World
+from tests.fakes.provider import Script, ScriptedProvider, calls, fails, says
+from tests.fakes.tools import FakeTool
+from tests.fakes.waiting import until
+
+STALLED = Script(chunks=(TextDelta("Once upon"),), stalls=True)
+
+
+async def stopped(world: World, work: Work, when: Callable[[], bool], reason: str = "stop") -> float:
+    """Run the work, stop it as soon as `when` holds; returns the seconds it took to end."""
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.run, work)
+        await until(when)
+        began = monotonic()
+        assert world.agent.stop(reason)
+    return monotonic() - began
+
+
+@pytest.mark.requirement("G-05", "R-44", "R-53", "B-41", "W-20")
+async def test_a_stop_during_the_stream_keeps_the_partial_text(database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(scripts=[STALLED, says("ok")])
+    world = World(database, tmp_path, provider)
+    work = await world.admit("tell me a story")
+    took = await stopped(world, work, lambda: bool(world.outbox.preview_text))
+    assert took < 1.0
+    assert [(say.text, say.kind) for say in await world.says(work)] == [("Once upon", "reply"), ("Stopped.", "notice")]
+    assert await world.texts() == [("user", "tell me a story"), ("assistant", "Once upon")]
+    assert (await world.inbox_status(work), await world.turn_state(work)) == ("done", "cancelled")
+    assert provider.closed_early == 1
+    assert world.names()[-1] == "loop:end"
+    assert not world.outbox.busy
+    assert not world.agent.stop("again"), "nothing runs any more"
+    assert await world.say("and?") == ["ok"], "a stop belongs to its run alone"
+
+
+@pytest.mark.requirement("G-05")
+async def test_a_stop_during_back_off_is_immediate(sqlite_database: Database, tmp_path: Path) -> None:
+    world = World(sqlite_database, tmp_path, ScriptedProvider(otherwise=fails(ProviderBusy("503", after_s=20))))
+    work = await world.admit("hi")
+    assert await stopped(world, work, lambda: bool(world.clock.sleepers)) < 0.5
+    assert [say.text for say in await world.says(work)] == ["Stopped."]
+
+
+@pytest.mark.requirement("W-21", "W-20", "G-05")
+async def test_a_stop_during_a_tool_leaves_a_result_for_it(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"}), says("ok")])
+    tool = FakeTool(gate=anyio.Event())
+    world = World(sqlite_database, tmp_path, provider, tools=(tool,))
+    work = await world.admit("go")
+    assert await stopped(world, work, lambda: bool(tool.running)) < 1.0
+    assert tool.calls[0][1].cancel.fired
+    assert len(provider.requests) == 1
+    assert (await world.texts())[-1] == ("user", "[tool_result: call_1]\nNot finished: the person stopped this run.")
+    await world.say("and?")
+    messages = provider.requests[1].messages
+    assert [result.is_error for message in messages for result in message.tool_results] == [True]
+
+
+@pytest.mark.requirement("G-05")
+async def test_a_run_that_does_not_heed_the_stop_is_cut_off(sqlite_database: Database, tmp_path: Path) -> None:
+    class Deaf(ScriptedProvider):
+        async def stream(self, request: object):  # type: ignore[no-untyped-def]
+            yield TextDelta("Hmm")
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(0.3)
+            await anyio.sleep_forever()
+
+    settings = Settings(timeouts=TimeoutSettings(stop_grace=0.05))
+    world = World(sqlite_database, tmp_path, Deaf(), settings=settings)
+    work = await world.admit("hi")
+    assert await stopped(world, work, lambda: bool(world.outbox.preview_text)) < 3
+    assert [say.text for say in await world.says(work)] == ["Hmm", "Stopped."]
+    assert await world.turn_state(work) == "cancelled"
+
+
+@pytest.mark.requirement("G-05", "W-62")
+async def test_the_hard_cancel_still_persists(sqlite_database: Database, tmp_path: Path) -> None:
+    class Slow:
+        """A database whose reads hang, so that only the hard cancel ends the context stage."""
+
+        dialect = "sqlite"
+
+        def __init__(self) -> None:
+            self.hang = False
+            self.hanging = False
+
+        async def read(self, work: object) -> object:
+            if self.hang:
+                self.hanging = True
+                await anyio.sleep_forever()
+            return await sqlite_database.read(work)  # type: ignore[arg-type]
+
+        async def write(self, work: object) -> object:
+            return await sqlite_database.write(work)  # type: ignore[arg-type]
+
+        async def aclose(self) -> None: ...
+
+    slow = Slow()
+    settings = Settings(timeouts=TimeoutSettings(stop_grace=0.05, context_prep=0))
+    world = World(slow, tmp_path, ScriptedProvider(), settings=settings)  # type: ignore[arg-type]
+    await world.say("first")
+    await world.restart()
+    await world.agent.operations.status()  # asks which session it is, but does not load it
+    work = await world.admit("hi")
+    slow.hang = True
+    await stopped(world, work, lambda: slow.hanging)
+    slow.hang = False
+    assert [say.text for say in await world.says(work)] == ["Stopped."]
+    assert await world.inbox_status(work) == "done"
+
+
+@pytest.mark.requirement("B-40", "B-81")
+async def test_a_run_has_a_time_limit(sqlite_database: Database, tmp_path: Path) -> None:
+    settings = Settings(agent=AgentSettings(execution_timeout_ms=50))
+    world = World(sqlite_database, tmp_path, ScriptedProvider(otherwise=STALLED), settings=settings)
+    assert await world.say("hi") == ["Once upon", "This took longer than 0.05 seconds, so I stopped."]
+    assert world.names()[-1] == "loop:error"
+
+
+@pytest.mark.requirement("Z-25", "Z-26")
+async def test_a_turn_within_the_back_off_skips_the_preparation(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(scripts=[fails(NoProviders("none")), says("ok")])
+    world = World(sqlite_database, tmp_path, provider)
+    work = await world.admit("hi")
+    notes = world.agent.memory.path
+    await stopped(world, work, lambda: bool(world.clock.sleepers))
+    notes.parent.mkdir(parents=True)
+    notes.write_text("likes tea")
+    await world.say("again")
+    assert "likes tea" not in provider.requests[1].system.volatile
+    world.clock.advance(2.1)
+    await world.say("later")
+    assert "likes tea" in provider.requests[2].system.volatile
+
+
+@pytest.mark.requirement("G-27")
+async def test_a_shutdown_leaves_the_run_to_the_next_owner(database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"}), STALLED, says("Done.")])
+    tool = FakeTool()
+    world = World(database, tmp_path, provider, tools=(tool,))
+    work, other = await world.admit("go"), await world.admit("never reached")
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.run, work, other)
+        await until(lambda: bool(world.outbox.preview_text))
+        world.agent.stop(SHUTDOWN)
+    assert await world.says() == []
+    assert (await world.inbox_status(work), await world.turn_state(work)) == ("new", "running")
+    assert await world.turn_state(other) is None
+    assert world.names()[-1] == "loop:error"
+    assert not world.outbox.busy
+    await world.restart()
+    again = await world.again(work)
+    await world.run(again)
+    assert [say.text for say in await world.says(again)] == ["Done."]
+    assert len(tool.calls) == 1, "a finished call is not run again"
+    assert [role for role, _ in await world.texts()] == ["user", "assistant", "user", "assistant"]
+
+
+@pytest.mark.requirement("B-91", "B-92", "G-27")
+async def test_a_cancelled_task_leaves_everything_to_the_next_owner(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(scripts=[STALLED, says("Done.")])
+    world = World(sqlite_database, tmp_path, provider)
+    work = await world.admit("go")
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.run, work)
+        await until(lambda: bool(world.outbox.preview_text))
+        group.cancel_scope.cancel()
+    assert world.names()[-1] == "loop:error"
+    assert (world.outbox.ended, world.outbox.busy) == (1, False)
+    assert world.agent.lifecycle.run is None
+    again = await world.again(work)
+    await world.run(again)
+    assert [say.text for say in await world.says(again)] == ["Done."]
+
+
+async def test_nothing_runs_nothing_stops(sqlite_database: Database, tmp_path: Path) -> None:
+    world = World(sqlite_database, tmp_path, ScriptedProvider())
+    assert not world.agent.stop("stop")
+    work = await world.admit("hi", language="de")
+    await world.run(replace(work))
+    assert world.outbox.audiences[0].language == "de"

@@ -1,0 +1,361 @@
+"""What happens to a message whose run goes wrong: tried again, given up visibly, never lost, never in the way."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+import anyio
+import pytest
+from sqlalchemy import Connection
+
+from agent.core.errors import LockTimeout, Permanent
+from agent.core.ids import ConversationId
+from agent.core.ids_source import random_uuid
+from agent.core.outbox import Say
+from agent.inbox import Source, Work
+from agent.storage import conversation_rows, inbox_rows, outbox_rows
+from agent.storage.database import Database, Dialect
+from agent.storage.errors import StorageTrouble
+from gateway.dispatch.dispatcher import Timing
+from gateway.dispatch.leases import Leases
+from gateway.dispatch.source import pause_s
+from gateway.storage import inbox_view
+from gateway.storage.inbox_view import counts
+from tests.fakes.agents import QUICK, EchoAgent, House, admit, answers
+from tests.fakes.clock import FakeClock
+from tests.fakes.waiting import until
+
+T = TypeVar("T")
+CHAT = ConversationId("telegram:1")
+
+
+async def is_answered(database: Database, *texts: str) -> bool:
+    return await answers(database) == list(texts)
+
+
+async def lease(database: Database) -> conversation_rows.Lease | None:
+    return await database.read(partial(conversation_rows.lease, key=CHAT))
+
+
+class Troubled:
+    """A database that fails while told to, and keeps its promise otherwise."""
+
+    def __init__(self, database: Database) -> None:
+        self.dialect: Dialect = database.dialect
+        self.database = database
+        self.fails = False
+        self.failing_writes = 0
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        if self.fails:
+            self.failing_writes += 1
+            raise StorageTrouble("the database failed 4 times: disk I/O error")
+        return await self.database.write(work)
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        return await self.database.read(work)
+
+    async def aclose(self) -> None:
+        await self.database.aclose()
+
+
+async def test_a_run_that_fails_is_tried_again_by_a_new_agent_and_counted(database: Database) -> None:
+    async def turn(work: Work) -> None:
+        if work.attempt < 3:
+            raise ZeroDivisionError
+
+    house = House(database, turn)
+    async with house.running():
+        await house.says(CHAT, "a")
+        await until(partial(is_answered, database, "a"))
+    assert [work.attempt for work in house.given] == [1, 2, 3]
+    assert len({work.epoch for work in house.given}) == 3
+    assert [agent.is_closed for agent in house.woken[:2]] == [True, True]
+
+
+async def test_a_message_that_fails_five_times_is_given_up_visibly_and_the_next_one_runs(database: Database) -> None:
+    async def turn(work: Work) -> None:
+        if work.incoming.text == "poison":
+            raise ZeroDivisionError
+
+    house = House(database, turn, timing=replace(QUICK, merge_within=0))
+    async with house.running():
+        await house.says(CHAT, "poison")
+        await house.says(CHAT, "fine")
+        await until(partial(is_answered, database, "gave up: poison", "fine"))
+    assert [work.attempt for work in house.given] == [1, 2, 3, 4, 5, 1]
+    (dead,) = house.dead
+    assert (dead.conversation, dead.incoming.text, dead.attempts) == (CHAT, "poison", 5)
+    assert CHAT in house.delivered
+    (letter,) = await database.read(inbox_view.dead_letters)
+    assert letter.why == "given up after 5 attempts"
+
+
+async def test_what_trying_again_cannot_mend_is_given_up_at_once(database: Database) -> None:
+    async def turn(_: Work) -> None:
+        raise Permanent("the key sk-123 is no good")
+
+    house = House(database, turn)
+    async with house.running():
+        await house.says(CHAT, "a")
+        await until(partial(is_answered, database, "gave up: a"))
+    assert len(house.given) == 1
+    assert house.dead[0].why == "Permanent; the log has more"
+
+
+async def test_an_agent_that_cannot_be_woken_does_not_keep_its_message_for_ever(database: Database) -> None:
+    house = House(database)
+
+    async def broken(_: ConversationId) -> EchoAgent:
+        raise ZeroDivisionError
+
+    house.registry._wake = broken
+    async with house.running():
+        await house.says(CHAT, "a")
+        await until(partial(is_answered, database, "gave up: a"))
+    assert house.dead[0].attempts == 5
+
+
+async def test_an_agent_that_leaves_its_work_undone_gets_it_again_and_in_the_end_it_is_given_up(
+    database: Database,
+) -> None:
+    class Lazy(EchoAgent):
+        async def run(self, source: Source) -> None:
+            async for work in source:
+                await self.turn(work)
+
+    house = House(database)
+
+    async def wake(conversation: ConversationId) -> EchoAgent:
+        return Lazy(conversation, database, house._turn)
+
+    house.registry._wake = wake
+    async with house.running():
+        await house.says(CHAT, "a")
+        await until(partial(is_answered, database, "gave up: a"))
+    assert [work.attempt for work in house.given] == [1, 2, 3, 4, 5]
+
+
+async def test_an_agent_that_ends_by_itself_is_replaced_for_the_next_message(database: Database) -> None:
+    class Leaving(EchoAgent):
+        async def run(self, source: Source) -> None:
+            async for work in source:
+                await self.turn(work)
+                await self.database.write(partial(self._commit, work=work))
+                return
+
+    house = House(database, timing=replace(QUICK, merge_within=0, look_around=60))
+
+    async def wake(conversation: ConversationId) -> EchoAgent:
+        house.woken.append(Leaving(conversation, database, house._turn))
+        return house.woken[-1]
+
+    house.registry._wake = wake
+    for text in "abc":
+        await admit(database, CHAT, text)
+    async with house.running():
+        await until(partial(is_answered, database, "a", "b", "c"))
+    assert len(house.woken) >= 3
+
+
+@pytest.mark.requirement("B-48")
+async def test_while_the_disk_fails_a_message_stays_new_and_is_answered_when_it_is_well(database: Database) -> None:
+    troubled = Troubled(database)
+    commits = 0
+
+    async def turn(_: Work) -> None:
+        nonlocal commits
+        commits += 1
+        troubled.fails = commits <= 8  # more often than a message may fail by itself
+
+    house = House(troubled, turn)
+
+    async def mend() -> None:
+        """A moment later the disk is well, but only until the next commit."""
+        while True:
+            await anyio.sleep(0.002)
+            if troubled.failing_writes:
+                troubled.fails, troubled.failing_writes = False, 0
+
+    async with house.running(), anyio.create_task_group() as tasks:
+        tasks.start_soon(mend)
+        await house.says(CHAT, "a")
+        await until(partial(is_answered, database, "a"))
+        tasks.cancel_scope.cancel()
+    assert commits == 9
+    assert house.dead == []
+    assert await database.read(counts) == {"done": 1}
+
+
+async def test_a_taken_conversation_is_let_go_without_a_word(database: Database) -> None:
+    """Another owner came while the turn ran: its agent is dropped and nothing of the turn is stored."""
+    went_on = anyio.Event()
+
+    async def turn(work: Work) -> None:
+        if work.epoch > 1:
+            return
+        await database.write(lambda conn: conversation_rows.claim(conn, CHAT, worker="me", run="other", now=0, until=1))
+        went_on.set()
+
+    house = House(database, turn, timing=replace(QUICK, heartbeat=60, look_around=60))
+    async with house.running():
+        await house.says(CHAT, "a")
+        await went_on.wait()
+        await until(lambda: house.registry.awake == ())
+        assert await answers(database) == []
+        house.dispatcher.wake(CHAT)
+        await until(partial(is_answered, database, "a"))
+    assert [(work.epoch, work.attempt) for work in house.given] == [(1, 1), (3, 2)]
+
+
+async def test_a_turn_that_lost_its_lease_is_cut_off(database: Database) -> None:
+    ended = anyio.Event()
+
+    async def turn(work: Work) -> None:
+        if work.attempt > 1:
+            return
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
+    house = House(database, turn)
+    async with house.running():
+        await house.says(CHAT, "a")
+        await until(lambda: house.dispatcher.is_running(CHAT))
+        await database.write(partial(conversation_rows.force_release, key=CHAT, epoch=1))
+        with anyio.fail_after(5):
+            await ended.wait()
+        await until(partial(is_answered, database, "a"))
+
+
+@pytest.mark.requirement("B-64")
+async def test_a_long_turn_keeps_its_lease(database: Database) -> None:
+    go_on = anyio.Event()
+
+    async def turn(_: Work) -> None:
+        await go_on.wait()
+
+    house = House(database, turn)
+    async with house.running():
+        await house.says(CHAT, "a")
+        await until(lambda: house.dispatcher.is_running(CHAT))
+        first = await lease(database)
+
+        async def renewed() -> bool:
+            now = await lease(database)
+            assert now is not None
+            assert first is not None
+            assert now.run == first.run
+            return now.expires_at > first.expires_at
+
+        await until(renewed)
+        go_on.set()
+        await until(partial(is_answered, database, "a"))
+
+
+@pytest.mark.requirement("B-12", "B-61", "B-83")
+async def test_a_lease_of_another_worker_is_waited_for_thirty_seconds(
+    sqlite_database: Database, clock: FakeClock
+) -> None:
+    mine, theirs = (
+        Leases(sqlite_database, clock=clock, new_id=random_uuid, worker=worker, timing=Timing())
+        for worker in ("mine", "theirs")
+    )
+    held = await theirs.take(CHAT)
+    failed: list[LockTimeout] = []
+
+    async def try_it() -> None:
+        try:
+            await mine.take(CHAT)
+        except LockTimeout as error:
+            failed.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(try_it)
+        waited = 0.0
+        while not failed:
+            if clock.sleepers:
+                clock.advance(0.5)
+                waited += 0.5
+            await anyio.sleep(0.001)
+    assert waited == pytest.approx(30.0)
+    assert "worked on elsewhere for more than 30 s" in str(failed[0])
+    await theirs.release(held)
+    assert (await mine.take(CHAT)).epoch == 2
+
+
+@pytest.mark.requirement("B-61")
+async def test_a_message_behind_a_foreign_lease_is_not_lost(database: Database) -> None:
+    await database.write(lambda conn: conversation_rows.claim(conn, CHAT, worker="other", run="r", now=0, until=2**60))
+    await admit(database, CHAT, "a")
+    house = House(database, timing=replace(QUICK, queue_timeout=0.01))
+    async with anyio.create_task_group() as tasks:
+        # Not `run`: a sole owner would free the lease at its start.
+        house.dispatcher._tasks = tasks
+        tasks.start_soon(house.dispatcher._keep_looking)
+        house.dispatcher.wake(CHAT)
+        await anyio.sleep(0.05)
+        assert house.given == []
+        await database.write(partial(conversation_rows.release, key=CHAT, run="r"))
+        await until(partial(is_answered, database, "a"))
+        tasks.cancel_scope.cancel()
+
+
+class FailsToRelease(Troubled):
+    """The first release fails; the storage is well again right after it."""
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        if getattr(work, "func", None) is conversation_rows.release and not self.failing_writes:
+            self.failing_writes += 1
+            raise StorageTrouble("the database failed 4 times: disk I/O error")
+        return await self.database.write(work)
+
+
+@pytest.mark.requirement("B-49", "B-91")
+async def test_a_lease_that_cannot_be_released_is_freed_by_force_with_a_warning(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    house = House(FailsToRelease(database))
+    with caplog.at_level(logging.WARNING, "tieline.dispatch"):
+        held = await house.leases.take(CHAT)
+        await house.leases.release(held)
+    assert await lease(database) is None
+    assert "could not be released, freeing it by force" in caplog.text
+
+
+@pytest.mark.requirement("B-49")
+async def test_a_lease_that_cannot_be_freed_at_all_holds_up_only_others(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    troubled = Troubled(database)
+    house = House(troubled)
+    held = await house.leases.take(CHAT)
+    troubled.fails = True
+    with caplog.at_level(logging.WARNING, "tieline.dispatch"):
+        await house.leases.release(held)
+    troubled.fails = False
+    assert "stays until it runs out" in caplog.text
+    assert (await house.leases.take(CHAT)).epoch == 2
+
+
+async def test_at_the_start_leases_are_freed_and_what_is_open_is_delivered(database: Database) -> None:
+    await database.write(lambda conn: conversation_rows.claim(conn, CHAT, worker="dead", run="r", now=0, until=2**60))
+    await admit(database, CHAT, "a")
+    await database.write(lambda conn: inbox_rows.finish(conn, [1], "done", 1))
+    await database.write(
+        partial(outbox_rows.add, conversation=CHAT, inbox_id=1, part=0, dedup="x", say=Say(text="left"), at=1)
+    )
+    house = House(database)
+    async with house.running():
+        await until(lambda: house.delivered == [CHAT])
+        assert await lease(database) is None
+
+
+@pytest.mark.parametrize(
+    ("attempts", "pause"), [(0, 1.0), (1, 1.0), (2, 2.0), (3, 4.0), (5, 16.0), (6, 30.0), (5_000, 30.0)]
+)
+def test_pauses_between_runs_double_up_to_a_limit(attempts: int, pause: float) -> None:
+    assert pause_s(attempts, Timing()) == pause
