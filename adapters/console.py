@@ -11,7 +11,8 @@ client's own, so that posting twice is posting once.
 
 import json
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
@@ -149,12 +150,13 @@ class ConsoleChannel:
     async def edit(self, sent: SentRef, message: Outbound) -> None:
         if sent.id not in self._screen.standing:
             raise ChannelRejected(f"message {sent.id} is gone")
-        self._screen.show({"type": "edit", "id": sent.id, **_content(message)})
+        with _busy_without_disk():
+            await self._screen.change({"type": "edit", "id": sent.id, **_content(message)})
 
     async def delete(self, sent: SentRef) -> None:
         if sent.id in self._screen.standing:
-            self._screen.standing.discard(sent.id)
-            self._screen.show({"type": "gone", "id": sent.id})
+            with _busy_without_disk():
+                await self._screen.take_away(sent.id)
 
     async def whisper(self, message: Outbound, to: UserId | None) -> SentRef:
         return self._shown({"type": "whisper", **_content(message)}, "whisper")
@@ -186,10 +188,8 @@ class ConsoleChannel:
         if message.key in self._screen.keys:
             return SentRef(self._screen.keys[message.key])
         event = {"type": "message", "id": self._screen.new_id(), **_content(message), **more}
-        try:
+        with _busy_without_disk():
             await self._screen.keep(event, message.key)
-        except OSError as error:
-            raise ChannelBusy(f"what the console shows cannot be kept: {error.strerror}", after_s=5.0) from error
         return SentRef(event["id"])
 
     def _shown(self, event: Event, kind: str) -> SentRef:
@@ -212,6 +212,10 @@ class Screen:
         self.standing: set[str] = {line["event"]["id"] for line in self._kept}
         self.commands: Event | None = None
 
+    @property
+    def is_looked_at(self) -> bool:
+        return bool(self._readers)
+
     def new_id(self) -> str:
         return str(next(self._numbers))
 
@@ -226,26 +230,37 @@ class Screen:
 
     async def keep(self, event: Event, key: str) -> None:
         """Show a message for good; when nobody looks it waits. Returns when it is on the disk."""
-        line = {"key": key, "event": event, "seen": bool(self._readers)}
         async with self._writing:
-            before = self._kept
-            self._kept = [*before, line][-KEPT:]
-            try:
-                await self._write()
-            except OSError:
-                self._kept = before
-                raise
-        self.standing.add(event["id"])
-        if key:
-            self.keys[key] = event["id"]
-        self.show(event)
+            line = {"key": key, "event": event, "seen": bool(self._readers)}
+            await self._write([*self._kept, line][-KEPT:])
+            self.standing.add(event["id"])
+            if key:
+                self.keys[key] = event["id"]
+            self.show(event)
+
+    async def change(self, event: Event) -> None:
+        """Show that a message is another now; one that waits is shown in its last form alone."""
+        async with self._writing:
+            kept = [
+                {**line, "event": {**event, "type": "message"}} if line["event"]["id"] == event["id"] else line
+                for line in self._kept
+            ]
+            await self._write(kept)
+            self.show(event)
+
+    async def take_away(self, id: str) -> None:
+        async with self._writing:
+            await self._write([line for line in self._kept if line["event"]["id"] != id])
+            self.standing.discard(id)
+            self.show({"type": "gone", "id": id})
 
     async def lines(self) -> AsyncIterator[str]:
         """What waits, then what comes, for ever."""
         events: MemoryObjectReceiveStream[Event]
         reader, events = anyio.create_memory_object_stream[Event](BEHIND)
-        waiting = [line["event"] for line in self._kept if not line["seen"]]
-        self._readers.add(reader)
+        async with self._writing:
+            waiting = [line["event"] for line in self._kept if not line["seen"]]
+            self._readers.add(reader)
         try:
             for event in [*([self.commands] if self.commands else []), *waiting]:
                 yield _line(event)
@@ -270,12 +285,21 @@ class Screen:
 
     async def _all_seen(self) -> None:
         async with self._writing:
-            self._kept = [{**line, "seen": True} for line in self._kept]
-            await self._write()
+            await self._write([{**line, "seen": True} for line in self._kept])
 
-    async def _write(self) -> None:
-        content = "".join(_line(line) for line in self._kept)
-        await to_thread.run_sync(_replace, self._path, content)
+    async def _write(self, kept: list[Event]) -> None:
+        """Raises OSError, and then nothing has changed."""
+        if kept != self._kept:
+            await to_thread.run_sync(_replace, self._path, "".join(map(_line, kept)))
+            self._kept = kept
+
+
+@contextmanager
+def _busy_without_disk() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ChannelBusy(f"what the console shows cannot be kept: {error.strerror}", after_s=5.0) from error
 
 
 def _text(document: Document) -> Event:

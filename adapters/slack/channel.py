@@ -56,11 +56,11 @@ class SlackInteractions:
             raise ChannelRejected("not a Slack interaction that can be answered")
         unkeyed = replace(message, key="")
         status, answer = await self._post(url, rich(unkeyed), visible=visible)
-        if status != 200 and "invalid_blocks" in answer:
+        if "invalid_blocks" in answer:
             status, answer = await self._post(url, poor(unkeyed), visible=visible)
         if status == 429 or status >= 500:
             raise ChannelBusy(f"Slack's response address answered HTTP {status}", after_s=2.0)
-        if status != 200:
+        if status != 200 or '"ok":false' in answer.replace(" ", ""):
             raise ChannelRejected(f"Slack's response address is used up or too old (HTTP {status})")
 
     async def _post(self, url: str, content: Body, *, visible: bool) -> tuple[int, str]:

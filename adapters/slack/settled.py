@@ -11,7 +11,7 @@ from gateway.channels.document import CodeBlock, Document, Table
 
 # Markup that is not closed yet shows as an escape, or as a construct that touches the very end.
 _UNSETTLED = re.compile(r"\\|&lt;|&amp;|<(?=[^<>]*>?$)|\[(?=[^\]]*$|[^\]]*\]\([^)]*\)?$)|[|!\[]$")
-_BEGINNING = re.compile(r"\s*(?:[-+*>#=|~`_]+|\d{1,9}[.)]?|\[[ xX]?\]?)?\s*")
+_BEGINNING = re.compile(r"\s*(?:[-+*>#=|~`_:]+|\d{1,9}[.)]?|\[[ xX]?\]?)?\s*")
 _CLOSING = re.compile(r"[*_~`]+$")
 
 

@@ -32,12 +32,16 @@ MOVES_WAITING = 100
 
 
 class TelegramAdapter:
-    """The contract of `Adapter`. Nothing Telegram keeps for us is ever dropped, however long we were away."""
+    """The contract of `Adapter`. Nothing Telegram keeps for us is ever dropped, however long we were away.
+
+    May be built in a thread without a loop. Raises ChannelFatal for a proxy it cannot use.
+    """
 
     def __init__(self, settings: TelegramSettings, surroundings: Surroundings) -> None:
         proxy = settings.proxy or surroundings.proxy
         if proxy is not None and not proxy.startswith(("http://", "https://")):
-            raise ValueError(f"proxy {proxy.partition('@')[2] or proxy!r} is no http proxy; Telegram needs http://…")
+            shown = proxy.partition("@")[2] or proxy
+            raise ChannelFatal(f"Telegram cannot use the proxy {shown!r}; give one like http://host:port")
         self.channel_type = settings.channel_type
         self._settings = settings
         self._clock = surroundings.clock

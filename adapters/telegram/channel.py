@@ -50,7 +50,9 @@ class TelegramChannel:
             upload_limit=UPLOAD_LIMIT,
         )
         self.streams: Streams | None = (
-            ChatDrafts(account, chat, topic, self._takes_rich, self._send, self.delete) if takes_drafts else None
+            ChatDrafts(account, chat, topic, self._takes_rich, self._send, self.edit, self.delete)
+            if takes_drafts
+            else None
         )
         self.presence: Presence | None = ChatPresence(account, chat, topic)
         self.files: Files | None = AccountFiles(account)

@@ -1,6 +1,7 @@
 """A growing answer in a private chat, by `sendMessageDraft`: animated, silent, gone when the message comes.
 
-Telegram shows a draft for 30 s after its last frame and has no call to take it away.
+Telegram shows a draft for 30 s after its last frame and has no call to take it away. On a server without drafts it is a
+message that is edited.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,7 +15,7 @@ from adapters.telegram.api import Unknown
 from adapters.telegram.errors import in_channel_words, is_gone
 from adapters.telegram.render import TEXT_LIMIT, clipped, render
 from gateway.channels.document import Document, Plain, is_blank
-from gateway.channels.errors import ChannelBusy
+from gateway.channels.errors import ChannelBusy, ChannelRejected
 from gateway.channels.keys import UserId
 from gateway.channels.outbound import Outbound, SentRef
 
@@ -28,21 +29,42 @@ class ChatDrafts:
     topic: int | None
     takes_rich: bool
     send: Callable[[Outbound, bool], Awaitable[SentRef]]  # the channel's own, with "is it final"
+    edit: Callable[[SentRef, Outbound], Awaitable[None]]
     delete: Callable[[SentRef], Awaitable[None]]
 
     async def open(self, document: Document, *, reply_to: str | None, to: UserId | None) -> SentRef:
-        draft = self.account.next_draft()
-        await self._show(draft, document)
-        return SentRef(str(draft), DRAFT)
+        if self.account.drafts.usable(self._now):
+            draft = self.account.next_draft()
+            try:
+                await self._show(draft, document)
+            except ChannelRejected:
+                if self.account.drafts.usable(self._now):
+                    raise
+            else:
+                return SentRef(str(draft), DRAFT)
+        return await self.send(Outbound(document=document, reply_to=reply_to), False)
 
     async def update(self, sent: SentRef, document: Document) -> None:
-        await self._show(int(sent.id), document)
+        if sent.kind == DRAFT:
+            await self._show(int(sent.id), document)
+        else:
+            await self.edit(sent, Outbound(document=document))
 
     async def finish(self, sent: SentRef, message: Outbound) -> SentRef:
-        return await self.send(message, True)
+        if sent.kind == DRAFT:
+            return await self.send(message, True)
+        if message.files:
+            final = await self.send(message, True)
+            await self.delete(sent)
+            return final
+        await self.edit(sent, message)
+        return sent
 
     async def drop(self, sent: SentRef) -> None:
         """A message clears the draft, so one is sent silently and taken away; without room for it the draft fades."""
+        if sent.kind != DRAFT:
+            await self.delete(sent)
+            return
         try:
             placeholder = await self.send(Outbound(document=(Plain("…"),), silent=True), False)
         except ChannelBusy:

@@ -40,7 +40,6 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "empty_answer": "The model gave an empty answer. Please try again or put it differently.",
         "model_declined": "The model declined to answer that.",
         "answer_cut": "The answer was cut at the model's limit of length. Say “go on” for the rest.",
-        "gave_up": "I could not do this: {reason}",
         "defect": "Something went wrong on my side. The operator finds it in the log under {ref}.",
         "unsaved": "I could not save this conversation just now; your message is kept and will be tried again.",
         "command_failed": "That command failed. The operator finds it in the log under {ref}.",

@@ -35,7 +35,7 @@ def frame_of(text: str, limit: int, measure: Measure) -> Document:
         return (Plain("…"),)
     parts = split(document, limit, measure)
     if len(parts) == 1:
-        return document
+        return parts[0]
     last = split(document, limit - ROOM, measure)[-1]
     if isinstance(first := last[0], Plain):
         return (Plain("…" + first.text), *last[1:])
@@ -85,7 +85,8 @@ class Draft:
 
     def _touch(self) -> None:
         self._version += 1
-        self._changed.set()
+        if not self._changed.is_set():
+            self._changed.set()
 
     async def run(self) -> None:
         """Send frames until taken."""

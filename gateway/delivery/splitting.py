@@ -12,25 +12,21 @@ from typing import TypeVar
 from gateway.channels.document import (
     Block,
     Bold,
-    Break,
-    Code,
     CodeBlock,
     Document,
     Heading,
     Inline,
-    Italic,
-    Link,
     List,
     Paragraph,
     Plain,
     Quote,
     Rule,
-    Strike,
     Table,
     Text,
     is_blank,
 )
 from gateway.delivery.joints import last_joint
+from gateway.delivery.spans import bare, beyond, text_of, up_to
 
 Measure = Callable[[Document], int]
 Size = Callable[[Block], int]  # what a message would measure with this block as its last
@@ -103,7 +99,7 @@ def _lengths(block: Block) -> Iterator[int]:
         case Plain(text) | CodeBlock(text):
             yield len(text)
         case Paragraph(children) | Heading(_, children):
-            yield len(_text(children))
+            yield len(text_of(children))
         case Quote(blocks):
             for inner in blocks:
                 yield from _lengths(inner)
@@ -114,7 +110,7 @@ def _lengths(block: Block) -> Iterator[int]:
                     yield from _lengths(inner)
         case Table(header, rows):
             for row in (header, *rows):
-                yield from (len(_text(cell)) for cell in row)
+                yield from (len(text_of(cell)) for cell in row)
         case Rule():
             yield 1
 
@@ -220,67 +216,15 @@ def _cut_code(code: str, language: str, limit: int, size: Size) -> tuple[Block |
 def _cut_inlines(
     children: tuple[Inline, ...], limit: int, size: Size, block: Callable[[tuple[Inline, ...]], Block]
 ) -> tuple[Block | None, tuple[Block, ...]]:
-    text = _text(children)
-    most = _longest(min(len(text), limit), limit, lambda count: size(block(_first(children, count))))
+    text = text_of(children)
+    most = _longest(min(len(text), limit), limit, lambda count: size(block(up_to(children, count))))
     if not most:
         return None, ()
     cut = last_joint(text, most)
     end = len(text[:cut].rstrip()) or cut
     start = cut + len(text[cut:]) - len(text[cut:].lstrip())
-    tail = _rest(children, start)
-    return block(_first(children, end)), ((block(tail),) if tail else ())
-
-
-def _text(children: tuple[Inline, ...]) -> str:
-    return "".join(_letters(child) for child in children)
-
-
-def _letters(inline: Inline) -> str:
-    """One character for each place where the inline can be cut."""
-    match inline:
-        case Text(text) | Code(text):
-            return text
-        case Break():
-            return "\n"
-        case Bold(children) | Italic(children) | Strike(children) | Link(_, children):
-            return _text(children)
-
-
-def _first(children: tuple[Inline, ...], count: int) -> tuple[Inline, ...]:
-    """The inlines up to the `count`th letter."""
-    found: list[Inline] = []
-    for child in children:
-        length = len(_letters(child))
-        if count <= 0:
-            break
-        found.append(child if length <= count else _portion(child, 0, count))
-        count -= length
-    return tuple(found)
-
-
-def _rest(children: tuple[Inline, ...], count: int) -> tuple[Inline, ...]:
-    """The inlines after the `count`th letter."""
-    found: list[Inline] = []
-    for child in children:
-        length = len(_letters(child))
-        if count <= 0:
-            found.append(child)
-        elif length > count:
-            found.append(_portion(child, count, length))
-        count -= length
-    return tuple(found)
-
-
-def _portion(inline: Inline, start: int, end: int) -> Inline:
-    match inline:
-        case Text(text):
-            return Text(text[start:end])
-        case Code(text):
-            return Code(text[start:end])
-        case Break():
-            return inline
-        case Bold(children) | Italic(children) | Strike(children) | Link(_, children):
-            return replace(inline, children=_first(_rest(children, start) if start else children, end - start))
+    tail = beyond(children, start)
+    return block(up_to(children, end)), ((block(tail),) if tail else ())
 
 
 def _cut_blocks(
@@ -345,25 +289,11 @@ def _dissolved(block: Block) -> tuple[Block, ...]:
             return (*fields, replace(block, rows=rows[1:])) if len(rows) > 1 else fields
         case CodeBlock(code, language) if language:
             return (CodeBlock(code),)
-        case Paragraph(children) | Heading(_, children) if _bare(children) != children:
-            return (Paragraph(_bare(children)),)
+        case Paragraph(children) | Heading(_, children) if bare(children) != children:
+            return (Paragraph(bare(children)),)
         case Paragraph(children) | Heading(_, children):
-            return (Plain(_text(children)),)
+            return (Plain(text_of(children)),)
         case CodeBlock(code):
             return (Plain(code),)
         case Plain() | Rule():
             return ()  # no message can hold a single character: the limit is not a real one
-
-
-def _bare(children: tuple[Inline, ...]) -> tuple[Inline, ...]:
-    """Links written out, so that an address longer than a message can be cut."""
-    found: list[Inline] = []
-    for child in children:
-        match child:
-            case Link(url, inner):
-                found.extend((*_bare(inner), Text(f" ({url})")))
-            case Bold(inner) | Italic(inner) | Strike(inner):
-                found.append(replace(child, children=_bare(inner)))
-            case _:
-                found.append(child)
-    return tuple(found)

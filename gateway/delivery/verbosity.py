@@ -28,7 +28,7 @@ def line_for(event: Event, verbosity: Verbosity, phrase: Phrases, language: str)
         case ToolStarted():
             return phrase("tool_running", language, tool=event.tool_name)
         case RetryScheduled():
-            return phrase("retrying", language, attempt=event.attempt)
+            return phrase("show_retry", language, attempt=event.attempt)
         case ContextDegraded():
             return phrase("show_degraded", language)
         case ToolEnded(is_error=True) if verbosity == "verbose":

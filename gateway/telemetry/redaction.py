@@ -11,7 +11,7 @@ LEAST = 6  # shorter values would blank out ordinary words
 # Each keeps the part that tells an operator which secret it was (SPEC G-28). Sources: the platforms' token formats.
 _LOOKS_LIKE = re.compile(
     r"""
-      \b(?P<telegram>\d{6,12}):[A-Za-z0-9_-]{30,64}
+      (?<!\d)(?P<telegram>\d{6,12}):[A-Za-z0-9_-]{30,64}
     | \b(?P<slack>xox[a-z]|xapp)-[A-Za-z0-9-]{8,}
     | \b(?P<key>sk-(?:ant-|proj-|or-|svcacct-)?)[A-Za-z0-9_-]{16,}
     | \b(?P<google>AIza)[A-Za-z0-9_-]{30,}
@@ -21,7 +21,7 @@ _LOOKS_LIKE = re.compile(
     | \b(?P<jwt>eyJ)[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+
     | (?P<scheme>\b(?:[Bb]earer|[Bb]asic|Bot)[ ]+)(?=[A-Za-z0-9._~+/=-]*\d)[A-Za-z0-9._~+/=-]{12,}
     | (?P<header>(?i:authorization|x-api-key|api[_-]?key|signing[_-]?secret|password|x-csrf-token)["']?[ ]*[:=][ ]*
-        (?:(?i:bearer|basic|bot)[ ]+)?["']?)[^\s"',;&\\]{6,}
+        ["']?(?:(?i:bearer|basic|bot)[ ]+)?["']?)[^\s"',;&\\]{6,}
     | (?P<query>[?&](?:code|token|key|secret|access_token|sig)=)[^\s&"'\#]{6,}
     | (?P<userinfo>://[^\s/:@]+:)[^\s/@]+(?=@)
     """,

@@ -37,10 +37,12 @@ async def test_a_request_has_system_history_tools_and_reminder(sqlite_database: 
     request = provider.requests[0]
     assert request.system.stable.startswith("You are a test agent.")
     assert "calculate, current_time" in request.system.stable
-    assert (
-        request.reminder
-        == "<reminder>\nIt is Thursday, 2026-01-01 12:00 UTC.\nFrom Ann (telegram:77), member.\n</reminder>"
-    )
+    assert request.reminder.splitlines() == [
+        "<reminder>",
+        "It is Thursday, 2026-01-01 12:00 UTC.",
+        "From Ann (telegram:77), member.",
+        "</reminder>",
+    ]
     assert [spec.name for spec in request.tools.specs] == ["calculate", "current_time"]
     assert all(message.role != "system" for message in request.messages)
     built = next(event for event in world.events if isinstance(event, ContextBuilt))
@@ -137,9 +139,7 @@ class TestGroups:
         ]
         assert [stored.person for stored in await world.transcript()] == ["telegram:77", None, "telegram:78", None]
 
-    async def test_in_a_group_the_answer_replies_to_the_message(
-        self, sqlite_database: Database, tmp_path: Path
-    ) -> None:
+    async def test_in_a_group_the_answer_is_a_reply(self, sqlite_database: Database, tmp_path: Path) -> None:
         world = World(sqlite_database, tmp_path, ScriptedProvider())
         await world.say("hi", chat_type="group")
         await world.say("hi", chat_type="direct")

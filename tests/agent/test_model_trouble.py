@@ -20,37 +20,11 @@ BUSY = ProviderBusy("503")
 QUICK = Settings(timeouts=TimeoutSettings(llm=0.05, llm_stream=0.2, no_providers_backoff=1.0))
 
 
-class Patient:
-    """Moves the clock for whoever sleeps on it, so that back-off costs no time."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.slept: list[float] = []
-
-    async def run(self, *works: object) -> None:
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._advance)
-            await self.world.run(*works)  # type: ignore[arg-type]
-            group.cancel_scope.cancel()
-
-    async def _advance(self) -> None:
-        while True:
-            if self.world.clock.sleepers:
-                self.world.clock.advance(60)
-            await anyio.sleep(0.001)
-
-
-async def told(world: World, text: str = "hi") -> list[str]:
-    work = await world.admit(text)
-    await Patient(world).run(work)
-    return [say.text for say in await world.says(work)]
-
-
 @pytest.mark.requirement("Z-33", "B-32", "B-37")
 async def test_a_busy_provider_is_asked_again(database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[fails(ProviderBusy("429", after_s=7)), fails(BUSY), fails(BUSY), says("ok")])
     world = World(database, tmp_path, provider)
-    assert await told(world) == ["ok"]
+    assert await world.say("hi") == ["ok"]
     retries = [event for event in world.events if isinstance(event, RetryScheduled)]
     assert [event.attempt for event in retries] == [1, 2, 3]
     assert retries[0].after_s == 7
@@ -62,7 +36,7 @@ async def test_a_busy_provider_is_asked_again(database: Database, tmp_path: Path
 async def test_after_three_retries_the_person_is_told(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(otherwise=fails(BUSY))
     world = World(sqlite_database, tmp_path, provider)
-    (said,) = await told(world)
+    (said,) = await world.say("hi")
     assert "“scripted” is not answering" in said
     assert len(provider.requests) == 4
     failed = [event for event in world.events if isinstance(event, LoopFailed)]
@@ -73,7 +47,7 @@ async def test_after_three_retries_the_person_is_told(sqlite_database: Database,
 async def test_a_cut_stream_is_begun_anew_without_doubling_the_text(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[cut("Hello wor"), fails(BUSY, after="Hello w"), says("Hello world.")])
     world = World(sqlite_database, tmp_path, provider)
-    assert await told(world) == ["Hello world."]
+    assert await world.say("hi") == ["Hello world."]
     assert world.outbox.preview_text == "Hello world."
     assert world.outbox.resets == 2
     assert await world.texts() == [("user", "hi"), ("assistant", "Hello world.")]
@@ -85,7 +59,7 @@ async def test_a_stream_that_is_cut_thrice_leaves_its_text_and_a_sentence(
 ) -> None:
     provider = ScriptedProvider(otherwise=cut("Half an ans"))
     world = World(sqlite_database, tmp_path, provider)
-    assert await told(world) == ["Half an ans", "The connection to the model broke off and could not be restored."]
+    assert await world.say("hi") == ["Half an ans", "The connection to the model broke off and could not be restored."]
     assert len(provider.requests) == 3
     assert (await world.texts())[-1] == ("assistant", "Half an ans")
 
@@ -103,7 +77,7 @@ async def test_a_stream_without_its_end_is_a_failure_even_if_the_provider_does_n
 
     provider = Careless()
     world = World(sqlite_database, tmp_path, provider)
-    assert await told(world) == ["half"]
+    assert await world.say("hi") == ["half"]
     assert len(provider.requests) == 2
 
 
@@ -120,7 +94,7 @@ async def test_what_a_retry_does_not_change_is_told_at_once(
 ) -> None:
     provider = ScriptedProvider(otherwise=fails(error))
     world = World(sqlite_database, tmp_path, provider)
-    (told_text,) = await told(world)
+    (told_text,) = await world.say("hi")
     assert said in told_text
     assert "sk-123" not in told_text
     assert len(provider.requests) == 1
@@ -131,7 +105,7 @@ async def test_a_stream_that_takes_too_long_keeps_its_text(sqlite_database: Data
     endless = Script(chunks=(TextDelta("Well, "),), stalls=True)
     settings = replace(QUICK, timeouts=replace(QUICK.timeouts, llm=1.0))
     world = World(sqlite_database, tmp_path, ScriptedProvider(otherwise=endless), settings=settings)
-    assert await told(world) == ["Well, ", "The model took too long to answer."]
+    assert await world.say("hi") == ["Well, ", "The model took too long to answer."]
 
 
 @pytest.mark.requirement("R-18")
@@ -146,7 +120,7 @@ async def test_the_whole_stream_has_a_time_limit_however_lively_it_is(
 
     world = World(sqlite_database, tmp_path, Chatty(), settings=QUICK)
     with anyio.fail_after(5):
-        said = await told(world)
+        said = await world.say("hi")
     assert said[0].startswith("and and ")
     assert said[1] == "The model took too long to answer."
 
@@ -155,7 +129,7 @@ async def test_a_stream_that_stalls_is_begun_anew(sqlite_database: Database, tmp
     stalled = Script(chunks=(ThinkingDelta("hm"),), stalls=True)
     provider = ScriptedProvider(scripts=[stalled, says("ok")])
     world = World(sqlite_database, tmp_path, provider, settings=QUICK)
-    assert await told(world) == ["ok"]
+    assert await world.say("hi") == ["ok"]
     assert provider.closed_early == 1, "the stalled connection was closed"
 
 
@@ -165,7 +139,7 @@ async def test_unknown_pieces_of_a_stream_do_not_matter(
 ) -> None:
     script = Script(chunks=(Unknown("video_delta"), TextDelta("ok"), Done("other")))
     world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[script]))
-    assert await told(world) == ["ok"]
+    assert await world.say("hi") == ["ok"]
     assert "video_delta" in caplog.text
 
 
@@ -187,10 +161,10 @@ async def test_unknown_pieces_of_a_stream_do_not_matter(
 @pytest.mark.requirement("W-44")
 async def test_never_silence(sqlite_database: Database, tmp_path: Path, script: Script, said: list[str]) -> None:
     world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[script, says("fine")]))
-    got = await told(world)
+    got = await world.say("hi")
     assert len(got) == len(said)
     assert all(text.startswith(begin) for text, begin in zip(got, said, strict=True))
-    assert await told(world, "and now?") == ["fine"]
+    assert await world.say("and now?") == ["fine"]
 
 
 async def test_a_defect_ends_one_turn_and_not_the_conversation(
@@ -203,7 +177,7 @@ async def test_a_defect_ends_one_turn_and_not_the_conversation(
 
     provider = Broken()
     world = World(sqlite_database, tmp_path, provider)
-    said = await told(world)
+    said = await world.say("hi")
     assert said[0] == "Well"
     assert "Something went wrong on my side" in said[1]
     assert "boom" not in said[1]
@@ -215,7 +189,7 @@ async def test_a_defect_ends_one_turn_and_not_the_conversation(
 async def test_without_any_provider_it_waits_and_tells(sqlite_database: Database, tmp_path: Path) -> None:
     world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[fails(NoProviders("all breakers open"))]))
     before = world.clock.monotonic()
-    (said,) = await told(world)
+    (said,) = await world.say("hi")
     assert "No model service is available" in said
     assert world.agent.provider.none_at == before
     assert world.clock.monotonic() - before >= 2.0
@@ -244,7 +218,7 @@ class TestUsage:
         prices = Prices(input=3, output=15, cache_write=3.75, cache_read=0.3)
         provider = ScriptedProvider(scripts=[says("ok", usage=usage)], prices=prices)
         world = World(database, tmp_path, provider)
-        await told(world)
+        await world.say("hi")
         (row,) = await world.usage_rows()
         assert (row.prompt, row.output, row.cache_creation, row.cache_read) == (1000, 200, 300, 400)
         assert row.cost_usd == pytest.approx((3000 + 3000 + 1125 + 120) / 1e6)
@@ -261,7 +235,7 @@ class TestUsage:
         world = World(
             sqlite_database, tmp_path, ScriptedProvider(scripts=[Script(chunks=(TextDelta("ok"), Done("end_turn")))])
         )
-        await told(world)
+        await world.say("hi")
         (row,) = await world.usage_rows()
         assert row.estimated
         assert row.prompt > 50
@@ -269,13 +243,13 @@ class TestUsage:
 
     async def test_a_call_that_was_cut_off_is_paid_for_too(self, sqlite_database: Database, tmp_path: Path) -> None:
         world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[cut("Half"), says("Whole.")]))
-        await told(world)
+        await world.say("hi")
         rows = await world.usage_rows()
         assert [row.estimated for row in rows] == [True, False]
 
     async def test_the_estimate_learns_from_what_is_reported(self, sqlite_database: Database, tmp_path: Path) -> None:
         world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[says("ok", usage=Usage(prompt=99999))]))
-        await told(world)
+        await world.say("hi")
         assert world.agent.metrics.estimator.scale == 2.0
 
 
@@ -286,9 +260,9 @@ async def test_thinking_reaches_the_next_request_unchanged_also_after_a_restart(
     thinking = "first\n\n  second\u2028 🙂"
     provider = ScriptedProvider(scripts=[thinks(thinking, "c2ln+/==", says("ok"))])
     world = World(sqlite_database, tmp_path, provider)
-    await told(world)
+    await world.say("hi")
     await world.restart()
-    await told(world, "more")
+    await world.say("more")
 
     def thoughts(messages: "list[Message] | tuple[Message, ...]") -> list[Thinking]:
         return [part for message in messages for part in message.parts if isinstance(part, Thinking)]

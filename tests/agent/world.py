@@ -1,17 +1,20 @@
 """One conversation with a real database and a fake edge, for tests that run whole turns."""
 
+import zlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import anyio
 from sqlalchemy import Connection, select
 
 from agent.agent import Agent
 from agent.assembly import Shared, assemble, house_tools, known_tools, shared_executor
 from agent.built_ins import CommandResult
 from agent.core.events import Event, EventBus
+from agent.core.groups import first_error
 from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.core.outbox import Say
 from agent.core.phrases import english
@@ -39,10 +42,10 @@ AGENT_MD = "---\nname: Test\n---\n\nYou are a test agent.\n"
 
 
 class NumberedIds:
-    """Ids in order: the same ones in each run of a test."""
+    """Ids in order: the same ones in each run of a test, others for each key."""
 
-    def __init__(self) -> None:
-        self._numbers = count(1)
+    def __init__(self, key: str) -> None:
+        self._numbers = count(1 + zlib.crc32(key.encode()) * 1000)
 
     def __call__(self) -> str:
         return f"00000000-0000-4000-8000-{next(self._numbers):012d}"
@@ -102,7 +105,7 @@ class World:
         self.tools = (*house_tools(self.clock), *tools)
         self.epoch = 0
         self.write_persona("default", agent_md)
-        self.new_id = NumberedIds()
+        self.new_id = NumberedIds(key)
         self._refs = count(1)
         self.agent = self._assembled()
 
@@ -138,9 +141,8 @@ class World:
         """Store a message and give the work that a drain would make of it."""
         ref = next(self._refs)
         now = self.clock.now()
-        incoming = Incoming(
-            **{"text": text, "person": ANN, "display": "Ann", "received_at": now, "message_ref": str(ref)} | fields
-        )
+        given: dict[str, Any] = {"person": ANN, "display": "Ann", "received_at": now, "message_ref": str(ref)} | fields
+        incoming = Incoming(text=text, **given)
 
         def work(conn: Connection) -> int:
             admitted = inbox_rows.admit(
@@ -186,10 +188,25 @@ class World:
     async def run(self, *work: Work) -> None:
         await self.agent.run(ListSource(list(work), self.key, self.epoch))
 
+    async def run_through(self, *work: Work) -> None:
+        """Run the work; whoever sleeps on the clock meanwhile need not wait."""
+
+        async def advance() -> None:
+            while True:
+                if self.clock.sleepers:
+                    self.clock.advance(60)
+                await anyio.sleep(0.001)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(advance)
+            await self.run(*work)
+            group.cancel_scope.cancel()
+
     async def say(self, text: str, **fields: Any) -> list[str]:
         """A whole turn; returns what the person gets for it."""
         work = await self.admit(text, **fields)
-        await self.run(work)
+        with first_error():
+            await self.run_through(work)
         return [say.text for say in await self.says(work)]
 
     async def says(self, work: Work | None = None) -> list[Say]:

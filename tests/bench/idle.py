@@ -22,7 +22,7 @@ async def idle(doubles: Doubles, folder: Path) -> list[Line]:
         await anyio.sleep(4)
         assert program.process is not None
         empty = rss_mb(program.process.pid)
-        program.stop()
+        await program.stop()
     with sqlite3.connect(program.home / "tieline.db") as database:
         rows = [(f"telegram:{number}", 1) for number in range(KNOWN)]
         database.executemany("insert into conversation (key, created_at) values (?, ?)", rows)
@@ -41,7 +41,7 @@ async def idle(doubles: Doubles, folder: Path) -> list[Line]:
             await say(doubles, "hello", user=60_000 + number)
         await answers(doubles, AWAKE + 1, 0, 60)
         each = (rss_mb(pid) - before) * 1000 / AWAKE
-        program.stop()
+        await program.stop()
     per_known = max(0.0, known - empty) * 1000 / KNOWN
     return [
         Line("an idle conversation known to the process", "< 2 KB", f"{per_known:.2f} KB", per_known < 2),

@@ -49,7 +49,7 @@ async def start_times(folder: Path) -> list[Line]:
         assert program.process is not None
         alive.append(await _until_200(f"{program.url}/healthz", program.process) - begin)
         ready.append(await _until_200(f"{program.url}/readyz", program.process) - begin)
-        program.stop()
+        await program.stop()
     # The first start makes the bytecode and the database; the figure is for warm bytecode.
     return [
         Line("process start → `/healthz` answers", "< 0.7 s", f"{median(alive[1:]):.2f} s", median(alive[1:]) < 0.7),
@@ -68,7 +68,7 @@ async def memory(doubles: Doubles, folder: Path) -> list[Line]:
             assert program.process is not None
             await anyio.sleep(12 if kind != "openai" else 5)  # the background import ends
             used = rss_mb(program.process.pid)
-            program.stop()
+            await program.stop()
         name = {"openai": "no model SDK"}.get(kind, f"with {kind}")
         lines.append(Line(f"idle memory, three adapters, {name}", f"< {budget} MB", f"{used:.0f} MB", used < budget))
     return lines

@@ -17,7 +17,7 @@ QUICK_CHANNEL = "messages_per_second = 1000\nprivate_messages_per_second = 1000"
 
 async def _sends(doubles: Doubles, since: float = 0) -> list[dict[str, object]]:
     """The bot's final messages; drafts and status are not among them."""
-    calls = await doubles.telegram.get("calls", since=str(since))
+    calls = (await doubles.telegram.get("calls", since=str(since)))["calls"]
     return [call for call in calls if call["method"] in ("sendMessage", "sendRichMessage") and not call.get("error")]
 
 
@@ -72,7 +72,7 @@ async def cpu_per_turn(doubles: Doubles, folder: Path, kind: str, budget: float,
             late = await _one_by_one(doubles, program, 100)
             limit = first + 8
             lines.append(Line(f"the same at turn {long}, `{kind}`", "+ 8 ms at most", f"{late:.1f} ms", late < limit))
-        program.stop()
+        await program.stop()
     return lines
 
 
@@ -88,15 +88,15 @@ async def latency(doubles: Doubles, folder: Path) -> list[Line]:
             since = time.time()
             await say(doubles, f"question {number}")
             await answers(doubles, 1, since, 20)
-            (call,) = await doubles.llm.get("calls", since=str(since))
+            (call,) = (await doubles.llm.get("calls", since=str(since)))["calls"]
             shown = [
                 made["at"]
-                for made in await doubles.telegram.get("calls", since=str(since))
+                for made in (await doubles.telegram.get("calls", since=str(since)))["calls"]
                 if made["method"] in ("sendMessageDraft", "sendRichMessageDraft", "sendMessage", "sendRichMessage")
             ]
             to_model.append((call["at"] - since) * 1000)
             to_person.append((min(shown) - call["first_token_at"]) * 1000)
-        program.stop()
+        await program.stop()
     p50, p99 = percentile(to_model, 0.5), percentile(to_model, 0.99)
     visible = median(to_person)
     return [
@@ -124,7 +124,7 @@ async def crowd(doubles: Doubles, folder: Path) -> list[Line]:
         await doubles.telegram.post("updates", {"updates": updates})
         sent = await answers(doubles, people * rounds, begin, 120)
         took = max(float(call["at"]) for call in sent) - begin  # type: ignore[arg-type]
-        program.stop()
+        await program.stop()
     order = {1000 + person: [] for person in range(people)}  # type: ignore[var-annotated]
     for call in sent:
         params = call["params"]

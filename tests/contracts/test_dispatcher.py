@@ -2,21 +2,25 @@
 
 import random
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 import anyio
 import anyio.lowlevel
 import pytest
+from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
 from agent.inbox import Work
 from agent.storage import conversation_rows
-from agent.storage.database import Database
+from agent.storage.database import Database, Dialect
 from gateway.storage.inbox_view import counts
 from tests.fakes.agents import QUICK, House, admit, answers
 from tests.fakes.waiting import until
 
+T = TypeVar("T")
 CHAT = ConversationId("telegram:1")
 
 
@@ -78,6 +82,37 @@ async def test_a_message_that_comes_just_as_the_work_ends_is_not_stranded(sqlite
             # Around the end of the linger, where the work is just being let go.
             await anyio.sleep(chance.uniform(0.0, 0.006))
     assert [work.incoming.text for work in house.given] == [str(number) for number in range(300)]
+
+
+class Interposing:
+    """A database that lets something happen between the look into an empty inbox and what follows from it."""
+
+    def __init__(self, database: Database) -> None:
+        self.dialect: Dialect = database.dialect
+        self.database = database
+        self.between: Callable[[], Awaitable[object]] | None = None
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        result = await self.database.write(work)
+        if result is None and getattr(work, "__name__", "") == "_begin" and self.between is not None:
+            between, self.between = self.between, None
+            await between()
+        return result
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        return await self.database.read(work)
+
+    async def aclose(self) -> None:
+        await self.database.aclose()
+
+
+async def test_a_message_that_comes_just_after_the_inbox_was_found_empty_is_not_stranded(database: Database) -> None:
+    interposing = Interposing(database)
+    house = House(interposing, timing=replace(QUICK, look_around=60))
+    interposing.between = partial(house.says, CHAT, "b")
+    async with house.running():
+        await house.says(CHAT, "a")
+        await until(partial(is_answered, database, "a", "b"))
 
 
 async def test_many_wakes_for_one_message_are_one_run(database: Database) -> None:

@@ -79,12 +79,14 @@ class House:
         database: Database,
         turn: Turn = nothing,
         *,
+        make: Callable[[ConversationId, Database, Turn], EchoAgent] = EchoAgent,
         timing: Timing = QUICK,
         clock: Clock | None = None,
         worker: str = "me",
     ) -> None:
         self.database = database
         self.turn = turn
+        self.make = make
         self.timing = timing
         self.clock = clock or SystemClock()
         self.given: list[Work] = []
@@ -117,7 +119,7 @@ class House:
         )
 
     async def _wake(self, conversation: ConversationId) -> EchoAgent:
-        self.woken.append(EchoAgent(conversation, self.database, self._turn))
+        self.woken.append(self.make(conversation, self.database, self._turn))
         return self.woken[-1]
 
     async def _turn(self, work: Work) -> None:

@@ -45,12 +45,18 @@ class Program:
                 [sys.executable, "-m", "gateway", "run"], stdout=log, stderr=log, env=self.environ
             )
 
-    def cli(self, *args: str, timeout: float = 30.0, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        """Another `tieline` command in a second shell."""
-        command = [sys.executable, "-m", "gateway", *args]
-        return subprocess.run(
-            command, env=self.environ, capture_output=True, text=True, timeout=timeout, input=stdin, check=False
-        )
+    async def cli(
+        self, *args: str, timeout: float = 60.0, stdin: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Another `tieline` command in a second shell; the doubles go on meanwhile."""
+
+        def run() -> subprocess.CompletedProcess[str]:
+            command = [sys.executable, "-m", "gateway", *args]
+            return subprocess.run(
+                command, env=self.environ, capture_output=True, text=True, timeout=timeout, input=stdin, check=False
+            )
+
+        return await anyio.to_thread.run_sync(run)
 
     async def ready(self, seconds: float = 30.0) -> None:
         """Wait until `/readyz` is green."""
@@ -76,12 +82,12 @@ class Program:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(10)
 
-    def stop(self, timeout: float = 40.0) -> int:
+    async def stop(self, timeout: float = 40.0) -> int:
         """As the operator does; what it returned."""
         assert self.process is not None
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout)
+        return await anyio.to_thread.run_sync(self.process.wait, timeout)
 
     async def __aenter__(self) -> "Program":
         self.start()

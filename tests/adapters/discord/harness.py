@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import aiohttp
+import anyio
 from aiohttp import web
 
 from adapters.discord.adapter import DiscordAdapter
@@ -16,7 +17,8 @@ from gateway.channels.adapter import Place, Surroundings
 from gateway.channels.inbound import Inbound, Outcome, Receipt, Said
 from gateway.channels.keys import ConversationKey, UserId
 from tests.adapters.discord.reading import readable
-from tests.contracts.channel_contract import Act, Fault, Seen, eventually
+from tests.contracts import channel_contract
+from tests.contracts.channel_contract import Act, Fault, Seen
 from tests.doubles.discord_api import ANN, DM, GENERAL, GUILD, DiscordDouble
 from tests.fakes.running import running
 
@@ -24,6 +26,14 @@ TOKEN = "good-token"
 BOT = "100000000000000001"
 
 Heard = TypeVar("Heard", bound=Inbound)
+
+
+PATIENCE_S = 20.0  # for what comes over the wire, on a busy machine
+
+
+async def eventually(holds: Callable[[], bool | Awaitable[bool]]) -> None:
+    """Poll until it holds."""
+    await channel_contract.eventually(holds, within_s=PATIENCE_S)
 
 
 class Discord:
@@ -91,6 +101,7 @@ class House:
         self.admitted: list[Inbound] = []
         self.outcome = Outcome.ACCEPTED
         self.places: list[Place] = []
+        self.known_at: anyio.Event | None = None  # when the storage tells its places
         self.on_admit: Callable[[Inbound], Awaitable[None]] | None = None
         self._seen: set[tuple[str, str]] = set()
         self.surroundings = Surroundings(clock=clock or SystemClock(), home=home, known_places=self._known)
@@ -105,6 +116,8 @@ class House:
         return Receipt(Outcome.DUPLICATE if repeated else self.outcome)
 
     async def _known(self, channel_type: str) -> Sequence[Place]:
+        if self.known_at is not None:
+            await self.known_at.wait()
         return [place for place in self.places if place.key.channel_type == channel_type]
 
     def of(self, kind: type[Heard]) -> list[Heard]:

@@ -14,8 +14,20 @@ from gateway.channels.adapter import State
 from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelUnsure
 from gateway.channels.inbound import ChatType, Deleted, Edited, Inbound, Membership, Mention, Said
 from gateway.channels.outbound import CommandSpec
-from tests.adapters.discord.harness import ANN, BOT, DM, GENERAL, GUILD, TOKEN, Discord, House, connected, place
-from tests.contracts.channel_contract import eventually, plain
+from tests.adapters.discord.harness import (
+    ANN,
+    BOT,
+    DM,
+    GENERAL,
+    GUILD,
+    TOKEN,
+    Discord,
+    House,
+    connected,
+    eventually,
+    place,
+)
+from tests.contracts.channel_contract import plain
 from tests.doubles.discord_api import CONTENT, PRIVILEGED
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running
@@ -70,7 +82,7 @@ async def test_the_end_is_quick_and_leaves_nothing_open(discord: Discord, house:
     async with connected(discord, house) as adapter:
         await adapter.channel(DM).send(plain("x"))
         began = time.monotonic()
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 3
     await eventually(lambda: not discord.double.connections)
     await adapter.aclose()
     with pytest.raises(ChannelBusy):
@@ -241,7 +253,7 @@ async def test_the_token_is_in_no_log(discord: Discord, house: House, caplog: py
             await adapter.channel(DM).send(plain("x"))
         await discord.control("gateway", {"action": "abort"})
         await discord.says("x")
-        await eventually(lambda: bool(house.admitted), within_s=15)
+        await eventually(lambda: bool(house.admitted))
     assert caplog.records
     assert TOKEN not in caplog.text
 
@@ -265,7 +277,7 @@ async def test_a_session_is_resumed_and_nothing_read_twice(discord: Discord, hou
         house.places = [place(DM, house.of(Said)[0].message_id, datetime.now(UTC))]
         await discord.control("gateway", {"action": action})
         await discord.says("meanwhile")
-        await eventually(lambda: house.texts() == ["before", "meanwhile"], within_s=15)
+        await eventually(lambda: house.texts() == ["before", "meanwhile"])
         await eventually(lambda: adapter.health().hears)
         assert not any(said.from_history for said in house.of(Said))
         assert len(discord.double.identifies) == 1
@@ -280,7 +292,7 @@ async def test_a_new_session_catches_up(discord: Discord, house: House) -> None:
         await discord.control("gateway", {"action": "invalidate"})
         for text in ("lost one", "lost two"):
             await discord.says(text)  # nobody has a session: the event goes nowhere
-        await eventually(lambda: house.texts() == ["before", "lost one", "lost two"], within_s=15)
+        await eventually(lambda: house.texts() == ["before", "lost one", "lost two"])
         assert [said.from_history for said in house.of(Said)] == [False, True, True]
         await discord.says("live again")
         await eventually(lambda: house.texts()[-1] == "live again")
@@ -298,7 +310,7 @@ async def test_a_zombie_that_acknowledges_no_heartbeat_is_built_anew(discord: Di
                 await anyio.sleep(0.1)
         assert len(discord.double.identifies) > 1
         await discord.control("settings", {"ack_heartbeats": True})
-        await eventually(lambda: adapter.health().hears, within_s=10)
+        await eventually(lambda: adapter.health().hears)
         await discord.says("heard again")
         await eventually(lambda: house.texts()[-1] == "heard again")
 
@@ -313,9 +325,9 @@ async def test_a_connection_that_beats_but_tells_nothing_is_built_anew(discord: 
         house.places = [place(DM, first, datetime.now(UTC))]
         await discord.control("settings", {"mute": True})
         await discord.says("into the void")
-        await eventually(lambda: not adapter.health().hears, within_s=10)
+        await eventually(lambda: not adapter.health().hears)
         await discord.control("settings", {"mute": False})
-        await eventually(lambda: house.texts() == ["before", "into the void"], within_s=15)
+        await eventually(lambda: house.texts() == ["before", "into the void"])
 
 
 async def test_a_gateway_that_refuses_the_token_later_is_fatal(discord: Discord, house: House) -> None:
@@ -358,17 +370,36 @@ async def test_pages_of_history_are_read_to_the_end_in_order(discord: Discord, h
 
 
 async def test_history_comes_before_what_arrives_live(discord: Discord, house: House) -> None:
-    """The place's history is read first even though the live message is there already."""
+    """The live message is there before the storage has told which places have to be read at all."""
+    house.known_at = anyio.Event()
     house.places = [place(DM, snowflake_at(LONG_AGO), datetime.now(UTC))]
     for number in range(3):
         await discord.says(f"missed {number}")
-    await discord.fault("list_messages", "slow", delay=0.5)
     async with connected(discord, house):
         await discord.says("live")
+        await discord.says("no history here", GENERAL)
+        await anyio.wait_all_tasks_blocked()
+        assert house.texts() == []
+        house.known_at.set()
+        await eventually(lambda: len(set(house.texts())) == 5)
+        direct = [said.text for said in house.of(Said) if said.key.channel_id == DM]
+        assert list(dict.fromkeys(direct)) == ["missed 0", "missed 1", "missed 2", "live"]
+
+
+async def test_a_place_where_somebody_writes_is_read_at_once(discord: Discord, house: House) -> None:
+    """Though all readers are busy elsewhere: newest first, but a person who waits comes before."""
+    others = [f"30000000000000001{n}" for n in range(4)]
+    await discord.control("channels", {"channels": [{"id": number, "name": "busy"} for number in others]})
+    house.places = [place(number, snowflake_at(LONG_AGO), datetime.now(UTC)) for number in (*others, DM)]
+    for number in others:
+        await discord.fault("list_messages", "slow", delay=60, path=number)
+    await discord.says("missed")
+    async with connected(discord, house):
+        await eventually(lambda: sum(call["name"] == "list_messages" for call in discord.double.calls) == 4)
+        assert house.texts() == []
+        await discord.says("live")
         await eventually(lambda: "live" in house.texts())
-        texts = house.texts()
-        assert texts[:3] == ["missed 0", "missed 1", "missed 2"]
-        assert texts.index("live") == 3
+        assert list(dict.fromkeys(house.texts())) == ["missed", "live"]
 
 
 async def test_a_limited_history_is_asked_again_and_a_closed_place_told(discord: Discord, house: House) -> None:

@@ -11,8 +11,8 @@ from gateway.channels.document import Plain
 from gateway.channels.inbound import Inbound, Mention, Outcome, Pressed, Said
 from gateway.channels.keys import UserId
 from gateway.channels.outbound import Button, CommandSpec, Outbound
-from tests.adapters.discord.harness import ANN, DM, GENERAL, GUILD, Discord, House, connected
-from tests.contracts.channel_contract import eventually, plain
+from tests.adapters.discord.harness import ANN, DM, GENERAL, GUILD, Discord, House, connected, eventually
+from tests.contracts.channel_contract import plain
 from tests.fakes.clock import FakeClock
 
 ASK = CommandSpec(name="ask", description="Ask something", options="[question]")

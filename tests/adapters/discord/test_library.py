@@ -10,8 +10,7 @@ from discord.http import HTTPClient, Ratelimit, Route
 from adapters.discord.endpoint import AccountHTTP, Bucket
 from adapters.discord.link import AFTER, BEFORE, OURS, Client, intents
 from adapters.discord.settings import DiscordSettings
-from tests.adapters.discord.harness import Discord, House, connected
-from tests.contracts.channel_contract import eventually
+from tests.adapters.discord.harness import Discord, House, connected, eventually
 
 SETTINGS = DiscordSettings(type="discord", token="t", api_base_url="http://127.0.0.1:1/x")  # type: ignore[arg-type]
 

@@ -216,4 +216,4 @@ def test_a_text_of_any_length_is_rendered_quickly() -> None:
         render((Plain(text),))
         measure((Plain(text),))
         render((Plain(text[:TEXT_LIMIT]),))
-        assert perf_counter() - began < 1.0
+        assert perf_counter() - began < 3.0

@@ -41,6 +41,7 @@ class World:
     places: list[Place] = field(default_factory=list)
     broken_admits: int = 0  # so many admits fail, as with a full disk
     gate: anyio.Event | None = None
+    home: Path = Path()
 
     async def admit(self, inbound: Inbound) -> Receipt:
         if self.gate is not None:
@@ -75,6 +76,14 @@ class World:
         """Ann writes; gives the timestamp."""
         ts = self.double.ts()
         await self.event(text=text, ts=ts, **spec)
+        return ts
+
+    def unheard(self, text: str, channel: str = "D0ANN", **fields: str) -> str:
+        """Ann writes, and no event tells of it; gives the timestamp."""
+        ts = self.double.ts()
+        self.double.store(
+            self.double.channels[channel], {"type": "message", "user": ANN, "text": text, "ts": ts} | fields
+        )
         return ts
 
     def calls(self, method: str) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from aiohttp import web
 from pydantic import ValidationError
@@ -15,6 +16,8 @@ from adapters.telegram.learned import RETRY_AFTER_S, Feature
 from adapters.telegram.publishing import menu
 from adapters.telegram.settings import TelegramSettings
 from gateway.channels.document import Plain
+from gateway.channels.errors import ChannelFatal
+from gateway.channels.loading import open_adapter, settings_class
 from gateway.channels.outbound import CommandSpec, Outbound
 from tests.adapters.telegram.stage import PERSON, TOKEN, Stage, Telegram, listening, settings_for, stage, surroundings
 from tests.contracts.channel_contract import eventually
@@ -203,7 +206,7 @@ async def test_everything_goes_through_the_proxy(tmp_path: Path) -> None:
 
 def test_a_proxy_of_another_kind_is_named_without_its_password(tmp_path: Path) -> None:
     settings = TelegramSettings.model_validate({"token": TOKEN})
-    with pytest.raises(ValueError, match="http proxy") as raised:
+    with pytest.raises(ChannelFatal, match="http://host:port") as raised:
         TelegramAdapter(settings, surroundings(tmp_path, proxy="socks5://me:secret@10.0.0.1:1080"))
     assert "secret" not in str(raised.value)
 
@@ -219,6 +222,17 @@ def test_a_feature_is_refused_as_a_whole_only_when_it_never_worked() -> None:
     feature.refused(4000.0, unknown=True)
     assert not feature.usable(4001.0)
     assert not Feature(wanted=False).usable(0.0)
+
+
+async def test_it_is_found_by_name_and_built_in_a_thread(tmp_path: Path) -> None:
+    assert settings_class("telegram") is TelegramSettings
+    async with Telegram().running() as telegram:
+        built = await anyio.to_thread.run_sync(open_adapter, settings_for(telegram), surroundings(tmp_path))
+        assert isinstance(built, TelegramAdapter)
+        actor = Stage(telegram, built)
+        async with listening(actor):
+            await actor.says("hi")
+            await eventually(lambda: [said.text for said in actor.said] == ["hi"])
 
 
 async def test_two_accounts_do_not_meet(tmp_path: Path) -> None:

@@ -401,14 +401,36 @@ async def test_how_often_a_preview_changes(
         assert (actor.channel.streams is None) is (fields.get("drafts") is False)
 
 
-async def test_a_server_without_drafts_is_asked_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("with_file", [False, True])
+async def test_a_server_without_drafts_is_asked_once_and_sees_edits(tmp_path: Path, with_file: bool) -> None:
     async with stage(tmp_path) as actor:
         await actor.telegram.settings(drafts="absent")
-        assert actor.channel.streams is not None
-        with pytest.raises(ChannelRejected):
-            await actor.channel.streams.open(frame("x"), reply_to=None, to=None)
+        streams = actor.channel.streams
+        assert streams is not None
+        sent = await streams.open(frame("a"), reply_to=None, to=None)
+        await streams.update(sent, frame("a b"))
+        assert [seen.text for seen in await actor.seen()] == ["a b"]
+        files = (_file(tmp_path, "a.txt"),) if with_file else ()
+        last = await streams.finish(sent, final(frame("a b c"), files=files))
+        (seen,) = await actor.seen()
+        assert (seen.text, seen.id) == ("a b c", last.id)
+        await streams.drop(await streams.open(frame("x"), reply_to=None, to=None))
+        assert len(await actor.seen()) == 1
+        assert len(actor.telegram.calls("sendMessageDraft")) == 1
         assert actor.adapter.channel("77").streams is None
         assert actor.adapter.channel("77").capabilities.stream_every_s == 3.0
+
+
+async def test_one_refused_frame_does_not_end_drafts(tmp_path: Path) -> None:
+    async with stage(tmp_path) as actor:
+        streams = actor.channel.streams
+        assert streams is not None
+        sent = await streams.open(frame("a"), reply_to=None, to=None)
+        await actor.telegram.fault("sendMessageDraft", "error", description="Bad Request: no")
+        with pytest.raises(ChannelRejected):
+            await streams.update(sent, frame("b"))
+        await streams.update(sent, frame("c"))
+        assert [seen.text for seen in await actor.seen()] == ["c"]
 
 
 async def test_a_rich_draft_falls_back_to_a_text_draft(tmp_path: Path) -> None:

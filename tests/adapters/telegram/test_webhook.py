@@ -143,8 +143,9 @@ async def test_an_update_is_a_sign_of_life(tmp_path: Path) -> None:
     clock = FakeClock()
     async with hooked(tmp_path, clock) as actor:
         await eventually(lambda: clock.sleepers > 0)
-        clock._monotonic += 500  # the probe is still waiting
-        assert not actor.adapter.health().hears
+        await actor.telegram.fault("getWebhookInfo", "server_error", status=502, times=99)
+        clock.advance(60.0)
+        await eventually(lambda: not actor.adapter.health().hears)
         await actor.says("hello")
         await eventually(lambda: actor.adapter.health().hears)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from adapters.web.journal import Journal, standing
-from adapters.web.shown import Choice, Gone, Put, Shown, ShownFile
+from adapters.web.shown import Choice, Entry, Gone, Put, Shown, ShownFile
 
 
 def shown(id: str, order: int, text: str = "") -> Shown:
@@ -48,5 +48,10 @@ async def test_it_is_rewritten_before_it_grows_for_ever(tmp_path: Path) -> None:
 
 
 def test_the_last_word_on_a_message_counts() -> None:
-    entries = [Put(put=shown("a", 1, "x")), Put(put=shown("b", 2)), Put(put=shown("a", 1, "y")), Gone(gone="b")]
+    entries: list[Entry] = [
+        Put(put=shown("a", 1, "x")),
+        Put(put=shown("b", 2)),
+        Put(put=shown("a", 1, "y")),
+        Gone(gone="b"),
+    ]
     assert standing(entries, 10) == [shown("a", 1, "y")]

@@ -8,13 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import URL, make_url
+from sqlalchemy import URL, Connection, insert, make_url, select
 
 from agent.storage.database import Database
 from agent.storage.errors import DatabaseUnusable, SchemaTooNew
 from agent.storage.opening import open_database as open_with
 from agent.storage.opening import target_of
 from agent.storage.schema import Schema, revision
+from agent.storage.tables import message, session
 from gateway.storage.opening import SCHEMA, open_database
 from tests.fakes.agents import admit
 from tests.fakes.databases import PostgresServer
@@ -158,16 +159,26 @@ def address(request: pytest.FixtureRequest) -> Iterator[str]:
         yield url
 
 
+def furnish(conn: Connection) -> None:
+    """A session with a message."""
+    conn.execute(insert(session), {"id": "s", "conv": "telegram:1", "created_at": 1, "updated_at": 1})
+    said = {"session_id": "s", "conv": "telegram:1", "role": "user", "parts": "[]", "created_at": 1}
+    conn.execute(insert(message), said)
+
+
 @pytest.mark.requirement("Z-69")
 async def test_an_older_database_is_migrated_and_keeps_what_it_holds(
     address: str, next_schema: Schema, tmp_path: Path
 ) -> None:
     database = await open_database(address, tmp_path)
     await admit(database, "telegram:1", "hi", dedup="a")
+    await database.write(furnish)
     await database.aclose()
 
     database = await open_with(address, tmp_path, schema=next_schema)
     assert await database.read(revision) == "0002"
+    kept = await database.read(lambda conn: conn.execute(select(message.c.session_id)).scalars().all())
+    assert kept == ["s"]  # though the table they refer to was made anew
     assert (await admit(database, "telegram:1", "hi", dedup="a")).duplicate
     await database.aclose()
 

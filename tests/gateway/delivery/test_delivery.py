@@ -144,7 +144,7 @@ async def test_a_hanging_place_slows_no_other(world: World) -> None:
 
 
 async def test_hours_of_outage_lose_nothing(world: World) -> None:
-    world.screen().fail("send", ChannelBusy("connection refused", after_s=1.0), times=300)
+    world.screen().fail("send", ChannelBusy("connection refused", after_s=1.0), times=120)
     async with world.process():
         await world.commit("one", "two")
         await world.until_idle(step_s=30)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.core.outbox import Say
@@ -20,7 +20,6 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.readable import readable, utf16_length
 from tests.gateway.delivery.documents import markdown_texts
 from tests.gateway.delivery.world import QUIET, World, audience, key
-
 
 SILENT = replace(DEFAULT, typing=False, reactions=False)
 
@@ -391,7 +390,8 @@ def test_an_open_fence_is_closed_in_a_frame() -> None:
     assert frame_of("```py\nx = 1", 60, utf16_length) == (CodeBlock("x = 1", "py"),)
 
 
-@given(markdown_texts, st.integers(0, 3000), st.integers(100, 400))
+@settings(deadline=None, max_examples=40)
+@given(markdown_texts, st.integers(0, 1500), st.integers(100, 400))
 def test_every_frame_fits_and_shows_something(text: str, so_far: int, limit: int) -> None:
     frame = frame_of(text[:so_far], limit, utf16_length)
     assert utf16_length(frame) <= limit

@@ -80,7 +80,7 @@ def test_no_character_is_torn(text: str, limit: int) -> None:
 
 @pytest.mark.requirement("G-10")
 @MEASURES
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(text=markdown_texts, limit=st.integers(300, 900))
 def test_parts_fit_and_keep_every_letter_in_its_place(measure: object, text: str, limit: int) -> None:
     assert callable(measure)
@@ -94,7 +94,7 @@ def test_parts_fit_and_keep_every_letter_in_its_place(measure: object, text: str
 
 
 @pytest.mark.requirement("G-10")
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(text=markdown_texts, limit=st.integers(300, 900))
 def test_each_part_parses_to_itself(text: str, limit: int) -> None:
     """No unbalanced fence, no open emphasis: as Markdown, each part is read as what it is."""
@@ -102,7 +102,7 @@ def test_each_part_parses_to_itself(text: str, limit: int) -> None:
         assert streams(parse(to_markdown(part))) == streams(part)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(text=fragments, limit=st.integers(50, 120))
 def test_any_nonsense_is_split_without_loss_of_letters(text: str, limit: int) -> None:
     document = parse(text)

@@ -106,12 +106,10 @@ async def test_what_trying_again_cannot_mend_is_given_up_at_once(database: Datab
 
 
 async def test_an_agent_that_cannot_be_woken_does_not_keep_its_message_for_ever(database: Database) -> None:
-    house = House(database)
-
-    async def broken(_: ConversationId) -> EchoAgent:
+    def broken(*_: object) -> EchoAgent:
         raise ZeroDivisionError
 
-    house.registry._wake = broken
+    house = House(database, make=broken)
     async with house.running():
         await house.says(CHAT, "a")
         await until(partial(is_answered, database, "gave up: a"))
@@ -126,12 +124,7 @@ async def test_an_agent_that_leaves_its_work_undone_gets_it_again_and_in_the_end
             async for work in source:
                 await self.turn(work)
 
-    house = House(database)
-
-    async def wake(conversation: ConversationId) -> EchoAgent:
-        return Lazy(conversation, database, house._turn)
-
-    house.registry._wake = wake
+    house = House(database, make=Lazy)
     async with house.running():
         await house.says(CHAT, "a")
         await until(partial(is_answered, database, "gave up: a"))
@@ -146,13 +139,7 @@ async def test_an_agent_that_ends_by_itself_is_replaced_for_the_next_message(dat
                 await self.database.write(partial(self._commit, work=work))
                 return
 
-    house = House(database, timing=replace(QUICK, merge_within=0, look_around=60))
-
-    async def wake(conversation: ConversationId) -> EchoAgent:
-        house.woken.append(Leaving(conversation, database, house._turn))
-        return house.woken[-1]
-
-    house.registry._wake = wake
+    house = House(database, make=Leaving, timing=replace(QUICK, merge_within=0, look_around=60))
     for text in "abc":
         await admit(database, CHAT, text)
     async with house.running():
@@ -289,19 +276,17 @@ async def test_a_lease_of_another_worker_is_waited_for_thirty_seconds(
 
 @pytest.mark.requirement("B-61")
 async def test_a_message_behind_a_foreign_lease_is_not_lost(database: Database) -> None:
-    await database.write(lambda conn: conversation_rows.claim(conn, CHAT, worker="other", run="r", now=0, until=2**60))
-    await admit(database, CHAT, "a")
     house = House(database, timing=replace(QUICK, queue_timeout=0.01))
-    async with anyio.create_task_group() as tasks:
-        # Not `run`: a sole owner would free the lease at its start.
-        house.dispatcher._tasks = tasks
-        tasks.start_soon(house.dispatcher._keep_looking)
-        house.dispatcher.wake(CHAT)
+    async with house.running():
+        await house.says("telegram:2", "it runs")
+        await until(partial(is_answered, database, "it runs"))
+        claim = partial(conversation_rows.claim, key=CHAT, worker="other", run="r", now=0, until=2**60)
+        await database.write(claim)
+        await house.says(CHAT, "a")
         await anyio.sleep(0.05)
-        assert house.given == []
+        assert len(house.given) == 1
         await database.write(partial(conversation_rows.release, key=CHAT, run="r"))
-        await until(partial(is_answered, database, "a"))
-        tasks.cancel_scope.cancel()
+        await until(partial(is_answered, database, "it runs", "a"))
 
 
 class FailsToRelease(Troubled):

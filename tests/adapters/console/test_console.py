@@ -1,0 +1,223 @@
+"""The terminal channel over the real control socket, seen by a line client as `tieline console` is one."""
+
+import secrets
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from adapters.console import Console, ConsoleSettings
+from agent.core.clock import SystemClock
+from gateway.channels.adapter import Surroundings
+from gateway.channels.document import Paragraph, Plain, Text
+from gateway.channels.inbound import Inbound, Outcome, Pressed, Receipt, Said
+from gateway.channels.keys import UserId
+from gateway.channels.outbound import Button, CommandSpec, File, Outbound
+from gateway.web import control_client
+from gateway.web.control import Control
+from tests.contracts.channel_contract import Act, ChannelContract, Fault, Harness, Seen, eventually
+from tests.e2e.site import no_places
+from tests.fakes.running import running
+from tests.fakes.waiting import until
+
+Event = dict[str, Any]
+
+
+class Terminal:
+    """Reads the event lines and keeps what stands on the screen."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self.events: list[Event] = []
+
+    async def look(self) -> None:
+        """Read until the gateway ends the stream."""
+        await to_thread.run_sync(self._read, abandon_on_cancel=True)
+
+    def _read(self) -> None:
+        try:
+            for event in control_client.channel_lines(self._home, "/channels/console/events"):
+                self.events.append(event)
+        except (control_client.NoGateway, control_client.Refused):
+            pass  # it went while we looked
+
+    async def post(self, path: str, body: Event) -> Any:
+        return await to_thread.run_sync(control_client.channel_call, self._home, f"/channels/console{path}", body)
+
+    @property
+    def standing(self) -> Sequence[Event]:
+        found: dict[str, Event] = {}
+        for event in self.events:
+            match event["type"]:
+                case "message" | "draft" | "whisper" | "edit":
+                    found.pop(event.get("replaces", ""), None)
+                    kept = found.get(event["id"], {"type": event["type"]})
+                    found[event["id"]] = {**event, "type": kept["type"]}
+                case "gone":
+                    found.pop(event["id"], None)
+        return list(found.values())
+
+
+@asynccontextmanager
+async def served(home: Path, admitted: list[Inbound]) -> AsyncIterator[Console]:
+    console = Console(ConsoleSettings(), Surroundings(clock=SystemClock(), home=home, known_places=no_places))
+
+    async def admit(inbound: Inbound) -> Receipt:
+        admitted.append(inbound)
+        return Receipt(Outcome.ACCEPTED)
+
+    control = Control(home, {})
+    control.bind()
+    control.mount("console", console.routes)
+    async with running(control.run, lambda: console.run(admit)):
+        await eventually(lambda: console.health().hears)
+        yield console
+        await console.aclose()
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own paths can be too long for a socket
+        yield Path(folder)
+
+
+class ConsoleHarness:
+    person = UserId("operator")
+    faults: frozenset[Fault] = frozenset({"busy"})
+
+    def __init__(self, adapter: Console, home: Path, terminal: Terminal) -> None:
+        self.adapter = adapter
+        self.channel = adapter.channel("")
+        self.admitted: list[Inbound] = []
+        self._home = home
+        self._terminal = terminal
+
+    async def seen(self) -> Sequence[Seen]:
+        mark = secrets.token_hex(4)
+        self.adapter.screen.show({"type": "toast", "text": mark})  # what was shown before it has been read then
+        await eventually(lambda: any(event.get("text") == mark for event in self._terminal.events))
+        return [
+            Seen(
+                id=event["id"],
+                text=event["text"].replace("**", "") if event["markdown"] else event["text"],
+                actions=tuple(button["action"] for row in event.get("buttons", ()) for button in row),
+                files=tuple(file["name"] for file in event.get("files", ())),
+                reply_to=event.get("reply_to"),
+                private_to=self.person if event["type"] == "whisper" else None,
+            )
+            for event in self._terminal.standing
+        ]
+
+    async def says(self, text: str) -> str:
+        id = secrets.token_hex(8)
+        answer = await self._terminal.post("/say", {"id": id, "text": text})
+        assert answer["outcome"] == "accepted"
+        return id
+
+    async def presses(self, message_id: str, action: str) -> None:
+        await self._terminal.post("/press", {"id": "press-0001", "message": message_id, "action": action})
+
+    async def breaks_next(self, fault: Fault, act: Act) -> None:
+        (self._home / "console.new").mkdir()  # the disk refuses
+
+
+class TestConsole(ChannelContract):
+    @pytest.fixture
+    async def harness(self, home: Path) -> AsyncIterator[Harness]:
+        terminal = Terminal(home)
+        admitted: list[Inbound] = []
+        async with served(home, admitted) as console, running(terminal.look):
+            harness = ConsoleHarness(console, home, terminal)
+            harness.admitted = admitted
+            await eventually(lambda: console.screen.is_looked_at)
+            yield harness
+
+    @pytest.mark.requirement("Z-67")
+    async def test_its_one_place_has_an_empty_id(self, harness: Harness) -> None:
+        await harness.says("hello")
+        (said,) = harness.admitted
+        assert isinstance(said, Said)
+        assert (str(said.key), said.key.channel_id, said.place) == ("console:", "", "")
+
+
+def plain(text: str, key: str = "") -> Outbound:
+    return Outbound(document=(Plain(text),), key=key)
+
+
+async def test_what_came_while_nobody_looked_is_shown_to_the_next_one_also_after_a_restart(home: Path) -> None:
+    async with served(home, []) as console:
+        await console.channel("").send(plain("good morning", key="k-1"))
+    async with served(home, []) as console:
+        await console.channel("").send(plain("good morning", key="k-1"))  # the outbox was not sure
+        await console.channel("").send(plain("still there?"))
+        terminal = Terminal(home)
+        async with running(terminal.look):
+            await until(lambda: len(terminal.standing) == 2)
+        assert [event["text"] for event in terminal.standing] == ["good morning", "still there?"]
+        await console.publish([])  # a newcomer is told the commands first, so that we know it is there
+        second = Terminal(home)
+        async with running(second.look):
+            await until(lambda: bool(second.events))
+            await console.channel("").send(plain("new"))
+            await until(lambda: bool(second.standing))
+        assert [event["text"] for event in second.standing] == ["new"]
+
+
+async def test_what_was_changed_or_taken_away_before_anybody_looked_is_shown_so(home: Path) -> None:
+    async with served(home, []) as console:
+        channel = console.channel("")
+        changed, gone = await channel.send(plain("wrong")), await channel.send(plain("oops"))
+        await channel.edit(changed, plain("right"))
+        await channel.delete(gone)
+        terminal = Terminal(home)
+        async with running(terminal.look):
+            await until(lambda: bool(terminal.standing))
+        assert [event["text"] for event in terminal.standing] == ["right"]
+
+
+async def test_two_terminals_show_the_same(home: Path) -> None:
+    async with served(home, []) as console:
+        one, two = Terminal(home), Terminal(home)
+        async with running(one.look, two.look):
+            await console.publish([CommandSpec(name="help", description="What you can do")])
+            await until(lambda: all(any(e["type"] == "commands" for e in each.events) for each in (one, two)))
+            await console.channel("").send(Outbound(document=(Paragraph((Text("both"),)),)))
+            await until(lambda: bool(one.standing) and bool(two.standing))
+        assert one.standing == two.standing
+
+
+async def test_a_terminal_that_cannot_keep_up_is_cut_off_and_others_go_on(home: Path) -> None:
+    async with served(home, []) as console:
+        with socket.socket(socket.AF_UNIX) as stuck:  # asks for the events and never reads them
+            stuck.connect(str(control_client.socket_path(home)))
+            stuck.sendall(b"GET /channels/console/events HTTP/1.1\r\nhost: x\r\n\r\n")
+            await until(lambda: console.screen.is_looked_at)
+            with anyio.fail_after(20):
+                while console.screen.is_looked_at:
+                    console.screen.show({"type": "toast", "text": "x" * 10_000})
+                    await anyio.lowlevel.checkpoint()
+        await console.channel("").send(plain("fine"))
+
+
+async def test_a_press_carries_the_buttons_own_words_and_files_their_path(home: Path) -> None:
+    admitted: list[Inbound] = []
+    async with served(home, admitted) as console:
+        terminal = Terminal(home)
+        (home / "chart").write_bytes(b"x")
+        file = File(path=home / "chart", name="chart.png", mime_type="image/png")
+        buttons = ((Button(label="Yes", action="q:1"),),)
+        async with running(terminal.look):
+            await until(lambda: console.screen.is_looked_at)
+            sent = await console.channel("").send(Outbound(document=(Plain("?"),), buttons=buttons, files=(file,)))
+            await until(lambda: bool(terminal.standing))
+            await terminal.post("/press", {"id": "press-0001", "message": sent.id, "action": "q:1"})
+        assert terminal.standing[0]["files"] == [{"name": "chart.png", "path": str(home / "chart")}]
+    (pressed,) = admitted
+    assert isinstance(pressed, Pressed)
+    assert (pressed.action, pressed.interaction_id) == ("q:1", "press-0001")

@@ -1,0 +1,158 @@
+"""What people wrote while nobody listened is read at start and after every reconnect, once, and in order."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from adapters.slack.catch_up_plan import readings, split_by_age
+from gateway.channels.adapter import Place
+from gateway.channels.inbound import Mention
+from gateway.channels.keys import ConversationKey
+from tests.adapters.slack.world import DM, running, workspace
+from tests.contracts.channel_contract import eventually
+from tests.doubles.slack_api import BOT_USER, TEAM
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def place(channel_id: str, last: str | None, at: datetime = NOW) -> Place:
+    return Place(key=ConversationKey("slack", channel_id), last_message_id=last, last_at=at)
+
+
+def ts_at(moment: datetime) -> str:
+    return f"{moment.timestamp():.6f}"
+
+
+def test_what_is_read_and_from_where_on() -> None:
+    an_hour_ago = ts_at(NOW - timedelta(hours=1))
+    plan = readings(
+        [
+            place("T1:D1", an_hour_ago),
+            place("T1:C1:1767268000.000100", an_hour_ago),
+            place("T1:C1:1767268111.000100", "trigger.1", NOW - timedelta(minutes=30)),
+            place("T1:C2", None, NOW - timedelta(minutes=1)),
+            place("T1:D2", ts_at(NOW - timedelta(days=6))),
+            place("T1", None),
+        ],
+        NOW,
+        900.0,
+    )
+    recent, a_day_ago = ts_at(NOW - timedelta(minutes=15)), ts_at(NOW - timedelta(days=1))
+    assert [(str(reading.address), reading.oldest) for reading in plan] == [
+        ("T1:D1", an_hour_ago),
+        ("T1:C1:1767268000.000100", an_hour_ago),
+        ("T1:C1", recent),
+        ("T1:C1:1767268111.000100", ts_at(NOW - timedelta(minutes=30))),
+        ("T1:C2", recent),
+        ("T1:D2", a_day_ago),
+    ]
+
+
+def test_old_ones_are_counted() -> None:
+    ages = [NOW - timedelta(minutes=minutes) for minutes in (60, 16, 14, 1)]
+    assert split_by_age(ages, NOW, 900.0) == 2
+
+
+async def test_at_start_what_was_missed_is_read_after_the_last_stored_message(tmp_path: Path) -> None:
+    async with workspace() as world:
+        stored = world.unheard("stored")
+        root = world.unheard("root", "C0GENERAL")
+        world.unheard("missed one")
+        world.unheard("in the thread", "C0GENERAL", thread_ts=root)
+        world.unheard("in a thread of its own", thread_ts=stored)
+        world.unheard(f"<@{BOT_USER}> a new question", "C0GENERAL")
+        world.unheard("missed two")
+        world.places = [place(DM, stored), place(f"{TEAM}:C0GENERAL:{root}", root)]
+        async with running(world, tmp_path):
+            await eventually(lambda: len(world.said()) >= 5)
+            await world.write("live")
+            found = world.said()
+            assert all(said.from_history for said in found[:-1])
+            direct = [said.text for said in found if said.key.channel_id == DM]
+            assert direct == ["missed one", "missed two", "live"]
+            threads = {said.text: said for said in found if said.place == f"{TEAM}:C0GENERAL"}
+            assert threads["in the thread"].mention is Mention.IMPLICIT  # the conversation is known
+            assert threads["a new question"].mention is Mention.DIRECT
+            assert threads["root"].mention is Mention.IMPLICIT  # its key was stored already: a duplicate in the inbox
+
+
+async def test_after_a_reconnect_what_came_in_between_is_read(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path):
+        heard = await world.write("heard")
+        world.places = [place(DM, heard)]
+        missed = world.unheard("missed")
+        for link in list(world.double.sockets):
+            await link.close()
+        await eventually(lambda: len(world.said()) == 2)
+        assert [said.message_id for said in world.said()] == [heard, missed]
+
+
+async def test_pages_are_all_read(tmp_path: Path) -> None:
+    async with workspace() as world:
+        stored = world.unheard("stored")
+        for number in range(450):
+            world.unheard(f"{number}")
+        world.places = [place(DM, stored)]
+        async with running(world, tmp_path, look_up_people=False):
+            await eventually(lambda: len(world.said()) == 450)
+            assert [said.text for said in world.said()] == [str(number) for number in range(450)]
+            assert len(world.calls("conversations.history")) == 3
+
+
+async def test_what_is_too_old_is_listed_and_not_answered(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with workspace() as world:
+        channel = world.double.channels["D0ANN"]
+        now = datetime.now(UTC)
+        for text, age in (("old", 3000), ("older", 1000), ("young", 60)):
+            ts = ts_at(now - timedelta(seconds=age))
+            world.double.store(channel, {"type": "message", "user": "U0ANN", "text": text, "ts": ts})
+        world.places = [place(DM, ts_at(now - timedelta(seconds=4000)))]
+        async with running(world, tmp_path):
+            await eventually(lambda: bool(world.said()))
+            assert [said.text for said in world.said()] == ["young"]
+        (record,) = [one for one in caplog.records if "too old" in one.message]
+        assert (record.__dict__["place"], record.__dict__["messages"]) == (DM, 2)
+
+
+async def test_a_question_in_a_thread_below_a_fresh_message_is_found(tmp_path: Path) -> None:
+    async with workspace() as world:
+        known = world.unheard("known", "C0GENERAL")
+        fresh = world.unheard("fresh", "C0GENERAL")
+        world.unheard(f"<@{BOT_USER}> and this?", "C0GENERAL", thread_ts=fresh)
+        world.places = [place(f"{TEAM}:C0GENERAL:{known}", known)]
+        async with running(world, tmp_path):
+            await eventually(lambda: any(said.text == "and this?" for said in world.said()))
+            (said,) = [said for said in world.said() if said.text == "and this?"]
+            assert said.key.channel_id == f"{TEAM}:C0GENERAL:{fresh}"
+
+
+async def test_more_conversations_than_the_rate_limit_takes_at_once(tmp_path: Path) -> None:
+    async with workspace() as world:
+        stored = world.double.ts()
+        for number in range(40):  # 30 fit, the rest waits its turn
+            channel = {"id": f"D{number}", "is_im": True, "user": "U0ANN", "members": [BOT_USER, "U0ANN"]}
+            world.double.channels[f"D{number}"] = channel
+            world.unheard(f"{number}", f"D{number}")
+            world.places.append(place(f"{TEAM}:D{number}", stored))
+        async with running(world, tmp_path, look_up_people=False):
+            await eventually(lambda: len(world.said()) >= 32, within_s=10)
+            assert all(call.get("error") is None for call in world.calls("conversations.history"))
+
+
+async def test_a_place_that_is_gone_does_not_stop_the_others(tmp_path: Path) -> None:
+    async with workspace() as world:
+        stored = world.double.ts()
+        world.unheard("missed")
+        world.places = [place(f"{TEAM}:C0NONE", stored), place(f"{TEAM}:C0GENERAL:1.000001", stored), place(DM, stored)]
+        async with running(world, tmp_path):
+            await eventually(lambda: [said.text for said in world.said()] == ["missed"])
+
+
+async def test_by_http_it_catches_up_at_start(tmp_path: Path) -> None:
+    async with workspace() as world:
+        stored = world.double.ts()
+        world.unheard("missed")
+        world.places = [place(DM, stored)]
+        async with running(world, tmp_path, app_token=None, signing_secret="s3cret"):
+            await eventually(lambda: [said.text for said in world.said()] == ["missed"])

@@ -1,0 +1,304 @@
+"""Socket Mode: acknowledged when stored and not before, in order, once, and heard again after every break."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from adapters.slack.adapter import SlackAdapter
+from gateway.channels.adapter import State
+from gateway.channels.document import Plain
+from gateway.channels.errors import ChannelFatal
+from gateway.channels.inbound import Deleted, Edited, Membership, Mention, Pressed, Said
+from gateway.channels.keys import ConversationKey
+from gateway.channels.outbound import Button, CommandSpec, Outbound
+from tests.adapters.slack.world import ANN, DM, running, workspace
+from tests.contracts.channel_contract import eventually
+from tests.doubles.slack_api import BOT_ID, BOT_USER, TEAM
+
+
+def names_bot(text: str) -> str:
+    return f"<@{BOT_USER}> {text}"
+
+
+async def test_a_message_is_acknowledged_only_after_it_is_stored(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path):
+        world.gate = anyio.Event()
+        world.double.settings["ack_deadline"] = 0.2
+        world.double.settings["retry_delays"] = []
+        (delivery,) = await world.event(text="hello")
+        assert not delivery["acked"]  # 0.2 s long nothing was stored, so nothing was acknowledged
+        world.gate.set()
+        await eventually(lambda: len(world.said()) == 1)
+        (delivery,) = await world.event(text="again")
+        assert delivery["acked"]
+
+
+@pytest.mark.requirement("G-12")
+async def test_what_could_not_be_stored_is_sent_again_by_slack(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path):
+        world.broken_admits = 1
+        world.double.settings.update(ack_deadline=0.2, retry_delays=[0.05])
+        (delivery,) = await world.event(text="hello")
+        assert delivery["acked"]
+        assert [len(attempt) > 0 for attempt in delivery["attempts"]] == [True, True]
+        assert [said.text for said in world.said()] == ["hello"]
+
+
+@pytest.mark.requirement("G-12")
+@pytest.mark.parametrize("order", ["message first", "app_mention first", "app_mention alone", "message alone"])
+async def test_a_mention_is_handed_over_once_whichever_twin_comes_first(tmp_path: Path, order: str) -> None:
+    async with workspace() as world, running(world, tmp_path):
+        ts = world.double.ts()
+        twin: dict[str, Any] = {"user": ANN, "text": names_bot("hi"), "ts": ts, "channel": "C0GENERAL", "team": TEAM}
+        message = twin | {"type": "message", "channel_type": "channel"}
+        mention = twin | {"type": "app_mention"}
+        events = {
+            "message first": [message, mention],
+            "app_mention first": [mention, message],
+            "app_mention alone": [mention],
+            "message alone": [message],
+        }[order]
+        for event in events:
+            (delivery,) = await world.event(raw_event=event)
+            assert delivery["acked"]
+        (said,) = world.said()
+        assert (said.text, said.mention, said.event_id) == ("hi", Mention.DIRECT, None)
+        assert said.key == ConversationKey("slack", f"{TEAM}:C0GENERAL:{ts}")
+
+
+@pytest.mark.requirement("G-12")
+async def test_a_repeated_delivery_is_handed_over_once(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path):
+        deliveries = await world.event(text="hello", duplicate=1)
+        assert [delivery["acked"] for delivery in deliveries] == [True, True]
+        assert [said.text for said in world.said()] == ["hello"]
+
+
+async def test_messages_out_of_order_are_all_there(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path):
+        first, second = world.double.ts(), world.double.ts()
+        await world.event(text="second", ts=second)
+        await world.event(text="first", ts=first)
+        assert [(said.text, said.message_id) for said in world.said()] == [("second", second), ("first", first)]
+
+
+async def test_one_slow_place_holds_up_no_other(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path, look_up_people=False) as adapter:
+        hold = anyio.Event()
+        admit = world.admit
+
+        async def slow(inbound: Any) -> Any:
+            if inbound.place == DM:
+                await hold.wait()
+            return await admit(inbound)
+
+        adapter._intake.admit = slow
+        tasks = [world.double.make_request({"text": text}) for text in ("one", "two", "three")]
+        await world.event(text=names_bot("four"), channel="C0GENERAL")
+        assert [said.text for said in world.said()] == ["four"]
+        hold.set()
+        await eventually(lambda: len(world.said()) == 4)
+        assert [said.text for said in world.said()] == ["four", "one", "two", "three"]
+        assert len(tasks) == 3
+
+
+async def test_words_in_a_thread_the_bot_takes_part_in_are_for_it(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path):
+        root = await world.write(names_bot("hi"), channel="C0GENERAL")
+        await world.write("and more", channel="C0GENERAL", thread_ts=root)
+        other = await world.write("not for it", channel="C0GENERAL")
+        await world.write("nor this", channel="C0GENERAL", thread_ts=other)
+        found = [(said.text, said.mention) for said in world.said()]
+        assert found == [
+            ("hi", Mention.DIRECT),
+            ("and more", Mention.IMPLICIT),
+            ("not for it", Mention.NONE),
+            ("nor this", Mention.NONE),
+        ]
+
+
+async def test_edits_deletions_and_membership(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path):
+        ts = await world.write("wrnog")
+        await world.event(kind="edit", ts=ts, text="right")
+        await world.event(kind="delete", ts=ts)
+        await world.event(raw_event={"type": "member_left_channel", "user": BOT_USER, "channel": "C0GENERAL"})
+        _, edited, deleted, left = world.admitted
+        assert isinstance(edited, Edited)
+        assert (edited.text, edited.message_id) == ("right", ts)
+        assert isinstance(deleted, Deleted)
+        assert deleted.message_id == ts
+        assert isinstance(left, Membership)
+        assert not left.present
+
+
+async def test_a_slash_command(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path) as adapter:
+        await adapter.publish([CommandSpec(name="provider", description="x")])
+        for command, text in (("/tieline", "provider main"), ("/tieline", "why is that?"), ("/status", "")):
+            (delivery,) = await world.event(kind="slash", command=command, text=text, channel="C0GENERAL")
+            assert delivery["acked"]
+        found = world.said()
+        assert [said.text for said in found] == ["/provider main", "why is that?", "/status"]
+        assert len({said.interaction_id for said in found}) == 3
+        assert all(said.key.channel_id == f"{TEAM}:C0GENERAL" for said in found)
+
+
+@pytest.mark.requirement("G-07")
+async def test_a_button_works_after_a_restart(tmp_path: Path) -> None:
+    async with workspace() as world:
+        async with running(world, tmp_path) as adapter:
+            buttons = ((Button(label="Yes", action="q:1:yes"),),)
+            sent = await adapter.channel(DM).send(Outbound(document=(Plain("well?"),), buttons=buttons))
+        async with running(world, tmp_path) as adapter:
+            (delivery,) = await world.event(kind="action", ts=sent.id, action_id="q:1:yes")
+            assert delivery["acked"]
+            (pressed,) = world.admitted
+            assert isinstance(pressed, Pressed)
+            assert (pressed.action, pressed.message_id, pressed.sender.id) == ("q:1:yes", sent.id, ANN)
+            assert pressed.interaction is not None
+            interactions = adapter.channel(pressed.key.channel_id).interactions
+            await interactions.acknowledge(pressed.interaction, "noted")
+        assert [(one["to"], one["text"]) for one in world.double.ephemeral] == [(ANN, "noted")]
+        assert next(m for m in world.by_bot() if m["ts"] == sent.id)["text"] == "well?"
+
+
+@pytest.mark.parametrize("reason", ["abort", "refresh_requested", "warning"])
+async def test_it_is_back_after_every_kind_of_goodbye(tmp_path: Path, reason: str) -> None:
+    async with workspace() as world, running(world, tmp_path) as adapter:
+        old = set(world.double.sockets)
+        for link in list(world.double.sockets):
+            if reason == "abort":
+                assert link._req is not None
+                assert link._req.transport is not None
+                link._req.transport.abort()
+            else:
+                await link.send_json({"type": "disconnect", "reason": reason, "debug_info": {}})
+        await eventually(lambda: bool(set(world.double.sockets) - old))
+        await eventually(lambda: adapter.health().state is State.CONNECTED)
+        await eventually(lambda: not (old & set(world.double.sockets)))  # the old one is closed, not leaked
+        (delivery,) = await world.event(text="still there?")
+        assert delivery["acked"]
+        assert [said.text for said in world.said()] == ["still there?"]
+
+
+async def test_a_deaf_socket_is_noticed_and_replaced(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path, ping_every_s=0.05) as adapter:
+        (first,) = world.double.sockets
+        assert first._req is not None
+        transport = first._req.transport
+        assert transport is not None
+        transport.pause_reading()  # half-open: nothing comes back, nothing is closed
+        await eventually(lambda: any(link is not first for link in world.double.sockets))
+        await eventually(lambda: adapter.health().state is State.CONNECTED)
+        transport.resume_reading()
+
+
+async def test_an_idle_socket_is_opened_anew_to_be_sure(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path, ping_every_s=0.05, idle_refresh_s=0.2):
+        await eventually(lambda: len(world.calls("apps.connections.open")) >= 2)
+        (delivery,) = await world.event(text="hello")
+        assert delivery["acked"]
+
+
+async def test_a_second_socket_of_the_same_app_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with workspace() as world, running(world, tmp_path), running(world, tmp_path, ready=False) as second:
+        await eventually(lambda: second.health().state is State.CONNECTED)
+        assert "2 sockets" in second.health().detail
+        assert "another process takes a share" in caplog.text
+
+
+async def test_the_last_sign_of_life_moves(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path, ping_every_s=0.05) as adapter:
+        before = adapter.health().last_event_at
+        assert before is not None
+        await eventually(lambda: (adapter.health().last_event_at or before) > before)
+
+
+@pytest.mark.requirement("Z-36")
+@pytest.mark.parametrize("method", ["auth.test", "apps.connections.open"])
+async def test_a_refused_login_ends_the_account(tmp_path: Path, method: str) -> None:
+    async with workspace() as world, running(world, tmp_path, ready=False) as adapter:
+        world.fault(method, "error", error="invalid_auth", times=99)
+        await eventually(lambda: adapter.health().state is State.FAILED)
+        assert "invalid_auth" in adapter.health().detail
+        assert not adapter.health().hears
+
+
+async def test_run_raises_the_refusal_itself(tmp_path: Path) -> None:
+    async with workspace() as world:
+        adapter = SlackAdapter(world.settings(bot_token="xoxb-other"), world.surroundings(tmp_path))
+        world.double.bot_token = "xoxb-test"
+        with pytest.raises(ChannelFatal, match="invalid_auth"):
+            await adapter.run(world.admit)
+        await adapter.aclose()
+
+
+async def test_without_auth_test_it_still_knows_its_own_words(tmp_path: Path) -> None:
+    async with workspace() as world:
+        world.fault("auth.test", "server_error", status=503, times=4)
+        async with running(world, tmp_path) as adapter:
+            await world.write("hello")
+            sent = await adapter.channel(DM).send(Outbound(document=(Plain("mine"),)))
+            await world.write("more")
+            assert [said.text for said in world.said()] == ["hello", "more"]
+            assert sent.id
+            assert all(said.key.channel_id == DM for said in world.said())
+
+
+async def test_an_unreachable_slack_is_tried_again(tmp_path: Path) -> None:
+    async with workspace() as world:
+        world.fault("apps.connections.open", "drop", times=2)
+        async with running(world, tmp_path) as adapter:
+            assert adapter.health().state is State.CONNECTED
+            assert len(world.calls("apps.connections.open")) == 3
+
+
+async def test_an_uninstalled_app_ends_the_account(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path) as adapter:
+        world.double.bot_token = "xoxb-reinstalled"
+        await world.event(raw_event={"type": "app_uninstalled"})
+        (left,) = world.admitted
+        assert isinstance(left, Membership)
+        assert left.key.channel_id == TEAM
+        await eventually(lambda: adapter.health().state is State.FAILED)
+
+
+async def test_an_event_that_cannot_be_read_is_not_sent_again_and_again(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path):
+        (delivery,) = await world.event(raw_event={"type": "message", "channel": "C0GENERAL", "ts": "1.1", "files": 7})
+        assert delivery["acked"]
+        assert world.admitted == []
+
+
+@pytest.mark.requirement("G-12")
+async def test_its_own_words_come_back_from_slack_and_are_left_out(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path) as adapter:
+        sent = await adapter.channel(DM).send(Outbound(document=(Plain("mine"),)))
+        await adapter.channel(DM).edit(sent, Outbound(document=(Plain("mine too"),)))
+        await adapter.channel(DM).delete(sent)
+        await world.event(raw_event={"type": "message", "channel": "D0ANN", "ts": "1.1", "bot_id": BOT_ID, "text": "x"})
+        await world.write("a person's")
+        assert [type(inbound) for inbound in world.admitted] == [Said]
+
+
+async def test_people_are_introduced_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with workspace() as world, running(world, tmp_path):
+        world.double.users[ANN] |= {"profile": {"display_name": "Ännchen"}, "is_admin": True, "locale": "de-DE"}
+        await world.write("one")
+        await world.write(names_bot("two"), channel="C0GENERAL")
+        one, two = world.said()
+        assert (one.sender.display, one.sender.language, one.sender.is_chat_admin) == ("Ännchen", "de-DE", True)
+        assert two.chat_title == "general"
+        assert len(world.calls("users.info")) == 1
+
+
+async def test_a_slow_directory_does_not_hold_up_a_message(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path):
+        world.fault("users.info", "slow", delay=2)
+        with anyio.fail_after(1.8):
+            (delivery,) = await world.event(text="hello")
+        assert delivery["acked"]
+        assert world.said()[0].sender.display == ""

@@ -1,0 +1,288 @@
+"""The agent as a whole: its states, its order, its events, its reloads (SPEC §2.1, §2.2, §2.8)."""
+
+import os
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from agent.agent import Agent
+from agent.core.errors import ProviderBusy, ProviderRefused
+from agent.core.events import Event, EventBus, LoopEnded, LoopFailed, LoopStarted, Published, StreamDelta
+from agent.core.ids import ConversationId
+from agent.core.outbox import Outbox
+from agent.core.phrases import ENGLISH, english
+from agent.storage.database import Database
+from agent.turn.settings import AgentSettings, Settings
+from tests.agent.test_crashes import MortalDatabase
+from tests.agent.world import World
+from tests.fakes.outbox import FakeOutbox
+from tests.fakes.provider import Script, ScriptedProvider, calls, fails, says
+from tests.fakes.tools import FakeTool
+from tests.fakes.waiting import until
+
+
+@pytest.mark.requirement("Z-04")
+def test_an_agent_has_only_named_states() -> None:
+    assert {field.name for field in fields(Agent)} == {
+        "message",
+        "session",
+        "instruction",
+        "provider",
+        "tool",
+        "memory",
+        "runtime",
+        "lifecycle",
+        "metrics",
+        "command",
+    }
+    assert all(str(field.type).removesuffix("'>").endswith("State") for field in fields(Agent))
+    assert set(Agent.__slots__) == {field.name for field in fields(Agent)}
+
+
+@pytest.mark.requirement("Z-01", "R-54")
+async def test_conversations_run_at_once_and_share_nothing(sqlite_database: Database, tmp_path: Path) -> None:
+    both = anyio.Event()
+
+    class Waiting(ScriptedProvider):
+        async def stream(self, request: Any):  # type: ignore[no-untyped-def]
+            if self.requests:
+                both.set()
+            async for chunk in super().stream(request):
+                with anyio.fail_after(10):
+                    await both.wait()  # the first call ends only when the second is under way
+                yield chunk
+
+    provider = Waiting()
+    worlds = [World(sqlite_database, tmp_path, provider, key=ConversationId(key)) for key in ("telegram:1", "slack:2")]
+    works = [[await world.admit(f"{world.key} {number}") for number in range(3)] for world in worlds]
+    async with anyio.create_task_group() as group:
+        for world, its in zip(worlds, works, strict=True):
+            group.start_soon(world.run, *its)
+    assert len(provider.requests) == 6
+    for world in worlds:
+        said = [content for role, content in await world.texts() if role == "user"]
+        assert said == [f"{world.key} {number}" for number in range(3)]
+
+
+@pytest.mark.requirement("Z-01")
+async def test_an_agent_is_compared_by_identity_alone(sqlite_database: Database, tmp_path: Path) -> None:
+    world = World(sqlite_database, tmp_path, ScriptedProvider())
+    assert world.agent == world.agent
+    assert world.agent != replace(world.agent)
+
+
+@pytest.mark.requirement("Z-07", "Z-22", "Z-08")
+async def test_work_is_done_in_the_order_of_its_source(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider()
+    world = World(sqlite_database, tmp_path, provider)
+    works = [
+        await world.admit("injected", kind="system", person=None),
+        await world.admit("from Ann"),
+        await world.admit("due", kind="reminder", person=None),
+    ]
+    await world.run(*works)
+    newest = [request.messages[-1].content.splitlines()[-1] for request in provider.requests]
+    assert newest == ["injected", "from Ann", "due"]
+
+
+@pytest.mark.requirement("Z-06", "Z-35")
+async def test_the_outbox_is_the_only_way_out(sqlite_database: Database, tmp_path: Path) -> None:
+    world = World(sqlite_database, tmp_path, ScriptedProvider())
+    port: Outbox = FakeOutbox()
+    assert isinstance(world.agent.runtime.outbox, type(port))
+    await world.say("hi")
+    assert (world.outbox.commits, world.outbox.questions) == (1, [])
+
+
+@pytest.mark.requirement("Z-21", "Z-08")
+class TestReloads:
+    async def test_new_settings_wait_for_the_end_of_the_turn(self, sqlite_database: Database, tmp_path: Path) -> None:
+        gate = anyio.Event()
+        rounds = [calls("echo", {"text": str(number)}, id=f"c{number}") for number in range(5)]
+        provider = ScriptedProvider(scripts=[*rounds, says("ok"), *rounds])
+        tool = FakeTool(gate=gate)
+        world = World(sqlite_database, tmp_path, provider, tools=(tool,))
+        first, second = await world.admit("one"), await world.admit("two")
+        async with anyio.create_task_group() as group:
+            group.start_soon(world.run, first, second)
+            await until(lambda: bool(tool.running))
+            world.settings = Settings(agent=AgentSettings(max_tool_iterations=1))
+            gate.set()
+        assert [said.text for said in await world.says(first)] == ["ok"], "five rounds: the old limit held"
+        assert ["after 1 rounds" in said.text for said in await world.says(second)] == [True]
+
+    async def test_a_changed_definition_waits_for_the_end_of_the_turn(
+        self, sqlite_database: Database, tmp_path: Path
+    ) -> None:
+        gate = anyio.Event()
+        provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"}), says("ok")])
+        tool = FakeTool(gate=gate)
+        world = World(sqlite_database, tmp_path, provider, tools=(tool,))
+        first, second = await world.admit("one"), await world.admit("two")
+        async with anyio.create_task_group() as group:
+            group.start_soon(world.run, first, second)
+            await until(lambda: bool(tool.running))
+            os.utime(world.write_persona("default", "---\nname: T\n---\nYou are new."), ns=(1, 1))
+            gate.set()
+        before, during, after = (request.system.stable for request in provider.requests)
+        assert before is during
+        assert after.startswith("You are new.")
+
+    async def test_a_definition_that_broke_is_not_taken(self, sqlite_database: Database, tmp_path: Path) -> None:
+        provider = ScriptedProvider()
+        world = World(sqlite_database, tmp_path, provider)
+        await world.say("one")
+        world.write_persona("default", "---\nname: ''\n---\n")
+        assert await world.say("two") == ["ok"]
+        assert provider.requests[0].system.stable is provider.requests[1].system.stable
+
+
+ENDS = ("loop:end", "loop:error")
+
+
+@pytest.mark.requirement("B-46", "B-68", "B-69", "B-70", "B-73", "B-74", "B-75", "B-76", "B-92", "R-17", "R-45")
+class TestEvents:
+    async def test_events_carry_what_they_promise(self, sqlite_database: Database, tmp_path: Path) -> None:
+        provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"}, text="Hm. "), says("Well done.")])
+        world = World(sqlite_database, tmp_path, provider, tools=(FakeTool(),))
+        await world.say("hi")
+        started = next(event for event in world.events if isinstance(event, LoopStarted))
+        assert started.session == await world.session()
+        assert started.run
+        run_events = [event for event in world.events if event.name != "provider_switched"]
+        assert {event.run for event in run_events} == {started.run}
+        assert {event.conversation for event in run_events} == {world.key}
+        deltas = [event.content for event in world.events if isinstance(event, StreamDelta)]
+        assert "".join(deltas) == "Hm. Well done."
+        assert world.names() == [
+            "loop:start", "loop:context", "loop:execute", "llm_decision_complete", "tool:start", "tool:end",
+            "step_complete", "llm_decision_complete", "step_complete", "loop:persist", "token_usage", "loop:end",
+        ]  # fmt: skip
+        ended = world.events[-1]
+        assert isinstance(ended, LoopEnded)
+        assert (ended.success, ended.duration_ms) == (True, 0)
+
+    @pytest.mark.parametrize(
+        "scripts",
+        [
+            pytest.param([says("ok")], id="answered"),
+            pytest.param([Script()], id="nothing at all"),
+            pytest.param([fails(ProviderRefused("no"))], id="refused"),
+            pytest.param([calls("fail", {"reason": "no"})], id="gave up"),
+        ],
+    )
+    async def test_every_run_starts_and_ends_once(
+        self, sqlite_database: Database, tmp_path: Path, scripts: list[Script]
+    ) -> None:
+        world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=scripts))
+        await world.say("hi")
+        assert world.names().count("loop:start") == 1
+        assert sum(name in ENDS for name in world.names()) == 1
+
+    async def test_also_a_run_whose_storage_fails(self, sqlite_database: Database, tmp_path: Path) -> None:
+        mortal = MortalDatabase(sqlite_database)
+        world = World(mortal, tmp_path, ScriptedProvider())
+        work = await world.admit("hi")
+        mortal.trouble = 1
+        with pytest.raises(Exception, match="disk is full"):
+            await world.run(work)
+        assert world.names() == ["loop:start", "loop:error"]
+        failed = world.events[-1]
+        assert isinstance(failed, LoopFailed)
+        assert failed.error == "the disk is full"
+
+    @pytest.mark.requirement("R-46")
+    async def test_a_listener_that_breaks_hurts_nobody(self, sqlite_database: Database, tmp_path: Path) -> None:
+        world = World(sqlite_database, tmp_path, ScriptedProvider())
+        heard: list[Published] = []
+
+        def broken(published: Published) -> None:
+            raise RuntimeError("boom")
+
+        stop = world.bus.listen(broken)
+        world.bus.listen(heard.append)
+        assert await world.say("hi") == ["ok"]
+        assert len(world.broken_listeners) == len(heard)
+        sequences = [published.sequence for published in heard]
+        assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
+        stop()
+        await world.say("again")
+        assert len(world.broken_listeners) < len(heard)
+
+    def test_sequences_are_counted_for_each_conversation(self) -> None:
+        bus = EventBus(lambda error, event: pytest.fail(str(error)))
+        heard: list[tuple[str, int]] = []
+        bus.listen(lambda published: heard.append((published.event.conversation, published.sequence)))
+        for key in ("a", "b", "a"):
+            bus.publish(Event(conversation=ConversationId(key)))
+        bus.forget(ConversationId("a"))
+        bus.publish(Event(conversation=ConversationId("a")))
+        assert heard == [("a", 1), ("b", 1), ("a", 2), ("a", 1)]
+
+
+@pytest.mark.requirement("W-67", "B-01")
+async def test_the_steps_of_a_turn_come_in_their_order(sqlite_database: Database, tmp_path: Path) -> None:
+    trace: list[str] = []
+
+    class Tracing(MortalDatabase):
+        async def write(self, work: Any) -> Any:
+            trace.append("write")
+            return await super().write(work)
+
+    class Model(ScriptedProvider):
+        async def stream(self, request: Any):  # type: ignore[no-untyped-def]
+            trace.append("model")
+            async for chunk in super().stream(request):
+                yield chunk
+
+    class Tool(FakeTool):
+        async def run(self, arguments: Any, context: Any) -> str:
+            trace.append("tool")
+            return await super().run(arguments, context)
+
+    provider = Model(scripts=[calls("echo", {"text": "a"}), says("ok")])
+    world = World(Tracing(sqlite_database), tmp_path, provider, tools=(Tool(),))
+    world.bus.listen(lambda published: trace.append(published.event.name) if "loop" in published.event.name else None)
+    work = await world.admit("hi")
+    trace.clear()
+    await world.run(work)
+    assert trace == [
+        "loop:start",
+        "write",  # 5: the person's words
+        "loop:context",
+        "loop:execute",
+        "model",  # 17
+        "write",  # the call, before it runs
+        "tool",  # 18
+        "write",  # its result
+        "model",
+        "loop:persist",
+        "write",
+        "loop:end",
+    ]
+
+
+@pytest.mark.requirement("W-62")
+@pytest.mark.parametrize(
+    "script",
+    [says("ok"), Script(), fails(ProviderRefused("no")), fails(ProviderBusy("x"), after="y")],
+    ids=["answered", "nothing", "refused", "cut"],
+)
+async def test_every_exit_saves(sqlite_database: Database, tmp_path: Path, script: Script) -> None:
+    world = World(sqlite_database, tmp_path, ScriptedProvider(otherwise=script))
+    work = await world.admit("hi")
+    await world.run_through(work)
+    assert await world.inbox_status(work) == "done"
+    assert await world.turn_state(work) in ("done", "failed")
+    assert await world.says(work), "never silence"
+    assert world.outbox.ended == 1
+
+
+def test_every_phrase_is_english_and_complete() -> None:
+    for key, sentence in ENGLISH.items():
+        values = dict.fromkeys(("length", "limit", "agent", "provider", "ref", "window", "seconds"), "X")
+        assert english(key, "de", **values)
+        assert sentence[0].isupper() or sentence.startswith("{")

@@ -1,0 +1,64 @@
+"""A real browser: Debian's chromium, driven by playwright. Without one these tests are skipped (in CI: failed)."""
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+
+from tests.e2e.site import Site, running_site
+
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-sync",
+    "--no-first-run",
+)
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    async with running_site(tmp_path) as site:
+        yield site
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no chromium: apt-get install chromium")
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield browser
+        await browser.close()
+
+
+class Errors(list[str]):
+    """What the page's console complained about."""
+
+    def watch(self, page: Page) -> None:
+        page.on("pageerror", lambda error: self.append(str(error)))
+        page.on("console", self._heard)
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            self.append(f"{message.type}: {message.text}")
+
+
+@pytest.fixture
+def errors() -> Errors:
+    return Errors()
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    """Where screenshots go: TIELINE_SCREENSHOTS, to look at them, else with the test's own files."""
+    folder = Path(os.environ.get("TIELINE_SCREENSHOTS", tmp_path / "pictures"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,381 @@
+"""The chat page in a real browser, as people use it: keyboard, phone, dark, screen reader, bad connection."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from playwright.async_api import Browser, FilePayload, Page, expect
+
+from gateway.channels.document import Plain
+from gateway.channels.inbound import Pressed, Said
+from gateway.channels.outbound import Outbound
+from tests.e2e.conftest import Errors
+from tests.e2e.site import RICH, Site
+from tests.fakes.waiting import until
+
+DESKTOP = {"width": 1280, "height": 860}
+PHONE = {"width": 390, "height": 844}
+
+
+async def signed_in(browser: Browser, site: Site, errors: Errors, **options: Any) -> Page:
+    context = await browser.new_context(**{"viewport": DESKTOP, **options})
+    await context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = await context.new_page()
+    errors.watch(page)
+    await page.goto(site.server.sign_in_link())
+    await expect(page.locator("#link")).to_have_attribute("data-state", "connected")
+    return page
+
+
+@pytest.fixture
+async def page(browser: Browser, site: Site, errors: Errors) -> AsyncIterator[Page]:
+    yield await signed_in(browser, site, errors)
+    assert errors == []
+
+
+async def say(page: Page, text: str) -> None:
+    await page.locator("#text").fill(text)
+    await page.keyboard.press("Enter")
+
+
+async def answered(page: Page, count: int = 1) -> None:
+    """That many answers are there and whole."""
+    await expect(page.locator(".message.bot:not(.growing)")).to_have_count(count)
+
+
+async def test_an_answer_streams_and_stays(page: Page, site: Site, pictures: Path) -> None:
+    site.brain.hold = anyio.Event()
+    await expect(page.locator("#welcome")).to_be_visible()
+    await page.keyboard.type("rich")  # the message box has the focus from the start
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".message.person .bubble")).to_have_text("rich")
+    await expect(page.locator(".message.growing table")).to_be_visible()
+    await expect(page.locator("#working-text")).to_have_text("Reading the measurements…")
+    await expect(page.locator("#stop")).to_be_visible()
+    await page.screenshot(path=pictures / "streaming.png")
+    site.brain.hold.set()
+    await expect(page.locator(".growing")).to_have_count(0)
+    await expect(page.locator(".message.bot")).to_have_count(1)
+    await expect(page.locator("#stop")).to_be_hidden()
+    await expect(page.locator("#working")).to_be_hidden()
+    await page.screenshot(path=pictures / "answered.png")
+    await page.reload()
+    await expect(page.locator(".message.bot .blocks")).to_contain_text("Shall I repeat the evening run?")
+
+
+async def test_the_stop_button_stops(page: Page, site: Site) -> None:
+    site.brain.hold = anyio.Event()
+    await say(page, "a b c d e f g h")
+    await expect(page.locator(".growing")).to_be_visible()
+    await page.locator("#stop").click()
+    await until(site.brain.stopped.is_set)
+    site.brain.hold.set()
+
+
+async def test_shift_enter_makes_a_line_and_arrow_up_brings_the_last_message_back(page: Page, site: Site) -> None:
+    await page.keyboard.type("one")
+    await page.keyboard.press("Shift+Enter")
+    await page.keyboard.type("two")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".message.person .bubble")).to_have_text("one\ntwo", use_inner_text=True)
+    await page.keyboard.press("ArrowUp")
+    await expect(page.locator("#text")).to_have_value("one\ntwo")
+
+
+async def test_commands_are_offered_and_chosen_with_the_keyboard(page: Page, site: Site) -> None:
+    await page.keyboard.type("/")
+    await expect(page.locator("#menu [role=option]")).to_have_count(6)
+    await page.keyboard.type("st")
+    await expect(page.locator("#menu [role=option]")).to_have_count(2)
+    await page.keyboard.press("ArrowDown")
+    await expect(page.locator("#text")).to_have_attribute("aria-activedescendant", "command-stop")
+    await page.keyboard.press("Tab")
+    await expect(page.locator("#text")).to_have_value("/stop")
+    await page.keyboard.press("Enter")
+    await until(site.brain.stopped.is_set)
+    await page.keyboard.type("/")
+    await page.keyboard.press("Escape")
+    await expect(page.locator("#menu")).to_be_hidden()
+
+
+async def test_a_choice_is_made_with_a_button(page: Page, site: Site) -> None:
+    await say(page, "ask")
+    await page.get_by_role("button", name="Tomorrow at 6:00").click()
+    await expect(page.locator(".message.bot .blocks")).to_have_text("It runs again. Noted.")
+    await expect(page.get_by_role("button", name="Tomorrow at 6:00")).to_have_count(0)
+    assert [inbound.action for inbound in site.brain.heard if isinstance(inbound, Pressed)] == ["q:2"]
+    await expect(page.locator("#text")).to_be_focused()  # the button went, the focus did not get lost
+
+
+async def test_code_is_copied_byte_for_byte(page: Page, site: Site) -> None:
+    await say(page, "rich")
+    await answered(page)
+    await page.get_by_role("button", name="Copy the code").click()
+    await expect(page.get_by_role("button", name="Copy the code")).to_have_text("Copied")
+    code = RICH.partition("```python\n")[2].partition("\n```")[0]
+    assert await page.evaluate("navigator.clipboard.readText()") == code
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_a_phone_never_scrolls_sideways(
+    browser: Browser, site: Site, errors: Errors, pictures: Path, scheme: Any
+) -> None:
+    page = await signed_in(
+        browser, site, errors, viewport=PHONE, color_scheme=scheme, has_touch=True, device_scale_factor=2
+    )
+    await page.locator("#text").fill("rich")
+    await page.locator("#send").click()
+    await answered(page)
+    await page.screenshot(path=pictures / f"phone-{scheme}.png")
+    for width in (390, 320):
+        await page.set_viewport_size({"width": width, "height": 700})
+        wide = await page.evaluate(
+            """() => [document.documentElement, document.getElementById("scroll")]
+                     .map((each) => each.scrollWidth - each.clientWidth)"""
+        )
+        assert wide == [0, 0]
+    assert await page.evaluate("document.querySelector('.table').scrollWidth > 300")  # the table scrolls, not the page
+    await page.get_by_role("button", name="Conversations").click()
+    await expect(page.get_by_role("button", name="New conversation")).to_be_in_viewport()
+    await page.screenshot(path=pictures / f"phone-drawer-{scheme}.png")
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("button", name="New conversation")).not_to_be_in_viewport()
+    await expect(page.get_by_role("button", name="Conversations")).to_be_focused()
+    assert errors == []
+
+
+async def test_dark_and_light_follow_the_system_until_one_is_chosen(
+    browser: Browser, site: Site, errors: Errors
+) -> None:
+    page = await signed_in(browser, site, errors, color_scheme="dark")
+    background = "getComputedStyle(document.body).backgroundColor"
+    dark = await page.evaluate(background)
+    await page.emulate_media(color_scheme="light")
+    light = await page.evaluate(background)
+    assert _brightness(dark) < 60 < 200 < _brightness(light)
+    switch = page.locator("[data-switch-theme]")
+    await switch.click()
+    await switch.click()
+    await expect(switch).to_have_text("Dark theme")
+    assert await page.evaluate(background) == dark
+    await page.reload()
+    assert await page.evaluate(background) == dark
+    assert errors == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_text_can_be_read_against_its_background(
+    browser: Browser, site: Site, errors: Errors, scheme: Any
+) -> None:
+    """WCAG 2.2, 1.4.3: a contrast of at least 4.5 to 1."""
+    page = await signed_in(browser, site, errors, color_scheme=scheme)
+    await say(page, "ask")
+    await expect(page.get_by_role("button", name="Never mind")).to_be_visible()
+    poor = await page.evaluate(CONTRAST)
+    assert poor == []
+
+
+async def test_a_screen_reader_hears_each_piece_once(page: Page, site: Site) -> None:
+    await say(page, "rich")
+    await answered(page)
+    spoken = page.locator("#spoken")
+    await expect(spoken).to_contain_text("Shall I repeat the evening run?")
+    text = await spoken.inner_text()
+    assert text.count("Here is what the three measurements say") == 1
+    assert text.count("A benchmark that nobody can repeat") == 1
+    assert await spoken.get_attribute("aria-live") == "polite"
+    await page.reload()
+    await expect(page.locator(".message.bot")).to_have_count(1)
+    assert await spoken.inner_text() == ""  # what was there before is not read out again
+
+
+async def test_everything_has_a_name_and_can_be_reached_with_the_keyboard(page: Page, site: Site) -> None:
+    await say(page, "rich")
+    await answered(page)
+    nameless = await page.evaluate(
+        """() => [...document.querySelectorAll("button, a, input:not([hidden]), textarea, img")].filter(
+            (each) => !each.closest("[hidden]") && !(each.textContent.trim() || each.getAttribute("aria-label")
+                || each.hasAttribute("alt"))).map((each) => each.outerHTML)"""
+    )
+    assert nameless == []
+    await page.locator("body").press("Home")
+    seen = set()
+    await page.evaluate("document.activeElement.blur()")
+    for _ in range(20):
+        await page.keyboard.press("Tab")
+        seen.add(await page.evaluate("document.activeElement.id || document.activeElement.className"))
+    assert {"new", "scroll", "text", "attach", "table", "copy"} <= seen
+
+
+async def test_less_motion_is_respected(browser: Browser, site: Site, errors: Errors) -> None:
+    page = await signed_in(browser, site, errors, reduced_motion="reduce")
+    duration = await page.evaluate("getComputedStyle(document.querySelector('.dots i')).animationDuration")
+    assert float(duration.removesuffix("s")) < 0.001
+
+
+async def test_files_are_picked_sent_and_come_back(page: Page, site: Site, tmp_path: Path) -> None:
+    files = (("notes.txt", b"the notes"), ("too much.txt", b"x"))
+    payloads = [FilePayload(name=name, mimeType="text/plain", buffer=content) for name, content in files]
+    await page.locator("#picker").set_input_files(payloads)
+    await page.get_by_role("button", name="Remove too much.txt").click()
+    await expect(page.locator("#chips li")).to_have_count(1)
+    await expect(page.locator("#send")).to_be_enabled()
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#chips")).to_be_hidden()
+    async with page.expect_download() as download:
+        await page.get_by_role("link", name="notes.txt").click()
+    saved = await (await download.value).path()
+    assert await anyio.Path(saved).read_bytes() == b"the notes"
+    (said,) = (inbound for inbound in site.brain.heard if isinstance(inbound, Said))
+    assert [attachment.name for attachment in said.attachments] == ["notes.txt"]
+
+
+async def test_files_can_be_dropped_and_pasted(page: Page, site: Site) -> None:
+    for event in ("drop", "paste"):
+        await page.evaluate(
+            """(kind) => {
+                const data = new DataTransfer();
+                data.items.add(new File(["x"], `${kind}.txt`, { type: "text/plain" }));
+                const event = kind === "drop"
+                    ? new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true })
+                    : new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true });
+                document.getElementById("text").dispatchEvent(event);
+            }""",
+            event,
+        )
+    await expect(page.locator("#chips li")).to_have_count(2)
+
+
+async def test_a_lost_connection_is_told_and_mends_itself(page: Page, site: Site, errors: Errors) -> None:
+    await say(page, "before")
+    await expect(page.locator(".message.bot")).to_have_count(1)
+    await page.context.set_offline(True)
+    await page.evaluate("window.dispatchEvent(new Event('offline'))")
+    site.web._rooms.close()  # every stream ends; new ones cannot come
+    site.web._rooms._rooms.clear()
+    await expect(page.locator("#banner")).to_be_visible(timeout=10_000)
+    await say(page, "while away")
+    await expect(page.locator(".message.waiting")).to_contain_text("while away")
+    await site.web.channel("operator:main").send(Outbound(document=(Plain("you missed this"),)))
+    errors.clear()  # the browser's own words about the missing network
+    await page.context.set_offline(False)
+    await expect(page.locator("#banner")).to_be_hidden(timeout=20_000)
+    await expect(page.locator("#thread")).to_contain_text("you missed this")
+    await expect(page.locator("#thread")).to_contain_text("You said: while away")
+    await expect(page.locator(".message.waiting")).to_have_count(0)
+    assert [inbound.text for inbound in site.brain.heard if isinstance(inbound, Said)] == ["before", "while away"]
+    errors.clear()
+
+
+async def test_what_was_not_sent_survives_a_reload(page: Page, site: Site) -> None:
+    await page.keyboard.type("half a thought")
+    await page.reload()
+    await expect(page.locator("#text")).to_have_value("half a thought")
+
+
+async def test_two_tabs_show_the_same(page: Page, site: Site) -> None:
+    other = await page.context.new_page()
+    await other.goto(f"{site.url}/chat/")
+    await expect(other.locator("#link")).to_have_attribute("data-state", "connected")
+    await say(page, "hello from the first")
+    await expect(other.locator(".message.person .bubble")).to_have_text("hello from the first")
+    await expect(other.locator(".message.bot .blocks")).to_have_text("You said: hello from the first")
+
+
+async def test_conversations_are_apart(page: Page, site: Site) -> None:
+    await say(page, "about the garden")
+    await expect(page.locator(".message.bot")).to_have_count(1)
+    await page.get_by_role("button", name="New conversation").click()
+    await expect(page.locator("#welcome")).to_be_visible()
+    await say(page, "about the house")
+    await expect(page.locator(".message.bot")).to_have_count(1)
+    await site.web.channel("operator:main").send(Outbound(document=(Plain("the roses want water"),)))
+    fresh = page.get_by_role("link", name="about the garden")
+    await expect(fresh.get_by_label("new messages")).to_be_visible()
+    await fresh.click()
+    await expect(page.locator("#title")).to_have_text("about the garden")
+    await expect(page.locator("#thread")).to_contain_text("the roses want water")
+    await expect(page.locator("#thread")).not_to_contain_text("about the house")
+
+
+async def test_reading_above_is_not_disturbed_by_what_comes(page: Page, site: Site) -> None:
+    for count in range(3):
+        await say(page, "rich")
+        await answered(page, count + 1)
+    await page.evaluate("document.getElementById('scroll').scrollTop = 0")
+    await expect(page.locator("#to-end")).to_be_hidden()
+    await site.web.channel("operator:main").send(Outbound(document=(Plain("the last one"),)))
+    await expect(page.locator("#to-end")).to_be_visible()
+    assert await page.evaluate("document.getElementById('scroll').scrollTop") == 0
+    await page.locator("#to-end").click()
+    await expect(page.get_by_text("the last one")).to_be_in_viewport()
+
+
+async def test_nothing_of_a_model_runs_in_the_page(page: Page, site: Site) -> None:
+    await say(page, "<img src=x onerror=alert(1)> <script>alert(2)</script> [x](javascript:alert(3))")
+    await expect(page.locator(".message.bot .blocks")).to_contain_text("onerror")
+    assert await page.locator("#thread img, #thread script").count() == 0
+
+
+async def test_signing_out_leads_to_the_way_in(page: Page, site: Site, errors: Errors) -> None:
+    await page.get_by_role("button", name="Sign out").click()
+    await expect(page.get_by_role("heading", name="Sign in to Tieline")).to_be_visible()
+    response = await page.goto(f"{site.url}/chat/")
+    assert response is not None
+    assert response.status == 401
+    errors.clear()  # the browser reports the 401
+
+
+async def test_the_status_page_lets_people_in(
+    browser: Browser, site: Site, errors: Errors, pictures: Path
+) -> None:  # fmt: skip
+    page = await signed_in(browser, site, errors)
+    await page.get_by_role("link", name="Status").click()
+    await expect(page.get_by_role("heading", name="Something needs you")).to_be_visible()
+    await page.screenshot(path=pictures / "status.png", full_page=True)
+    await page.get_by_role("button", name="Let in Ann Example").click()
+    await expect(page.locator("#told")).to_have_text("Ann Example may talk now.")
+    await expect(page.get_by_text("People who ask")).to_have_count(0)
+    await page.set_viewport_size({"width": 320, "height": 700})
+    assert await page.evaluate("document.documentElement.scrollWidth") == 320
+    assert errors == []
+
+
+def _brightness(colour: str) -> float:
+    red, green, blue = (int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))
+    return (red + green + blue) / 3
+
+
+CONTRAST = """() => {
+    const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    const rgba = (colour) => {
+        canvas.clearRect(0, 0, 1, 1);
+        canvas.fillStyle = colour;
+        canvas.fillRect(0, 0, 1, 1);
+        return [...canvas.getImageData(0, 0, 1, 1).data];
+    };
+    const over = (top, below) => top.slice(0, 3).map((v, i) => (v * top[3] + below[i] * (255 - top[3])) / 255);
+    const behind = (node) => {
+        const layers = [];
+        for (let each = node; each; each = each.parentElement)
+            layers.push(rgba(getComputedStyle(each).backgroundColor));
+        return layers.reverse().reduce((below, top) => over(top, below), [255, 255, 255]);
+    };
+    const light = (rgb) => {
+        const [r, g, b] = rgb.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const poor = [];
+    for (const node of document.querySelectorAll("body *")) {
+        const own = [...node.childNodes].some((each) => each.nodeType === 3 && each.textContent.trim());
+        if (!own || node.closest("[hidden], .unseen, :disabled, script, svg") || !node.checkVisibility()) continue;
+        if (getComputedStyle(node).opacity === "0") continue;
+        const ground = behind(node);
+        const [a, b] = [light(over(rgba(getComputedStyle(node).color), ground)), light(ground)].sort((x, y) => y - x);
+        const ratio = (a + 0.05) / (b + 0.05);
+        if (ratio < 4.5) poor.push(`${node.className || node.tagName} ${ratio.toFixed(2)} ${node.textContent.trim()}`);
+    }
+    return poor;
+}"""

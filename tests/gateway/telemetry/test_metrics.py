@@ -1,0 +1,143 @@
+"""Events become numbers, and numbers what a scraper reads."""
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from agent.core.events import (
+    ContextBuilt,
+    DecisionCompleted,
+    Event,
+    EventBus,
+    LoopEnded,
+    LoopFailed,
+    LoopStarted,
+    PersistStarted,
+    ProviderSwitched,
+    Published,
+    RetryScheduled,
+    StreamDelta,
+    TokensUsed,
+    ToolEnded,
+)
+from agent.core.ids import ConversationId, RunId, SessionId
+from gateway.telemetry.exposition import exposition
+from gateway.telemetry.gauges import Gauges
+from gateway.telemetry.metrics import CONVERSATIONS_KEPT, Histogram, Metrics
+
+A, B = ConversationId("telegram:1"), ConversationId("web:operator:main")
+RUN = RunId("r")
+
+
+def a_turn(conversation: ConversationId, *, success: bool = True) -> list[Event]:
+    return [
+        LoopStarted(conversation=conversation, run=RUN, session=SessionId("s")),
+        ContextBuilt(conversation=conversation, run=RUN, token_estimate=900),
+        RetryScheduled(conversation=conversation, run=RUN, provider="main", attempt=1, after_s=0.5, reason="429"),
+        StreamDelta(conversation=conversation, run=RUN, content="hi"),
+        DecisionCompleted(
+            conversation=conversation, run=RUN, provider="main", model="gpt-x", stop_reason="end", tool_calls=1,
+            elapsed_ms=1200, first_token_ms=300,
+        ),
+        ToolEnded(
+            conversation=conversation, run=RUN, tool_name="calculate", tool_call_id="c", elapsed_ms=2, is_error=True,
+            result_summary="x",
+        ),
+        TokensUsed(
+            conversation=conversation, run=RUN, prompt=900, output=50, cache_creation=10, cache_read=700,
+            cost_usd=0.002, estimated=False,
+        ),
+        PersistStarted(conversation=conversation, run=RUN),
+        LoopEnded(conversation=conversation, run=RUN, success=success, duration_ms=1500),
+    ]  # fmt: skip
+
+
+def counted(*events: Event) -> Metrics:
+    metrics = Metrics()
+    for number, event in enumerate(events):
+        metrics.listen(Published(number, event))
+    return metrics
+
+
+@pytest.mark.requirement("B-92")
+def test_a_turn_is_counted_for_its_conversation_and_in_all() -> None:
+    metrics = counted(*a_turn(A), *a_turn(B), *a_turn(B, success=False))
+    one, all_of_them = metrics.of(A), metrics.totals
+    assert (one.turns, one.failed_turns, all_of_them.turns, all_of_them.failed_turns) == (1, 0, 3, 1)
+    assert (one.prompt_tokens, one.output_tokens, one.cache_read_tokens) == (900, 50, 700)
+    assert all_of_them.cost_usd == pytest.approx(0.006)
+    assert (one.tool_calls, one.tool_errors, one.retries, one.context_tokens) == (1, 1, 1, 900)
+    assert (one.provider, one.model) == ("main", "gpt-x")
+    assert metrics.of(ConversationId("nobody")).turns == 0
+
+
+def test_a_crashed_run_is_a_failed_turn() -> None:
+    assert counted(LoopFailed(conversation=A, run=RUN, error="x")).totals.failed_turns == 1
+
+
+def test_an_unknown_price_and_guessed_tokens_are_counted_apart() -> None:
+    used = TokensUsed(
+        conversation=A, prompt=1, output=1, cache_creation=0, cache_read=0, cost_usd=None, estimated=True
+    )  # fmt: skip
+    totals = counted(used).totals
+    assert (totals.cost_usd, totals.unpriced_runs, totals.estimated_runs) == (0.0, 1, 1)
+
+
+def test_a_switch_of_provider_brings_its_window() -> None:
+    switched = ProviderSwitched(conversation=A, provider="b", model="m", context_max_tokens=128_000)
+    assert counted(switched).of(A).context_max_tokens == 128_000
+
+
+def test_memory_is_bounded_and_totals_stay() -> None:
+    metrics = counted(*(
+        LoopEnded(conversation=ConversationId(f"t:{number}"), success=True, duration_ms=1)
+        for number in range(CONVERSATIONS_KEPT + 10)
+    ))  # fmt: skip
+    assert metrics.of(ConversationId("t:0")).turns == 0
+    assert metrics.of(ConversationId(f"t:{CONVERSATIONS_KEPT + 9}")).turns == 1
+    assert metrics.totals.turns == CONVERSATIONS_KEPT + 10
+
+
+@pytest.mark.requirement("R-46")
+def test_a_listener_that_fails_costs_neither_the_turn_nor_the_others() -> None:
+    metrics = Metrics()
+    bus = EventBus(on_error=metrics.listener_failed)
+
+    def broken(published: Published) -> None:
+        raise RuntimeError("the trace is broken")
+
+    bus.listen(broken)
+    bus.listen(metrics.listen)
+    for event in a_turn(A):
+        bus.publish(event)
+    assert metrics.totals.turns == 1
+    assert metrics.lost_events == len(a_turn(A))
+
+
+def test_a_histogram_counts_up_to_and_including_its_bounds() -> None:
+    histogram = Histogram(bounds=(1.0, 2.0))
+    for value in (0.5, 1.0, 1.5, 2.0, 9.0):
+        histogram.observe(value)
+    assert (histogram.counts, histogram.count, histogram.total) == ([2, 2, 1], 5, 14.0)
+
+
+@pytest.mark.requirement("G-30")
+def test_the_exposition_is_what_a_scraper_reads() -> None:
+    gauges = Gauges(version="0.1.0", ready=True, queue_depth=3, outbox_dead=1, adapters={"telegram@b": False})
+    text = exposition(counted(*a_turn(A)), gauges).decode()
+    found = {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    of_model = (("gen_ai_operation_name", "chat"), ("gen_ai_provider_name", "main"), ("gen_ai_request_model", "gpt-x"))
+    assert found["gen_ai_client_token_usage_tokens_total", ("gen_ai_token_type", "input")] == 900
+    assert found["gen_ai_client_operation_duration_seconds_sum", *of_model] == pytest.approx(1.2)
+    assert found["gen_ai_client_operation_duration_seconds_bucket", *of_model, ("le", "1.28")] == 1
+    assert found["gen_ai_client_operation_time_to_first_chunk_seconds_count", *of_model] == 1
+    assert found["tieline_turns_total", ("outcome", "success")] == 1
+    assert found["tieline_tool_calls_total", ("outcome", "error"), ("tool", "calculate")] == 1
+    assert found["tieline_llm_retries_total", ("gen_ai_provider_name", "main")] == 1
+    assert found["tieline_queue_depth",] == 3
+    assert found["tieline_outbox_dead",] == 1
+    assert found["tieline_adapter_up", ("channel_type", "telegram@b")] == 0
+    assert found["tieline_build_info", ("version", "0.1.0")] == 1

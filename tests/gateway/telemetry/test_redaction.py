@@ -1,0 +1,130 @@
+"""No secret leaves through a log line, a trace or an error."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.telemetry.logging import Human, Json, Redaction, set_up
+from gateway.telemetry.redaction import MASK, Redactor
+
+TELEGRAM = "123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw1"
+SLACK = "xoxb-12345678901-abcdefghijkl"
+DISCORD = "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs"
+
+
+@pytest.mark.requirement("G-28")
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        pytest.param(f"POST https://api.telegram.org/bot{TELEGRAM}/getMe", TELEGRAM.split(":")[1], id="telegram"),
+        pytest.param(f"token {SLACK} refused", "12345678901-abcdefghijkl", id="slack bot"),
+        pytest.param("xapp-1-A012-345-deadbeef00", "A012-345-deadbeef00", id="slack app"),
+        pytest.param(f"Authorization: Bot {DISCORD}", DISCORD, id="discord"),
+        pytest.param("sk-ant-api03-abcdefghijklmnop", "abcdefghijklmnop", id="anthropic"),
+        pytest.param("Incorrect API key provided: sk-proj-abcdefghijklmnop1", "abcdefghijklmnop1", id="openai"),
+        pytest.param("key AIzaSyA1234567890abcdefghijklmnopqrstuv", "SyA1234567890", id="google"),
+        pytest.param("ghp_abcdefghijklmnopqrstuvwxyz", "abcdefghijklmnop", id="github"),
+        pytest.param("headers {'authorization': 'Bearer abc.def-ghi123'}", "abc.def-ghi123", id="bearer in a dict"),
+        pytest.param('{"x-api-key": "hunter2hunter2"}', "hunter2hunter2", id="header in JSON"),
+        pytest.param("signing_secret=8f742231b10e8888abcd99yyyzzz85a5", "8f742231b10e", id="setting"),
+        pytest.param("postgresql://tieline:s3cret-pw@db/tieline", "s3cret-pw", id="password in a URL"),
+        pytest.param("http://127.0.0.1:8080/sign-in?code=Zm9vYmFyYmF6", "Zm9vYmFyYmF6", id="sign-in link"),
+        pytest.param("eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.dozjgNryP4J3j", "dozjgNryP4J3j", id="JSON web token"),
+    ],
+)  # fmt: skip
+def test_what_looks_like_a_secret_is_masked(text: str, secret: str) -> None:
+    redacted = Redactor()(text)
+    assert secret not in redacted
+    assert MASK in redacted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the turn took 12:30:45 and used 1,234 tokens",
+        "ratio 16:9, see https://example.org/path?page=2",
+        "Bearer of bad news",
+        "conversation telegram:123456789",
+        "a basic question",
+        "skip sk-8",
+    ],
+)
+def test_ordinary_words_stay(text: str) -> None:
+    assert Redactor()(text) == text
+
+
+@pytest.mark.requirement("G-28")
+@given(secret=st.text(min_size=6, max_size=40), before=st.text(max_size=20), after=st.text(max_size=20))
+def test_a_secret_of_the_configuration_is_masked_wherever_it_stands(secret: str, before: str, after: str) -> None:
+    if secret in MASK or secret in before + after:
+        return
+    assert secret not in Redactor([secret])(f"{before}{secret}{after}").replace(MASK, "\0")
+
+
+def test_a_secret_in_a_url_is_masked_too() -> None:
+    assert "p%40ss%2Fword" not in Redactor(["p@ss/word"])("https://x/?q=p%40ss%2Fword")
+
+
+def test_a_part_of_another_secret_does_not_uncover_the_rest() -> None:
+    assert Redactor(["abcdef", "abcdefghij"])("abcdefghij") == MASK
+
+
+@pytest.fixture
+def lines() -> Iterator[io.StringIO]:
+    stream = io.StringIO()
+    handler = set_up(level="DEBUG", format="json", redact=Redactor(["top-secret"]), stream=stream)
+    yield stream
+    logging.getLogger().removeHandler(handler)
+
+
+@pytest.mark.requirement("G-28")
+def test_message_arguments_extras_and_exceptions_are_covered(lines: io.StringIO) -> None:
+    log = logging.getLogger("tieline.test")
+    try:
+        raise ValueError(f"refused: {TELEGRAM} and top-secret")
+    except ValueError:
+        log.exception("with %s and %r", "top-secret", {"token": SLACK}, extra={"detail": "top-secret", "count": 3})
+    text = lines.getvalue()
+    assert all(secret not in text for secret in ("top-secret", TELEGRAM.split(":")[1], "abcdefghijkl"))
+    line = json.loads(text)
+    assert (line["level"], line["count"], line["detail"]) == ("error", 3, MASK)
+    assert "ValueError: refused" in line["exception"]
+
+
+@pytest.mark.requirement("G-28")
+def test_a_chained_exception_is_covered(lines: io.StringIO) -> None:
+    try:
+        try:
+            raise ConnectionError(f"https://api.telegram.org/bot{TELEGRAM}/getUpdates")
+        except ConnectionError as error:
+            raise RuntimeError("polling failed") from error
+    except RuntimeError:
+        logging.getLogger("telegram.ext").exception("again")
+    assert TELEGRAM not in lines.getvalue()
+    assert "ConnectionError" in lines.getvalue()
+
+
+def test_a_wrong_format_string_does_not_lose_the_line(lines: io.StringIO) -> None:
+    logging.getLogger("tieline.test").warning("%d messages", "many")
+    assert "many" in json.loads(lines.getvalue())["message"]
+
+
+def test_people_get_a_line_they_can_read() -> None:
+    record = logging.makeLogRecord(
+        {"name": "tieline.turn", "levelno": 30, "levelname": "WARNING", "msg": "slow", "conversation": "web:a:b"}
+    )
+    Redaction(Redactor()).filter(record)
+    assert Human().format(record).endswith("warning  turn: slow  conversation=web:a:b")
+
+
+def test_a_line_break_cannot_fake_a_line_of_its_own(lines: io.StringIO) -> None:
+    logging.getLogger("tieline.test").info('hello\n{"level": "error"}')
+    assert len(lines.getvalue().splitlines()) == 1
+    record = logging.makeLogRecord({"name": "x", "msg": "a\nb", "levelname": "INFO"})
+    assert "\n    b" in Human().format(record)
+    assert json.loads(Json().format(record))["message"] == "a\nb"

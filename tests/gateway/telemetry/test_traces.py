@@ -1,0 +1,84 @@
+"""A trace holds every event of a run, without secrets, for its owner alone, and never holds up a turn."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.core.events import EventBus, LoopEnded, LoopStarted, StreamDelta
+from agent.core.ids import ConversationId, RunId, SessionId
+from gateway.telemetry.redaction import MASK, Redactor
+from gateway.telemetry.traces import KEPT_RUNS, WAITING, Traces
+from tests.fakes.clock import FakeClock
+from tests.fakes.running import running
+from tests.fakes.waiting import until
+
+A = ConversationId("telegram:1")
+RUN = RunId("3f0c")
+
+
+@pytest.fixture
+def traces(tmp_path: Path, clock: FakeClock) -> Traces:
+    return Traces(tmp_path / "traces", clock, Redactor(["top-secret"]))
+
+
+@pytest.mark.requirement("B-92", "G-28")
+async def test_every_event_of_a_run_is_a_line(traces: Traces, tmp_path: Path) -> None:
+    bus = EventBus(on_error=lambda error, event: None)
+    bus.listen(traces.listen)
+    file = tmp_path / "traces" / "3f0c.jsonl"
+    async with running(traces.run):
+        bus.publish(LoopStarted(conversation=A, run=RUN, session=SessionId("s")))
+        bus.publish(StreamDelta(conversation=A, run=RUN, content='say "top-secret"'))
+        bus.publish(LoopEnded(conversation=A, run=RUN, success=True, duration_ms=5))
+        await until(lambda: file.exists() and len(file.read_text().splitlines()) == 3)
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line["event"] for line in lines] == ["loop:start", "stream:delta", "loop:end"]
+    assert [line["sequence"] for line in lines] == [1, 2, 3]
+    assert lines[1]["content"] == f'say "{MASK}"'
+    assert lines[2]["duration_ms"] == 5
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+
+
+async def test_what_waits_at_the_end_is_written_still(traces: Traces, tmp_path: Path) -> None:
+    bus = EventBus(on_error=lambda error, event: None)
+    bus.listen(traces.listen)
+    file = tmp_path / "traces" / "3f0c.jsonl"
+    async with running(traces.run):
+        bus.publish(LoopStarted(conversation=A, run=RUN, session=SessionId("s")))
+        await until(file.exists)
+        bus.publish(LoopEnded(conversation=A, run=RUN, success=True, duration_ms=5))
+    assert len(file.read_text().splitlines()) == 2
+
+
+@pytest.mark.requirement("R-46")
+async def test_a_disk_that_refuses_costs_the_trace_alone(traces: Traces, tmp_path: Path) -> None:
+    (tmp_path / "traces").write_text("in the way")
+    bus = EventBus(on_error=lambda error, event: None)
+    bus.listen(traces.listen)
+    bus.publish(LoopEnded(conversation=A, run=RUN, success=True, duration_ms=5))
+    await traces.flush()
+    assert traces.dropped == 1
+
+
+@pytest.mark.requirement("R-46")
+async def test_what_waits_is_bounded(traces: Traces) -> None:
+    bus = EventBus(on_error=lambda error, event: None)
+    bus.listen(traces.listen)
+    for _ in range(WAITING + 5):
+        bus.publish(StreamDelta(conversation=A, run=RUN, content="x"))
+    assert traces.dropped == 5
+
+
+async def test_old_runs_go(traces: Traces, tmp_path: Path) -> None:
+    (tmp_path / "traces").mkdir()
+    for number in range(KEPT_RUNS + 3):
+        (tmp_path / "traces" / f"old-{number}.jsonl").touch()
+    bus = EventBus(on_error=lambda error, event: None)
+    bus.listen(traces.listen)
+    bus.publish(LoopEnded(conversation=A, run=RunId("../../etc/x"), success=True, duration_ms=5))
+    await traces.flush()
+    names = {path.name for path in (tmp_path / "traces").iterdir()}
+    assert len(names) == KEPT_RUNS
+    assert "etcx.jsonl" in names

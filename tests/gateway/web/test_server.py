@@ -1,0 +1,300 @@
+"""The web server over a real socket: what strangers reach, what signed-in people may do, how it starts and stops."""
+
+import re
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import httpx2
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from pydantic import SecretStr
+
+from agent.core.clock import SystemClock
+from gateway.channels.adapter import Health, State
+from gateway.config.web import WebSettings
+from gateway.web.health import Reason, not_ready
+from gateway.web.server import WebError, WebServer
+from tests.adapters.web.visitor import Visitor, visiting
+from tests.e2e.site import Site, running_site
+from tests.fakes.clock import FakeClock
+from tests.fakes.running import running
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    async with running_site(tmp_path) as site:
+        yield site
+
+
+@pytest.fixture
+async def stranger(site: Site) -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(base_url=site.url, trust_env=False) as client:
+        yield client
+
+
+@pytest.fixture
+async def visitor(site: Site) -> AsyncIterator[Visitor]:
+    async with visiting(site.server) as visitor:
+        yield visitor
+
+
+# -- starting
+
+
+@pytest.mark.requirement("G-30")
+async def test_it_is_alive_before_anything_is_mounted(tmp_path: Path) -> None:
+    server = WebServer(WebSettings(port=0), home=tmp_path, clock=SystemClock())
+    server.bind()
+    async with running(server.run), httpx2.AsyncClient(base_url=server.url, trust_env=False) as client:
+        assert (await client.get("/healthz")).json() == {"alive": True}
+        ready = await client.get("/readyz")
+        assert ready.status_code == 503
+        assert ready.json()["reasons"] == [{"subject": "tieline", "text": "starting"}]
+        assert (await client.get("/chat/")).status_code == 503
+        assert (await client.get("/metrics")).status_code == 503
+        server.watch(lambda: ())
+        assert (await client.get("/readyz")).status_code == 200
+        assert (await client.get("/chat/")).status_code == 404
+
+
+def test_an_occupied_port_is_named_with_the_fix(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        server = WebServer(WebSettings(port=port), home=tmp_path, clock=SystemClock())
+        with pytest.raises(WebError, match=rf"port {port} on 127\.0\.0\.1 is taken.*set port = {port + 1}"):
+            server.bind()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        pytest.param(WebSettings(host="0.0.0.0", port=0), "allow_remote", id="open to others without saying so"),
+        pytest.param(WebSettings(host="192.0.2.1", port=0, allow_remote=True), "of this machine", id="foreign"),
+        pytest.param(WebSettings(host="no.such.invalid", port=0, allow_remote=True), "no address", id="unknown name"),
+    ],
+)
+def test_a_host_it_cannot_or_should_not_take_is_refused(tmp_path: Path, settings: WebSettings, words: str) -> None:
+    with pytest.raises(WebError, match=words):
+        WebServer(settings, home=tmp_path, clock=SystemClock()).bind()
+
+
+def test_a_home_it_cannot_write_is_named(tmp_path: Path) -> None:
+    (tmp_path / "web").write_text("in the way")
+    with pytest.raises(WebError, match="cannot write"):
+        WebServer(WebSettings(port=0), home=tmp_path, clock=SystemClock()).bind()
+
+
+@pytest.mark.requirement("G-27")
+async def test_stopping_ends_open_streams_in_order(tmp_path: Path) -> None:
+    ended = False
+    async with running_site(tmp_path) as site, visiting(site.server) as visitor, visitor.events() as events:
+        await anext(events)
+        site.server._closing.set()
+        async for _ in events:  # no reset connection, no half line
+            pass
+        ended = True
+    assert ended
+
+
+# -- strangers
+
+
+@pytest.mark.parametrize("path", ["/", "/chat/", "/chat/c/main/events", "/chat/files/x", "/status/facts", "/sign-out"])
+async def test_strangers_see_only_the_way_in(stranger: httpx2.AsyncClient, path: str) -> None:
+    response = await stranger.get(path, headers={"accept": "text/html"})
+    assert response.status_code == 401
+    assert "tieline sign-in" in response.text
+    assert (await stranger.get(path)).json() == {"error": "not signed in"}
+    assert (await stranger.post(path)).status_code == 401
+
+
+async def test_another_name_is_refused_except_for_probes(stranger: httpx2.AsyncClient) -> None:
+    rebound = {"host": "evil.example"}
+    assert (await stranger.get("/sign-in", headers=rebound)).status_code == 421
+    assert (await stranger.get("/static/frame.css", headers=rebound)).status_code == 421
+    assert (await stranger.get("/healthz", headers=rebound)).status_code == 200
+    assert (await stranger.get("/readyz", headers=rebound)).status_code == 503
+
+
+async def test_every_answer_carries_the_headers(stranger: httpx2.AsyncClient) -> None:
+    for path in ("/healthz", "/sign-in", "/nowhere", "/static/frame.js"):
+        headers = (await stranger.get(path)).headers
+        assert "script-src 'self'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+        assert "server" not in headers
+
+
+# -- signing in
+
+
+async def test_a_link_works_once(site: Site, stranger: httpx2.AsyncClient) -> None:
+    link = site.server.sign_in_link()
+    first = await stranger.get(link)
+    assert (first.status_code, first.headers["location"]) == (303, "/chat/")
+    cookie = first.headers["set-cookie"]
+    assert all(part in cookie for part in ("HttpOnly", "SameSite=Strict", "Path=/"))
+    assert "Secure" not in cookie  # plain http on this machine
+    stranger.cookies.clear()
+    second = await stranger.get(link)
+    assert second.status_code == 403
+    assert "used already" in second.text
+    assert "set-cookie" not in second.headers
+
+
+async def test_opening_the_used_link_again_while_signed_in_is_fine(site: Site, stranger: httpx2.AsyncClient) -> None:
+    link = site.server.sign_in_link()
+    await stranger.get(link)
+    assert (await stranger.get(link)).headers["location"] == "/chat/"
+
+
+@pytest.mark.parametrize("headers", [{"sec-purpose": "prefetch;prerender"}, {"purpose": "prefetch"}])
+async def test_looking_ahead_does_not_use_the_code(
+    site: Site, stranger: httpx2.AsyncClient, headers: dict[str, str]
+) -> None:
+    link = site.server.sign_in_link()
+    assert (await stranger.get(link, headers=headers)).status_code == 503
+    assert (await stranger.head(link)).status_code in {405, 503}
+    assert (await stranger.get(link)).status_code == 303
+
+
+async def test_guessing_is_slowed_down(site: Site, stranger: httpx2.AsyncClient) -> None:
+    statuses = [(await stranger.get("/sign-in?code=guess")).status_code for _ in range(12)]
+    assert statuses == [403] * 10 + [429] * 2
+    assert (await stranger.get(site.server.sign_in_link())).status_code == 429
+
+
+async def test_guessing_is_forgiven_after_a_minute(tmp_path: Path) -> None:
+    clock = FakeClock()
+    server = WebServer(WebSettings(port=0), home=tmp_path, clock=clock)
+    server.bind()
+    async with running(server.run), httpx2.AsyncClient(base_url=server.url, trust_env=False) as client:
+        for _ in range(11):
+            last = await client.get("/sign-in?code=guess")
+        assert last.status_code == 429
+        clock.advance(61)
+        assert (await client.get(server.sign_in_link())).status_code == 303
+
+
+async def test_a_visit_from_another_site_loads_once_more_to_bring_the_cookie(visitor: Visitor) -> None:
+    headers = {"accept": "text/html", "sec-fetch-site": "cross-site"}
+    visitor.client.cookies.clear()
+    response = await visitor.client.get("/chat/", headers=headers)
+    assert response.status_code == 200
+    assert 'http-equiv="refresh"' in response.text
+
+
+async def test_signing_out_ends_the_session(visitor: Visitor) -> None:
+    kept = dict(visitor.client.cookies)
+    assert (await visitor.post("/sign-out", {})).status_code == 204
+    visitor.client.cookies.update(kept)
+    assert (await visitor.client.get("/chat/conversations")).status_code == 401
+
+
+# -- changing something
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param({"x-csrf-token": ""}, id="no token"),
+        pytest.param({"x-csrf-token": "wrong"}, id="a wrong token"),
+        pytest.param({"origin": "http://evil.example"}, id="another site's page"),
+        pytest.param({"origin": "null"}, id="a sandboxed page"),
+    ],
+)
+async def test_only_a_page_of_ours_may_change_something(site: Site, visitor: Visitor, headers: dict[str, str]) -> None:
+    body = {"id": "0123456789", "text": "/provider evil"}
+    response = await visitor.post("/chat/c/main/messages", body, **headers)
+    assert response.status_code == 403
+    assert site.brain.heard == []
+
+
+async def test_pairings_are_decided_on_the_status_page(site: Site, visitor: Visitor) -> None:
+    page = (await visitor.client.get("/", headers={"accept": "text/html"})).text
+    assert "Ann Example" in page
+    assert "no hello after 30 s" in page
+    assert (await visitor.post("/pairings/K7QX-2M/maybe", {})).status_code == 404
+    assert (await visitor.post("/pairings/K7QX-2M/approve", {})).json() == {"text": "Ann Example may talk now."}
+    assert site.desk.pairings == []
+    assert (await visitor.post("/pairings/K7QX-2M/approve", {})).status_code == 404
+    assert "Ann Example" not in (await visitor.client.get("/status/facts")).text
+
+
+async def test_what_people_are_called_is_escaped(site: Site, visitor: Visitor) -> None:
+    site.desk.accounts["web"] = Health(state=State.FAILED, detail="<script>alert(1)</script>")
+    page = (await visitor.client.get("/")).text
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert" in page
+
+
+# -- health
+
+
+@pytest.mark.requirement("G-30")
+@pytest.mark.parametrize(
+    ("health", "reasons"),
+    [
+        pytest.param(Health(state=State.CONNECTED), (), id="connected"),
+        pytest.param(Health(state=State.STARTING), (Reason("x", "starting"),), id="starting"),
+        pytest.param(Health(state=State.FAILED, detail="bad token"), (Reason("x", "failed: bad token"),), id="failed"),
+        pytest.param(
+            Health(state=State.RECONNECTING, detail="no hello"), (Reason("x", "reconnecting: no hello"),), id="deaf"
+        ),
+    ],
+)
+def test_an_adapter_that_does_not_hear_makes_it_red(health: Health, reasons: tuple[Reason, ...]) -> None:
+    assert not_ready({"x": health}, ()) == reasons
+
+
+async def test_readiness_tells_the_operator_why_and_strangers_nothing(site: Site, stranger: httpx2.AsyncClient) -> None:
+    ready = await stranger.get("/readyz")
+    assert ready.status_code == 503
+    assert ready.json()["reasons"] == [{"subject": "slack", "text": "reconnecting: no hello after 30 s"}]
+    through_a_proxy = await stranger.get("/readyz", headers={"x-forwarded-for": "10.0.0.7"})
+    assert through_a_proxy.json() == {"ready": False}
+    del site.desk.accounts["slack"]
+    assert (await stranger.get("/readyz")).status_code == 200
+
+
+@pytest.mark.requirement("G-30")
+async def test_metrics_are_for_this_machine(site: Site, stranger: httpx2.AsyncClient) -> None:
+    text = (await stranger.get("/metrics")).text
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    assert {"tieline_turns", "gen_ai_client_token_usage_tokens", "tieline_adapter_up"} <= set(families)
+    assert (await stranger.get("/metrics", headers={"x-forwarded-for": "10.0.0.7"})).status_code == 403
+
+
+async def test_a_scraper_elsewhere_needs_the_token(tmp_path: Path) -> None:
+    settings = WebSettings(port=0, metrics_token=SecretStr("let-me-scrape"), trusted_proxies=("127.0.0.1",))
+    elsewhere = {"x-forwarded-for": "10.0.0.7"}
+    wrong, right = {"authorization": "Bearer x"}, {"authorization": "Bearer let-me-scrape"}
+    async with (
+        running_site(tmp_path, settings) as site,
+        httpx2.AsyncClient(base_url=site.url, trust_env=False, headers=elsewhere) as client,
+    ):
+        assert (await client.get("/metrics")).status_code == 403
+        assert (await client.get("/metrics", headers=wrong)).status_code == 403
+        assert (await client.get("/metrics", headers=right)).status_code == 200
+
+
+async def test_behind_a_proxy_with_tls_the_cookie_is_for_tls_alone(tmp_path: Path) -> None:
+    settings = WebSettings(port=0, public_url="https://chat.example.org", trusted_proxies=("127.0.0.1",))
+    headers = {"host": "chat.example.org", "x-forwarded-proto": "https", "x-forwarded-for": "203.0.113.9"}
+    async with running_site(tmp_path, settings) as site:
+        link = site.server.sign_in_link()
+        assert link.startswith("https://chat.example.org/sign-in?code=")
+        local = link.replace("https://chat.example.org", f"http://127.0.0.1:{site.server.port}")
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            response = await client.get(local, headers=headers)
+    assert re.search(r"; Secure$", response.headers["set-cookie"])
+    assert response.headers["strict-transport-security"]
+
+
+async def test_many_pages_at_once_are_fine(site: Site) -> None:
+    async with visiting(site.server) as visitor, anyio.create_task_group() as group:
+        for _ in range(20):
+            group.start_soon(visitor.state)

@@ -1,0 +1,34 @@
+"""Doubles and the real program for whole-program tests."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.program.doubles import Doubles, all_doubles
+from tests.program.running import Program
+
+Start = Callable[..., Program]
+
+
+@pytest.fixture
+async def doubles() -> AsyncIterator[Doubles]:
+    async with all_doubles() as running:
+        yield running
+
+
+@pytest.fixture
+def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
+    """Makes a program on a home of its own; all are killed at the end."""
+    made: list[Program] = []
+
+    def make(config: str = "", **environ: str) -> Program:
+        # A short path: the control socket's must fit into 107 bytes.
+        home: Path = tmp_path_factory.mktemp("h", numbered=True)
+        made.append(Program(home, config, environ))
+        return made[-1]
+
+    yield make
+    for one in made:
+        if one.process is not None and one.process.poll() is None:
+            one.kill()
