@@ -16,7 +16,7 @@ from gateway.channels.adapter import Surroundings
 
 log = logging.getLogger("tieline.slack")
 
-BODY_LIMIT = 1 << 30  # SPEC §1.3
+BODY_LIMIT = 256 * 1024  # SPEC §1.3
 ANSWER_WITHIN_S = 2.8  # Slack waits 3 s, then sends an event again
 
 # (kind, payload) → done when it is stored; the kinds are those of Socket Mode's envelopes.

@@ -31,11 +31,14 @@ from gateway.delivery.leftovers import clear, previews_to_keep, take_away
 from gateway.delivery.outbox import ConversationOutbox
 from gateway.delivery.questions import Questions
 from gateway.delivery.refs import Shown
+from gateway.delivery.rest import Rest
 from gateway.delivery.sender import Sender
 from gateway.delivery.settings import Settings
 from gateway.delivery.worker import STORAGE_PAUSE_S, Reports, Settle, Worker
 
 log = logging.getLogger("tieline.delivery")
+
+FIRST_LOOK_S, LAST_LOOK_S = 0.25, 30.0  # how soon and how seldom accounts that are not there are looked for
 
 
 class Delivery:
@@ -66,6 +69,8 @@ class Delivery:
         self._workers: set[ConversationKey] = set()
         self._started = anyio.Event()
         self._idle = anyio.Event()
+        self._homeless: dict[ConversationKey, Sequence[EphemeralRow]] = {}  # their account is not there (yet)
+        self._opening = Rest(clock)
         self._drafts: dict[ConversationKey, list[Draft]] = {}
         self._voices: WeakValueDictionary[ConversationKey, ConversationOutbox] = WeakValueDictionary()
 
@@ -82,7 +87,11 @@ class Delivery:
         """Rows of this conversation were committed."""
         self._woken.add(key)
         if self._tasks is not None and key not in self._workers:
-            self._start(key, ())
+            self._start(key, self._homeless.pop(key, ()))
+
+    def look_again(self) -> None:
+        """An account was opened: send what waited for it. (Without this it is noticed within half a minute.)"""
+        self._opening.end()
 
     async def gone(self, key: ConversationKey, reason: str) -> None:
         """The bot was removed from the place: keep its rows, send nothing, tell the owner once (DESIGN §13.20)."""
@@ -192,7 +201,7 @@ class Delivery:
         try:
             channel = self.channel_for(key)
             if channel is None:
-                log.warning("no account serves it; what it has to say is kept", extra={"conversation": str(key)})
+                self._shelve(key, left_over)
                 return
             if left_over:
                 kept = previews_to_keep(channel, left_over)
@@ -212,6 +221,21 @@ class Delivery:
             if not self._workers:
                 self._idle.set()
             self._drop_ended(key)
+
+    def _shelve(self, key: ConversationKey, left_over: Sequence[EphemeralRow]) -> None:
+        """Keep what a conversation has to say until its account is there: accounts open after the start."""
+        log.info("no account serves it now; what it has to say is kept", extra={"conversation": str(key)})
+        if not self._homeless:
+            self.spawn(self._await_accounts)
+        self._homeless[key] = left_over
+
+    async def _await_accounts(self) -> None:
+        pause_s = FIRST_LOOK_S
+        while self._homeless:
+            await self._opening.sleep(pause_s)
+            pause_s = min(pause_s * 2, LAST_LOOK_S)
+            for key in [key for key in self._homeless if self.channel_for(key) is not None]:
+                self.wake(key)
 
     def _worker(self, key: ConversationKey, channel: Channel, kept: list[Shown]) -> Worker:
         async def take_preview(say: Say) -> Shown | None:

@@ -7,10 +7,10 @@ import anyio
 from anyio.abc import TaskGroup
 
 from agent.core.clock import Clock
-from agent.turn.run import SHUTDOWN
 from agent.core.ids import ConversationId
 from agent.storage.database import Database
 from agent.storage.moments import to_us
+from agent.turn.run import SHUTDOWN
 from gateway.dispatch.dispatcher import Agents, Surroundings, Timing
 from gateway.dispatch.drain import Activity, Drain, Ending
 from gateway.dispatch.leases import Leases

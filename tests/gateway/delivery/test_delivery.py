@@ -19,7 +19,7 @@ from gateway.channels.errors import (
 from gateway.delivery.settings import Settings
 from tests.fakes.channel import DEFAULT
 from tests.fakes.clock import FakeClock
-from tests.gateway.delivery.world import ANN, QUIET, World, key
+from tests.gateway.delivery.world import ANN, QUIET, World, audience, key
 
 NONCE = replace(DEFAULT, idempotent_send="nonce")
 LOOKUP = replace(DEFAULT, idempotent_send="lookup")
@@ -224,16 +224,35 @@ async def test_an_account_without_a_login_keeps_its_rows(world: World) -> None:
     assert world.reports.gone_places == []
 
 
-async def test_an_account_that_is_not_there_keeps_its_rows(world: World) -> None:
-    world.absent.add(key())
-    async with world.process():
-        await world.commit("one")
-        await world.until_idle()
-        assert await world.statuses() == ["new"]
+@pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
+async def test_what_waits_for_its_account_goes_when_it_opens(world: World, told: bool) -> None:
+    """At the start the database is there before the accounts are."""
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key("2"))
+        voice.begin(audience())
+        voice.preview("Half an ans")
+        await world.until(lambda: world.screen("2").texts == ["Half an ans"])
+        await world.still()
+    world.absent |= {key("1"), key("2"), key("3")}
+    await world.commit("one")
+    async with world.process() as delivery:
+        await world.commit("three", name="3")
+        await world.pass_time(20)
+        assert await world.statuses() == ["new", "new"]
+        world.absent -= {key("1"), key("2")}
+        if told:
+            delivery.look_again()
+            await world.still()
+        else:
+            await world.pass_time(31)
+        assert world.screen("1").texts == ["one"]
+        assert world.screen("2").texts == []
+        assert await world.statuses() == ["sent", "new"]
         world.absent.clear()
-        world.delivery.wake(key())
+        delivery.wake(key("3"))
         await world.until_idle()
-    assert world.screen().texts == ["one"]
+        assert world.screen("3").texts == ["three"]
+    assert await world.notes() == 0
 
 
 async def test_an_adapter_that_fails_in_its_own_way_blocks_nothing(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,13 @@ SAID = Said(
     text="hi",
     event_id="Ev1",
 )
-COMMON = {"key": SAID.key, "place": SAID.place, "message_id": "5.0", "sender": SAID.sender, "received_at": AT}
+COMMON: dict[str, Any] = {
+    "key": SAID.key,
+    "place": SAID.place,
+    "message_id": "5.0",
+    "sender": SAID.sender,
+    "received_at": AT,
+}
 
 
 @pytest.mark.requirement("G-12")
