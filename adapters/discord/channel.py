@@ -9,6 +9,7 @@ from adapters.discord.limits import FILES, NONCE_LIMIT, ROW_LENGTH, ROWS, SILENT
 from adapters.discord.parse import Handle
 from adapters.discord.render import action_rows, render
 from adapters.discord.rest import Json
+from gateway.channels.channel import Files, History, Interactions, Presence, Streams
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelGone, ChannelRejected
 from gateway.channels.keys import ConversationKey, UserId
@@ -25,11 +26,11 @@ class DiscordChannel:
     def __init__(self, key: ConversationKey, bot: Bot, locate: Locate) -> None:
         self.key = key
         self.capabilities = bot.capabilities
-        self.streams = None
-        self.presence = DiscordPresence(bot, key.channel_id)
-        self.files = DiscordFiles(bot)
-        self.history = DiscordHistory(bot, key.channel_id, locate)
-        self.interactions = DiscordInteractions(bot, self)
+        self.streams: Streams | None = None  # answers grow by edits
+        self.presence: Presence | None = DiscordPresence(bot, key.channel_id)
+        self.files: Files | None = DiscordFiles(bot)
+        self.history: History | None = DiscordHistory(bot, key.channel_id, locate)
+        self.interactions: Interactions | None = DiscordInteractions(bot, self)
         self._bot = bot
         self._id = key.channel_id
 

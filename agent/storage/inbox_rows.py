@@ -53,7 +53,7 @@ class InboxRow:
 
 
 _CONV = inbox.c.conv == bindparam("conversation")
-# Written out: behind a parameter the planner could not use the partial index of new rows.
+# Written out: behind a parameter a prepared plan of PostgreSQL could not use the partial index of new rows.
 _NEW = inbox.c.status == literal_column("'new'")
 _WAITING = (inbox.c.conv == bindparam("conversation"), _NEW, inbox.c.kind == "message", inbox.c.attempts == 0)
 _REF = inbox.c.platform_ref == bindparam("ref")

@@ -36,7 +36,7 @@ class OutboxRow:
     created_at: int
 
 
-# Written out: behind parameters the planner could not use the partial index of open rows.
+# Written out: behind parameters a prepared plan of PostgreSQL could not use the partial index of open rows.
 _OPEN = outbox.c.status.in_((literal_column("'new'"), literal_column("'sending'")))
 _ADD = or_ignore(insert(outbox)).returning(outbox.c.id)
 _OPEN_OF = select(outbox).where(outbox.c.conv == bindparam("conversation"), _OPEN).order_by(outbox.c.id)

@@ -38,7 +38,7 @@ async def turn(work: Work, definition: Definition, states: States, staged: Stage
     Raises Fenced (another owner has the conversation) and StorageTrouble (the work stays in the inbox); after either,
     and after a verdict "suspended", the caller takes no further work.
     """
-    run = await _begin(work, definition, states, staged)
+    run = await begin(work, definition, states, staged)
     async with _announced(run, states) as endings:
         taken = await take_in(run, states)
         endings.append(taken.refused or await _bounded(run, states))
@@ -51,7 +51,7 @@ async def _answer(run: Run, states: States) -> Executed:
     return prepared.ended or await execute(prepared, run, states)
 
 
-async def _begin(work: Work, definition: Definition, states: States, staged: StagedChanges) -> Run:
+async def begin(work: Work, definition: Definition, states: States, staged: StagedChanges) -> Run:
     """A run with its own token; which session it is in is asked of the store on the first turn after waking."""
     runtime, session = states.runtime, states.session
     run_id = RunId(runtime.new_id())

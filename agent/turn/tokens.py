@@ -25,6 +25,7 @@ LOWEST_SCALE, HIGHEST_SCALE = 0.5, 2.0
 PER_IMAGE = 1_600  # what a picture of the largest useful size costs at Anthropic
 PER_DOCUMENT = 3_000
 PER_NAMED_FILE = 40
+LONG_TEXT, KEPT_TEXTS = 500, 8
 
 CountText = Callable[[str], int]
 
@@ -65,13 +66,21 @@ class Estimator:
     def __init__(self, count: CountText = count_by_bytes) -> None:
         self._count = count
         self._counted: WeakKeyDictionary[Message, int] = WeakKeyDictionary()
+        self._texts: dict[str, int] = {}
         self._schemas: dict[int, tuple[ToolSchema, int]] = {}
         self._samples: deque[float] = deque(maxlen=SAMPLES)
         self.scale = 1.0
 
     def text(self, text: str) -> int:
-        """Raw tokens of a text."""
-        return self._count(text)
+        """Raw tokens of a text; a long one, such as the system prompt, is counted once while it is in use."""
+        if len(text) < LONG_TEXT:
+            return self._count(text)
+        counted = self._texts.get(text)
+        if counted is None:
+            if len(self._texts) >= KEPT_TEXTS:
+                self._texts.clear()
+            counted = self._texts[text] = self._count(text)
+        return counted
 
     def message(self, message: Message) -> int:
         """Raw tokens of a message."""

@@ -70,6 +70,7 @@ class Delivery:
         self._started = anyio.Event()
         self._idle = anyio.Event()
         self._homeless: dict[ConversationKey, Sequence[EphemeralRow]] = {}  # their account is not there (yet)
+        self._awaiting = False
         self._opening = Rest(clock)
         self._drafts: dict[ConversationKey, list[Draft]] = {}
         self._voices: WeakValueDictionary[ConversationKey, ConversationOutbox] = WeakValueDictionary()
@@ -225,9 +226,10 @@ class Delivery:
     def _shelve(self, key: ConversationKey, left_over: Sequence[EphemeralRow]) -> None:
         """Keep what a conversation has to say until its account is there: accounts open after the start."""
         log.info("no account serves it now; what it has to say is kept", extra={"conversation": str(key)})
-        if not self._homeless:
-            self.spawn(self._await_accounts)
         self._homeless[key] = left_over
+        if not self._awaiting:
+            self._awaiting = True
+            self.spawn(self._await_accounts)
 
     async def _await_accounts(self) -> None:
         pause_s = FIRST_LOOK_S
@@ -236,6 +238,7 @@ class Delivery:
             pause_s = min(pause_s * 2, LAST_LOOK_S)
             for key in [key for key in self._homeless if self.channel_for(key) is not None]:
                 self.wake(key)
+        self._awaiting = False
 
     def _worker(self, key: ConversationKey, channel: Channel, kept: list[Shown]) -> Worker:
         async def take_preview(say: Say) -> Shown | None:

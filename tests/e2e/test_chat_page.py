@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, FilePayload, Page, expect
 
 from gateway.channels.document import Plain
@@ -14,6 +15,8 @@ from gateway.channels.outbound import Outbound
 from tests.e2e.conftest import Errors
 from tests.e2e.site import RICH, Site
 from tests.fakes.waiting import until
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 DESKTOP = {"width": 1280, "height": 860}
 PHONE = {"width": 390, "height": 844}
@@ -29,9 +32,11 @@ async def signed_in(browser: Browser, site: Site, errors: Errors, **options: Any
     return page
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def page(browser: Browser, site: Site, errors: Errors) -> AsyncIterator[Page]:
-    yield await signed_in(browser, site, errors)
+    page = await signed_in(browser, site, errors)
+    yield page
+    await page.context.close()
     assert errors == []
 
 
@@ -310,7 +315,7 @@ async def test_reading_above_is_not_disturbed_by_what_comes(page: Page, site: Si
     await expect(page.locator("#to-end")).to_be_visible()
     assert await page.evaluate("document.getElementById('scroll').scrollTop") == 0
     await page.locator("#to-end").click()
-    await expect(page.get_by_text("the last one")).to_be_in_viewport()
+    await expect(page.locator("#thread").get_by_text("the last one")).to_be_in_viewport()
 
 
 async def test_nothing_of_a_model_runs_in_the_page(page: Page, site: Site) -> None:

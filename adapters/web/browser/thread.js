@@ -63,7 +63,9 @@ export class Thread {
       this.#morph(draft, node);
       speech.ends(replaces, node.querySelector(".blocks"));
     } else if (known) {
-      const hadFocus = known.contains(document.activeElement);
+      // a pressed button was disabled, and so lost the focus to the page
+      const pressed = document.activeElement === document.body && known.querySelector("[aria-busy]");
+      const hadFocus = pressed || known.contains(document.activeElement);
       known.replaceWith(node);
       if (hadFocus) byId("text").focus({ preventScroll: true });
     } else {

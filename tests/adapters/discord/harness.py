@@ -26,6 +26,7 @@ TOKEN = "good-token"
 BOT = "100000000000000001"
 
 Heard = TypeVar("Heard", bound=Inbound)
+Part = TypeVar("Part")
 
 
 PATIENCE_S = 20.0  # for what comes over the wire, on a busy machine
@@ -34,6 +35,12 @@ PATIENCE_S = 20.0  # for what comes over the wire, on a busy machine
 async def eventually(holds: Callable[[], bool | Awaitable[bool]]) -> None:
     """Poll until it holds."""
     await channel_contract.eventually(holds, within_s=PATIENCE_S)
+
+
+def given(part: Part | None) -> Part:
+    """A part of the channel that Discord has."""
+    assert part is not None
+    return part
 
 
 class Discord:

@@ -15,7 +15,7 @@ from gateway.channels.inbound import Said
 from gateway.channels.outbound import Button, Outbound, SentRef
 from gateway.delivery.markdown import parse
 from gateway.delivery.splitting import split
-from tests.adapters.discord.harness import DM, GENERAL, Discord, DiscordHarness, House, connected, eventually
+from tests.adapters.discord.harness import DM, GENERAL, Discord, DiscordHarness, House, connected, eventually, given
 from tests.adapters.discord.reading import readable
 from tests.contracts.channel_contract import plain
 
@@ -60,19 +60,19 @@ async def test_our_message_is_found_by_its_nonce_though_the_history_does_not_giv
     found: list[SentRef | None] = []
 
     async def is_found() -> bool:
-        found.append(await harness.channel.history.find("k-1"))
+        found.append(await given(harness.channel.history).find("k-1"))
         return found[-1] is not None
 
     await eventually(is_found)
     assert found[-1] == SentRef(message["id"])
-    assert await harness.channel.history.find("k-2") is None
+    assert await given(harness.channel.history).find("k-2") is None
 
 
 async def test_after_a_restart_our_message_is_found_in_the_history(discord: Discord, house: House) -> None:
     async with connected(discord, house) as adapter:
         sent = await adapter.channel(DM).send(plain("once", key="k-1"))
     async with connected(discord, House(house.surroundings.home)) as adapter:
-        assert await adapter.channel(DM).history.find("k-1") == sent
+        assert await given(adapter.channel(DM).history).find("k-1") == sent
 
 
 # -- rate limits
@@ -173,7 +173,7 @@ async def test_a_forbidden_reaction_does_not_close_the_place(harness: DiscordHar
     said = await harness.says("hi")
     await harness.discord.fault("react", "error", status=403, code=90001, message="Reaction blocked")
     with pytest.raises(ChannelRejected) as raised:
-        await harness.channel.presence.react(said, "👀")
+        await given(harness.channel.presence).react(said, "👀")
     assert not isinstance(raised.value, ChannelGone)
 
 
@@ -266,7 +266,7 @@ async def test_an_attachment_is_fetched_and_its_address_asked_for_anew(harness: 
     await eventually(lambda: bool(harness.house.of(Said)))
     (attachment,) = harness.house.of(Said)[0].attachments
     assert (attachment.name, attachment.kind, attachment.size) == ("a.txt", "file", 5)
-    assert await harness.channel.files.fetch(attachment, tmp_path / "a", limit=10) == 5
+    assert await given(harness.channel.files).fetch(attachment, tmp_path / "a", limit=10) == 5
     assert (tmp_path / "a").read_text() == "hello"
 
     channel, message, number, url = attachment.handle.split(" ")
@@ -276,9 +276,9 @@ async def test_an_attachment_is_fetched_and_its_address_asked_for_anew(harness: 
         name="a.txt",
         mime_type="text/plain",
     )
-    assert await harness.channel.files.fetch(expired, tmp_path / "b", limit=10) == 5
+    assert await given(harness.channel.files).fetch(expired, tmp_path / "b", limit=10) == 5
     with pytest.raises(ChannelRejected, match="larger than 4 bytes"):
-        await harness.channel.files.fetch(expired, tmp_path / "c", limit=4)
+        await given(harness.channel.files).fetch(expired, tmp_path / "c", limit=4)
     assert not (tmp_path / "c").exists()
     assert not any(call["name"] == "attachment" for call in harness.discord.double.calls)
 
@@ -290,7 +290,7 @@ async def test_a_file_that_is_gone_is_rejected(harness: DiscordHarness, tmp_path
     harness.discord.double.attachments.clear()
     del harness.discord.double.messages[DM, message_id]
     with pytest.raises(ChannelRejected):
-        await harness.channel.files.fetch(attachment, tmp_path / "a", limit=10)
+        await given(harness.channel.files).fetch(attachment, tmp_path / "a", limit=10)
 
 
 async def test_a_paragraph_can_be_edited_into_a_plain_text(harness: DiscordHarness) -> None:

@@ -4,8 +4,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from gateway.channels.adapter import Adapter
+from gateway.channels.channel import Channel
 from tests.adapters.discord.harness import Discord, DiscordHarness, House, connected
-from tests.contracts.channel_contract import ChannelContract
+from tests.contracts.channel_contract import ChannelContract, Harness
+
+
+def keeps_the_types(harness: DiscordHarness) -> tuple[Harness, Adapter, Channel]:
+    """Checked by mypy alone."""
+    return harness, harness.adapter, harness.channel
 
 
 @pytest.mark.requirement("G-07")

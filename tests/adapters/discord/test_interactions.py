@@ -11,7 +11,7 @@ from gateway.channels.document import Plain
 from gateway.channels.inbound import Inbound, Mention, Outcome, Pressed, Said
 from gateway.channels.keys import UserId
 from gateway.channels.outbound import Button, CommandSpec, Outbound
-from tests.adapters.discord.harness import ANN, DM, GENERAL, GUILD, Discord, House, connected, eventually
+from tests.adapters.discord.harness import ANN, DM, GENERAL, GUILD, Discord, House, connected, eventually, given
 from tests.contracts.channel_contract import plain
 from tests.fakes.clock import FakeClock
 
@@ -217,7 +217,7 @@ async def test_acknowledge_with_words(discord: Discord, house: House, visible: b
         if late:
             await eventually(lambda: bool(discord.mine(GENERAL)))
         assert said.interaction is not None
-        interactions = adapter.channel(GENERAL).interactions
+        interactions = given(adapter.channel(GENERAL).interactions)
         await interactions.acknowledge(said.interaction, "noted *well*", visible=visible)
         (message,) = discord.mine(GENERAL)
         assert (message["content"], bool(message["flags"] & 64)) == (r"noted \*well\*", not visible)
@@ -228,7 +228,7 @@ async def test_acknowledge_without_words_takes_the_sign_away(discord: Discord, h
         await adapter.publish([ASK])
         said = await slash(discord, house)
         assert said.interaction is not None
-        await adapter.channel(GENERAL).interactions.acknowledge(said.interaction)
+        await given(adapter.channel(GENERAL).interactions).acknowledge(said.interaction)
         assert interaction_types(discord) == [5]
         assert discord.mine(GENERAL) == []
 
@@ -241,7 +241,7 @@ async def test_a_press_can_be_answered_in_private(discord: Discord, house: House
         await eventually(lambda: interaction_types(discord) == [6])
         (pressed,) = house.of(Pressed)
         assert pressed.interaction is not None
-        await channel.interactions.acknowledge(pressed.interaction, "not yours to decide")
+        await given(channel.interactions).acknowledge(pressed.interaction, "not yours to decide")
         assert [(m["content"], m["flags"] & 64) for m in discord.mine(GENERAL)] == [
             ("?", 0),
             ("not yours to decide", 64),
@@ -254,7 +254,7 @@ async def test_a_dead_interaction_is_no_error(discord: Discord, house: House) ->
     async with connected(discord, house) as adapter:
         channel = adapter.channel(GENERAL)
         for handle in ("slash.1.tok", "button.1.tok", "nonsense"):
-            await channel.interactions.acknowledge(handle, "too late")
+            await given(channel.interactions).acknowledge(handle, "too late")
             await channel.send(Outbound(document=(Plain("x"),), interaction=handle))
         assert [m["content"] for m in discord.mine(GENERAL)] == ["x", "x", "x"]
 

@@ -42,6 +42,16 @@ def test_the_client_makes_its_requests_and_sockets_by_these_methods() -> None:
     assert issubclass(AccountHTTP, HTTPClient)
 
 
+async def test_the_gateway_that_is_configured_wins_over_the_one_discord_names(house: House) -> None:
+    async with (
+        Discord().served() as rest,
+        Discord().served() as gateway,
+        connected(rest, house, gateway_url=f"ws://{gateway.base}/gateway/"),
+    ):
+        assert len(gateway.double.identifies) == 1
+        assert not rest.double.identifies
+
+
 @pytest.mark.requirement("G-07")
 async def test_two_accounts_on_two_endpoints_do_not_meet(house: House) -> None:
     """No module global is changed: each account has its own addresses."""

@@ -31,7 +31,8 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
-    with op.batch_alter_table("session") as batch:  # rebuilds the table, to which messages refer
+    recreate = "always" if op.get_bind().dialect.name == "sqlite" else "auto"  # the table that messages refer to
+    with op.batch_alter_table("session", recreate=recreate) as batch:
         batch.add_column(sa.Column("colour", sa.Text(), nullable=False, server_default="blue"))
 
 

@@ -1,0 +1,43 @@
+"""The token counter all agents share: a real tokenizer once it is loaded, a count of bytes until then (SPEC §6.9)."""
+
+import logging
+from collections.abc import Callable
+from importlib import import_module
+from typing import Literal
+
+import anyio
+
+from agent.turn.tokens import count_by_bytes
+
+Encoding = Literal["bytes", "cl100k_base", "o200k_base"]
+
+log = logging.getLogger("tieline.turn")
+
+
+class Tokenizer:
+    """Counts a text. Models of other vendors count a few percent otherwise; the calibration evens that out."""
+
+    def __init__(self, encoding: Encoding = "cl100k_base") -> None:
+        self._encoding = encoding
+        self._count: Callable[[str], int] = count_by_bytes
+
+    def __call__(self, text: str) -> int:
+        return self._count(text)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the tokenizer is loaded."""
+        return self._count is not count_by_bytes
+
+    async def warm_up(self) -> None:
+        """Load the tokenizer off the event loop; for the background after the start. Stays with bytes if it cannot."""
+        if self._encoding == "bytes" or self.is_exact:
+            return
+        try:
+            self._count = await anyio.to_thread.run_sync(self._load, abandon_on_cancel=True)
+        except (ImportError, OSError, ValueError) as error:
+            log.warning("no tokenizer, tokens are estimated from bytes: %s", error)
+
+    def _load(self) -> Callable[[str], int]:
+        counter: Callable[[str], int] = import_module("agent.turn.tiktokens").counter(self._encoding)
+        return counter

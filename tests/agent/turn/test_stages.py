@@ -1,0 +1,95 @@
+"""What each stage takes and gives (SPEC §2.3)."""
+
+from pathlib import Path
+from uuid import UUID
+
+import anyio
+import pytest
+
+from agent.agent import Agent
+from agent.core import errors
+from agent.core.errors import AgentError
+from agent.inbox import Work
+from agent.storage.database import Database
+from agent.turn.context import prepare
+from agent.turn.execute import execute
+from agent.turn.intake import take_in
+from agent.turn.notes import path_of
+from agent.turn.persist import persist
+from agent.turn.pipeline import begin
+from agent.turn.run import Run, StagedChanges
+from tests.agent.world import KEY, World
+from tests.fakes.provider import ScriptedProvider, says
+from tests.fakes.waiting import until
+
+
+async def begun(world: World, work: Work) -> tuple[Run, Agent]:
+    definition = world.agent.instruction.definition
+    assert definition is not None
+    return await begin(work, definition, world.agent, StagedChanges()), world.agent
+
+
+@pytest.mark.requirement("B-03", "B-04", "B-14", "B-15", "B-16", "B-28", "B-51")
+async def test_the_four_stages_hand_on_what_they_promise(sqlite_database: Database, tmp_path: Path) -> None:
+    world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[says("one"), says("two")]))
+    notes = path_of(tmp_path, KEY)
+    notes.parent.mkdir(parents=True)
+    notes.write_text("Likes tea.")
+    await world.say("first")
+    await world.restart()
+    run, agent = await begun(world, await world.admit("second"))
+
+    taken = await take_in(run, agent)
+    assert taken.refused is None
+    assert UUID(run.id)
+    assert run.session == await world.session()
+    assert run.definition.identity == "You are a test agent."
+    assert [message.content for message in run.messages] == ["second"]
+
+    prepared = await prepare(run, agent)
+    assert [message.content for message in prepared.history] == ["first", "one"]
+    assert prepared.memory == "Likes tea."
+    assert prepared.token_estimate > 0
+    assert not prepared.degraded
+
+    executed = await execute(prepared, run, agent)
+    assert (executed.verdict, executed.text, executed.notice) == ("answered", "two", None)
+    assert [call.prompt for call in run.usage] == [10]
+
+    persisted = await persist(executed, run, agent)
+    assert (persisted.transcript_updated, persisted.session_updated, persisted.memory_updated) == (True, True, False)
+    assert [content for _, content in await world.texts()] == ["first", "one", "second", "two"]
+
+
+@pytest.mark.requirement("R-13")
+async def test_the_reply_is_shown_while_it_streams(sqlite_database: Database, tmp_path: Path) -> None:
+    more = anyio.Event()
+
+    class Halting(ScriptedProvider):
+        async def stream(self, request):  # type: ignore[no-untyped-def]
+            first, *rest = says("Once upon a time").chunks
+            yield first
+            await more.wait()
+            for chunk in rest:
+                yield chunk
+
+    world = World(sqlite_database, tmp_path, Halting())
+    work = await world.admit("hi")
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.run, work)
+        await until(lambda: world.outbox.preview_text == "Once ")
+        assert await world.says() == []
+        more.set()
+    assert world.outbox.preview_text == "Once upon a time"
+
+
+@pytest.mark.requirement("Z-32")
+def test_the_errors_are_one_tree_that_says_what_to_do_next() -> None:
+    tree = {cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, Exception)}
+    assert all(issubclass(cls, AgentError) for cls in tree)
+    assert issubclass(errors.ProviderBusy, errors.Transient)
+    assert issubclass(errors.NoProviders, errors.Transient)
+    assert issubclass(errors.ContextTooLong, errors.Permanent)
+    assert not issubclass(errors.Transient, errors.Permanent)
+    assert errors.ProviderBusy("x", after_s=3).after_s == 3
+    assert errors.ToolError("x", transient=True).transient

@@ -1,0 +1,41 @@
+"""Real token counts without a network (Z-27)."""
+
+import subprocess
+import sys
+
+import pytest
+
+from agent.turn.tokenizer import Tokenizer
+from agent.turn.tokens import count_by_bytes
+
+TEXT = "The quick brown fox jumps over the lazy dog. Übung macht den Meister 🙂"
+
+
+@pytest.mark.requirement("Z-27")
+async def test_tokens_are_counted_by_a_real_tokenizer() -> None:
+    tokenizer = Tokenizer("cl100k_base")
+    assert tokenizer(TEXT) == count_by_bytes(TEXT), "before it is loaded: from bytes"
+    await tokenizer.warm_up()
+    assert tokenizer.is_exact
+    assert tokenizer("hello world") == 2
+    assert tokenizer("<|endoftext|>") > 1, "text of a person is never a control token"
+    assert tokenizer(TEXT) == 20
+
+
+async def test_whoever_wants_bytes_gets_bytes() -> None:
+    tokenizer = Tokenizer("bytes")
+    await tokenizer.warm_up()
+    assert not tokenizer.is_exact
+
+
+async def test_without_a_vocabulary_the_estimate_stays(caplog: pytest.LogCaptureFixture) -> None:
+    tokenizer = Tokenizer("no_such_base")  # type: ignore[arg-type]
+    await tokenizer.warm_up()
+    assert tokenizer(TEXT) == count_by_bytes(TEXT)
+    assert "estimated from bytes" in caplog.text
+
+
+def test_it_is_loaded_only_when_it_is_asked_for() -> None:
+    script = "import sys, agent.assembly; print([name for name in ('tiktoken', 'litellm') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,183 @@
+"""The configuration: what it may say, what it must not, and how mistakes are told."""
+
+import re
+import tomllib
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.config.live import Live
+from gateway.config.mistakes import ConfigError
+from gateway.config.settings import Sections, Settings, home_directory, load, read
+
+SHIPPED = Path(__file__).parents[3] / "config" / "gateway.toml"
+TELEGRAM = {"type": "telegram", "token": "1:abc"}
+
+
+def reading(data: dict[str, Any], tmp_path: Path, **environ: str) -> Settings:
+    return read(data, environ, home=tmp_path, source=None)
+
+
+def mistakes(data: dict[str, Any], tmp_path: Path, **environ: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        reading(data, tmp_path, **environ)
+    return list(caught.value.mistakes)
+
+
+def test_the_shipped_file_names_every_setting_with_its_default(tmp_path: Path) -> None:
+    shipped = tomllib.loads(SHIPPED.read_text())
+    defaults = reading({}, tmp_path)
+    assert reading(shipped, tmp_path).turn == defaults.turn
+    text = SHIPPED.read_text()
+    for name in Sections.model_fields:
+        section, default = shipped.get(name, {}), getattr(defaults, name)
+        if name == "llm":
+            continue
+        assert is_dataclass(default)
+        for field in fields(default):
+            value = getattr(default, field.name)
+            if field.name in section:
+                written = section[field.name]
+                assert (tuple(written) if isinstance(written, list) else written) == value, f"{name}.{field.name}"
+            else:
+                assert value is None, f"{name}.{field.name} is missing in config/gateway.toml"
+                assert f"# {field.name} = " in text, f"{name}.{field.name}"
+
+
+def test_every_key_in_a_commented_example_exists(tmp_path: Path) -> None:
+    example = re.sub(r"^# (?=\[\[|\w+ = )", "", SHIPPED.read_text(), flags=re.MULTILINE)
+    environ = {name: f"{index}1:abcdef" for index, name in enumerate(re.findall(r"env:(\w+)", example))}
+    environ |= {"SLACK_BOT_TOKEN": "xoxb-1", "SLACK_APP_TOKEN": "xapp-1", "TELEGRAM_SECRET": "s3cret"}
+    example = example.replace('mode = "polling" ', 'mode = "webhook" ')
+    settings = reading(tomllib.loads(example), tmp_path, **environ)
+    assert [channel.type for channel in settings.channels] == ["telegram", "discord", "slack", "web", "console"]
+
+
+@pytest.mark.requirement("G-29")
+def test_all_mistakes_come_at_once_with_the_nearest_key(tmp_path: Path) -> None:
+    found = mistakes(
+        {
+            "wbe": {},
+            "web": {"prot": 1},
+            "access": {"dm": "opne", "allow": ["77"]},
+            "channels": [TELEGRAM | {"tokn": "x"}, {"type": "telegrm"}, {"type": "discord"}],
+            "llm": {"providers": [{"name": "a", "type": "openai"}]},
+        },
+        tmp_path,
+    )
+    text = "\n".join(found)
+    for wanted in (
+        "wbe: unknown key; did you mean web?",
+        "web.prot: unknown key; did you mean port?",
+        "access.dm: 'opne' is not one of 'pairing', 'allowlist', 'open' or 'closed'",
+        "channels[0].tokn: unknown key; did you mean token?",
+        "channels[1].type: 'telegrm' is no platform",
+        "channels[2].token: missing",
+        "model is missing",
+    ):
+        assert wanted in text
+    assert all("\n" not in line for line in found)
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        pytest.param({"queue": {"max_depth": 0}}, "queue.max_depth: 0 must be 1 or more", id="a depth of nothing"),
+        pytest.param({"web": {"host": "0.0.0.0"}}, "allow_remote = true", id="open to the network by accident"),
+        pytest.param({"database": {"url": "mysql://x"}}, "database.url: 'mysql' scheme", id="another database"),
+        pytest.param({"agent": {"max_tool_iterations": 101}}, "it must be 1 to 100", id="beyond the hard maximum"),
+        pytest.param({"budget": {"max_cost_usd": float("inf")}}, "finite", id="an infinite budget"),
+        pytest.param({"channels": [TELEGRAM, TELEGRAM]}, 'two accounts are called "telegram"', id="twice the same"),
+        pytest.param(
+            {"llm": {"providers": [{"name": "a", "type": "demo"}, {"name": "A", "type": "demo"}]}},
+            'two are called "a"',
+            id="two providers of one name",
+        ),
+        pytest.param(
+            {"llm": {"providers": [{"name": n, "type": "demo", "default": True} for n in "ab"]}},
+            "both marked default",
+            id="two defaults",
+        ),
+        pytest.param({"lock": {"lock_timeout_ms": 1000}}, "lock.lock_timeout_ms", id="a lease shorter than its beat"),
+    ],
+)
+@pytest.mark.requirement("G-29")
+def test_what_cannot_work_is_refused(data: dict[str, Any], wanted: str, tmp_path: Path) -> None:
+    assert any(wanted in line for line in mistakes(data, tmp_path))
+
+
+def test_secrets_come_from_elsewhere_and_are_never_shown(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("sk-from-a-file\n")
+    data = {
+        "llm": {"providers": [{"name": "a", "type": "openai", "model": "m", "api_key": "file:key"}]},
+        "channels": [TELEGRAM | {"token": "env:TOKEN"}],
+    }
+    settings = reading(data, tmp_path, TOKEN="123456:from-the-environment")
+    assert settings.llm.providers[0].api_key.get_secret_value() == "sk-from-a-file"
+    assert {"sk-from-a-file", "123456:from-the-environment"} <= settings.secrets
+    assert "sk-from-a-file" not in repr(settings)
+    assert "from-the-environment" not in repr(settings)
+    found = mistakes({"channels": [TELEGRAM | {"token": "env:NOT_SET"}], "web": {"public_url": "file:none"}}, tmp_path)
+    assert any("channels[0].token: the environment variable NOT_SET is not set" in line for line in found)
+    assert any("web.public_url: cannot read" in line for line in found)
+
+
+def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
+    settings = reading(
+        {"web": {"port": 1, "max_upload_mb": 3}},
+        tmp_path,
+        TIELINE__WEB__PORT="9999",
+        TIELINE__ACCESS__ALLOW='["telegram:1"]',
+        TIELINE__DATABASE__URL="postgresql://x/y",
+        TIELINE_HOME="elsewhere",
+    )
+    assert (settings.web.port, settings.web.max_upload_mb) == (9999, 3)
+    assert settings.access.allow == ("telegram:1",)
+    assert settings.database.url == "postgresql://x/y"
+    assert "web.prot" in mistakes({}, tmp_path, TIELINE__WEB__PROT="1")[0]
+    assert "wbe" in mistakes({}, tmp_path, TIELINE__WBE__PORT="1")[0]
+
+
+@pytest.mark.requirement("W-66")
+def test_one_home_is_the_base_of_everything(tmp_path: Path) -> None:
+    assert home_directory({"TIELINE_HOME": str(tmp_path)}) == tmp_path
+    assert home_directory({}) == Path("~/.tieline").expanduser()
+    assert load(environ={"TIELINE_HOME": str(tmp_path)}).home == tmp_path
+    assert Live(load(environ={"TIELINE_HOME": str(tmp_path)})).agent_folders()[0] == tmp_path / "agents"
+
+
+@pytest.mark.requirement("B-80", "B-81", "B-83", "B-84", "B-85", "B-86", "B-87", "W-65", "Z-68")
+def test_the_numbers_of_the_specification_are_the_defaults(tmp_path: Path) -> None:
+    settings = reading({}, tmp_path)
+    assert settings.agent.max_tool_iterations == 10
+    assert settings.agent.execution_timeout_ms == 600_000
+    assert settings.agent.max_turns is None
+    assert (settings.lock.queue_timeout_ms, settings.lock.lock_timeout_ms) == (30_000, 900_000)
+    assert settings.queue.max_depth == 10
+    assert (settings.retry.max_retries, settings.retry.backoff_ms) == (3, 1000)
+    assert settings.session.provider_persistence
+    assert reading({"agent": {"max_turns": 7}}, tmp_path).turn.agent.max_turns == 7
+
+
+@pytest.mark.requirement("B-82")
+def test_an_ordinary_tool_has_thirty_seconds(tmp_path: Path) -> None:
+    timeouts = reading({}, tmp_path).timeouts
+    assert (timeouts.tool_info, timeouts.tool_edit) == (30.0, 30.0)
+
+
+@pytest.mark.requirement("Z-21")
+def test_a_changed_file_counts_and_a_broken_one_does_not(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text('[queue]\nmode = "queue"')
+    environ = {"TIELINE_HOME": str(tmp_path)}
+    live = Live(load(file, environ), environ)
+    heard: list[str] = []
+    live.listen(lambda settings: heard.append(settings.queue.mode))
+    file.write_text('[queue]\nmode = "dorp"')
+    live.reload()
+    assert live.settings.queue.mode == "queue"
+    file.write_text('[queue]\nmode = "drop"\n[web]\nport = 1234')
+    assert live.reload() == ("web",)
+    assert (live.settings.queue.mode, live.settings.web.port, heard) == ("drop", 8080, ["drop"])
