@@ -152,7 +152,7 @@ async def build(
             proxy=settings.network.proxy,
             public_url=settings.web.public_url,
         ),
-        opened=adapter_opened,
+        opened=lambda adapter: _opened(adapter, adapter_opened, delivery),
         failed=lambda name, reason: alerts.login_refused(name, reason),
     )
     delivery = Delivery(
@@ -312,6 +312,12 @@ def _dispatcher(
         surroundings=surroundings,
         timing=timing,
     )
+
+
+def _opened(adapter: Adapter, mount: Callable[[Adapter], None], delivery: Delivery) -> None:
+    """Its routes are served, and what waited for the account is sent."""
+    mount(adapter)
+    delivery.look_again()
 
 
 def _dead_letter_notice(phrase: Catalogue, letter: DeadLetter) -> Say | None:

@@ -16,7 +16,7 @@ from gateway.channels.errors import (
 )
 
 UNKNOWN_CHANNEL, UNKNOWN_MESSAGE, MISSING_ACCESS = 10003, 10008, 50001
-UNKNOWN_WEBHOOK, UNKNOWN_INTERACTION, ALREADY_ANSWERED, INVALID_TOKEN = 10015, 10062, 40060, 50027
+UNKNOWN_WEBHOOK, UNKNOWN_INTERACTION, INVALID_TOKEN = 10015, 10062, 50027
 
 # 403 and 404 that are about this message or this act, not about the place (opcodes and status codes, JSON codes)
 _NOT_THE_PLACE = frozenset(
@@ -32,7 +32,7 @@ _NOT_THE_PLACE = frozenset(
         50005,  # another's message
         50006,  # empty message
         50021,  # system message
-        50027,  # invalid webhook token
+        INVALID_TOKEN,  # of an interaction
         50035,  # invalid form body
         90001,  # reaction blocked
         160002,  # no reply without reading the history

@@ -20,10 +20,6 @@ class Lanes:
         self._gate = anyio.Event()
         self._gate.set()
 
-    @property
-    def queued(self) -> int:
-        return self._queued
-
     def waiting(self, lane: str) -> bool:
         return lane in self._lanes
 

@@ -26,7 +26,6 @@ from gateway.channels.keys import ConversationKey, UserId
 Payload = Mapping[str, Any]
 
 DEFAULT, REPLY = 0, 19  # the message types that people write
-DM, GROUP_DM = 1, 3  # channel types
 THREADS = (10, 11, 12)
 COMMAND, COMPONENT = 2, 3  # interaction types
 SUB_COMMAND, SUB_COMMAND_GROUP, ATTACHMENT_OPTION = 1, 2, 11

@@ -55,14 +55,6 @@ def measure(document: Document) -> int:
     return len(_blocks(document))
 
 
-def clipped(content: str, limit: int) -> str:
-    """The beginning that fits, for a frame of a growing answer that outgrew one message; an open fence is closed."""
-    if len(content) <= limit:
-        return content
-    head = content[: limit - 5]
-    return head + "\n```" if head.count("```") % 2 else head + "…"
-
-
 def action_rows(buttons: Sequence[Sequence[Button]]) -> list[dict[str, object]]:
     """Buttons as components: rows of at most five, what is too long goes on in the next row."""
     rows = [row[at : at + ROW_LENGTH] for row in buttons for at in range(0, len(row), ROW_LENGTH)]

@@ -3,6 +3,7 @@
 import logging
 
 import anyio
+from sqlalchemy import Connection
 
 from agent.core.events import ContextBuilt, ContextDegraded
 from agent.sessions import store, usage
@@ -54,9 +55,14 @@ def _in_back_off(run: Run, states: States) -> bool:
 async def _advance(run: Run, states: States) -> None:
     await read_notes(states.memory, run.settings.context.memory_chars)
     if not states.message.loaded:
-        session = run.session
-        loaded = await states.runtime.database.read(lambda conn: store.history(conn, session))
-        take_history(loaded, run, states)
+        session, estimator = run.session, states.metrics.estimator
+
+        def load(conn: Connection) -> History:
+            loaded = store.history(conn, session)
+            estimator.messages(loaded.messages)  # here, in the reader's thread: thousands of messages take a while
+            return loaded
+
+        take_history(await states.runtime.database.read(load), run, states)
     if run.settings.budget.max_daily_cost_usd is not None:
         midnight = states.runtime.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
         conversation, since = states.session.conversation, to_us(midnight)

@@ -63,9 +63,9 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     ids = await runtime.database.write(commit)
     note_stored(run, growth, ids)
     if states.message.loaded and run.opened:
-        pairs = zip(run.messages, run.ids, strict=False)  # a repeated commit knows no ids
-        grow_view(states, [store.with_id(message, id) for message, id in pairs])
-        if len(run.ids) != len(run.messages):
+        if len(run.ids) == len(run.messages) and None not in run.ids:
+            grow_view(states, [store.with_id(message, id) for message, id in zip(run.messages, run.ids, strict=True)])
+        else:  # a repeated commit knows no ids
             states.message.forget()
     runtime.outbox.committed()
     _report_tokens(run, states)

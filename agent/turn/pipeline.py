@@ -42,7 +42,8 @@ async def turn(work: Work, definition: Definition, states: States, staged: Stage
     async with _announced(run, states) as endings:
         taken = await take_in(run, states)
         endings.append(taken.refused or await _bounded(run, states))
-        await persist(endings[-1], run, states)
+        with anyio.CancelScope(shield=True):  # whoever cancels now comes too late: it is done and will be stored
+            await persist(endings[-1], run, states)
     return endings[-1]
 
 

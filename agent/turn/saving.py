@@ -45,6 +45,8 @@ def write_growth(conn: Connection, growth: Growth, run: Run, conversation: Conve
             person=person if growth.position + offset == 0 else None,
         )
         ids.append(store.append(conn, run.session, conversation, stored, at=at))
+    if growth.messages and not any(ids):
+        return ids  # this growth was written before: a commit whose answer was lost, or a cancelled wait for it
     for call in growth.usage:
         usage.add(
             conn,

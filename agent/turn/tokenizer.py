@@ -39,5 +39,5 @@ class Tokenizer:
             log.warning("no tokenizer, tokens are estimated from bytes: %s", error)
 
     def _load(self) -> Callable[[str], int]:
-        counter: Callable[[str], int] = import_module("agent.turn.tiktokens").counter(self._encoding)
+        counter: Callable[[str], int] = import_module("agent.providers.tiktokens").counter(self._encoding)
         return counter

@@ -69,7 +69,7 @@ class Admission:
             house.notices.committed(said.key)
             return Receipt(Outcome.REFUSED, "queue full")
         house.wake(_conversation(said))
-        if admitted.depth > 1 and house.conversations.is_running(_conversation(said)):
+        if admitted.depth and house.conversations.is_running(_conversation(said)):
             house.outbox_for(said.key).queued(admitted.depth)
         return Receipt(Outcome.ACCEPTED)
 

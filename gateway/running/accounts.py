@@ -32,7 +32,7 @@ class Accounts:
         opened: Callable[[Adapter], None],
         failed: Callable[[str, str], None],
     ) -> None:
-        """`opened` hears of each adapter before it runs, `failed` of logins that were refused, with the reason."""
+        """`opened` hears of each adapter once its channels can be found and before it runs, `failed` of logins that were refused, with the reason."""
         self._settings = settings
         self._surroundings = surroundings
         self._opened = opened

@@ -13,6 +13,8 @@ from agent.storage.conflicts import or_ignore
 from gateway.storage.tables import pairing as table
 from gateway.storage.tables import pairing_attempt
 
+KEPT_US = 86_400_000_000  # a day: longer than anybody looks back for tries or requests
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairing:
@@ -105,8 +107,9 @@ def wrong_codes_since(conn: Connection, since: int) -> int:
     return count
 
 
-def prune(conn: Connection, before: int) -> int:
-    """Remove requests that ended their time, and wrong tries made, by then; return how many requests."""
+def prune(conn: Connection, now: int) -> int:
+    """Remove requests whose time was over a day ago, and wrong tries as old; return how many requests."""
+    before = now - KEPT_US
     conn.execute(_PRUNE_WRONG, {"before": before})
     return conn.execute(_PRUNE, {"before": before}).rowcount
 

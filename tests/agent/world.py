@@ -45,7 +45,7 @@ class NumberedIds:
     """Ids in order: the same ones in each run of a test, others for each key."""
 
     def __init__(self, key: str) -> None:
-        self._numbers = count(1 + zlib.crc32(key.encode()) * 1000)
+        self._numbers = count(1 + zlib.crc32(key.encode()) % 1_000_000 * 1_000_000)
 
     def __call__(self) -> str:
         return f"00000000-0000-4000-8000-{next(self._numbers):012d}"

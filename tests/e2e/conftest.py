@@ -41,6 +41,14 @@ async def browser() -> AsyncIterator[Browser]:
         await browser.close()
 
 
+@pytest_asyncio.fixture(loop_scope="session", autouse=True)
+async def closed_pages(browser: Browser) -> AsyncIterator[None]:
+    """No page of a test outlives it."""
+    yield
+    for context in browser.contexts:
+        await context.close()
+
+
 class Errors(list[str]):
     """What the page's console complained about."""
 

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from adapters.discord.limits import TEXT_LIMIT
-from adapters.discord.render import clipped, measure, render
+from adapters.discord.render import measure, render
 from adapters.discord.tables import display_width
 from gateway.channels.document import CodeBlock, Document, Heading, Paragraph, Plain, Table, Text
 from gateway.delivery.markdown import parse
@@ -200,14 +200,6 @@ def test_parts_fit_and_lose_nothing(document: Document) -> None:
     (block,) = document
     assert isinstance(block, Plain | CodeBlock)
     assert letters == "".join((block.text if isinstance(block, Plain) else block.code).split())
-
-
-def test_a_frame_that_outgrew_one_message_is_cut() -> None:
-    assert clipped("short", 10) == "short"
-    assert len(clipped("x" * 3000, 2000)) <= 2000
-    cut = clipped("```py\n" + "x\n" * 2000, 2000)
-    assert len(cut) <= 2000
-    assert cut.endswith("\n```")
 
 
 def test_a_text_of_any_length_is_rendered_quickly() -> None:

@@ -5,7 +5,6 @@ import pytest
 
 from agent.core.ids import ConversationId
 from agent.inbox import Source
-from gateway.conversations.conversations import Conversations
 from gateway.conversations.registry import Registry
 from tests.fakes.clock import FakeClock
 from tests.fakes.waiting import until
@@ -162,15 +161,13 @@ async def test_an_agent_that_cannot_be_woken_leaves_nothing_behind(clock: FakeCl
 
 async def test_stop_reaches_the_agent_that_is_awake(nursery: Nursery, clock: FakeClock) -> None:
     registry = Registry(nursery.wake, clock=clock)
-    conversations = Conversations(registry, is_running=lambda conversation: conversation == key(1))
-    assert not conversations.stop(key(1), "because")
+    assert not registry.stop(key(1), "because")
     await visit(registry, key(1))
-    assert conversations.stop(key(1), "because")
+    assert registry.stop(key(1), "because")
     assert nursery.made[0].reasons == ["because"]
-    assert conversations.is_running(key(1))
-    await conversations.forget(key(1))
-    assert not conversations.stop(key(1), "because")
-    await conversations.forget(key(1))
+    await registry.forget(key(1))
+    assert not registry.stop(key(1), "because")
+    await registry.forget(key(1))
 
 
 async def test_at_the_end_all_are_closed(nursery: Nursery, clock: FakeClock) -> None:

@@ -89,7 +89,9 @@ async def test_wrong_codes_are_counted_and_forgotten_in_time(database: Database)
     assert await database.read(partial(pairings.wrong_codes_since, since=1)) == 2
     await ask(database, "a", expires=2)
     await ask(database, "b", "telegram:6", expires=9)
-    assert await database.write(partial(pairings.prune, before=2)) == 1
+    day_later = pairings.KEPT_US + 2
+    assert await database.write(partial(pairings.prune, now=2)) == 0
+    assert await database.write(partial(pairings.prune, now=day_later)) == 1
     assert await database.read(partial(pairings.wrong_codes_since, since=0)) == 1
     assert await open_now(database) == ["telegram:6"]
 

@@ -1,0 +1,77 @@
+"""The loop is deterministic: recorded streams, clock and ids give the same transcript, byte for byte (B-02, G-32)."""
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from agent.core.errors import ProviderBusy
+from agent.storage.database import Database
+from tests.agent.world import World
+from tests.fakes.provider import ScriptedProvider, calls, calls_all, cut, fails, says, thinks
+from tests.fakes.replay import Recorder, Recording, read_recording
+from tests.fakes.tools import FakeTool
+
+RECORDINGS = sorted((Path(__file__).parents[1] / "recordings" / "agent").glob("*.json"))
+
+
+async def replayed(recording: Recording, database: Database, home: Path) -> tuple[str, World]:
+    """The transcript as JSON lines, and the world it came of."""
+    world = World(database, home, recording.provider(), tools=(FakeTool(),))
+    for message in recording.messages:
+        await world.say(message)
+    return await world.agent.operations.export(), world
+
+
+@pytest.mark.requirement("B-02", "G-32")
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+async def test_a_recording_gives_its_transcript_again(sqlite_database: Database, tmp_path: Path, path: Path) -> None:
+    recording = read_recording(path)
+    transcript, world = await replayed(recording, sqlite_database, tmp_path)
+    assert transcript.encode() == recording.transcript.encode()
+    assert world.slot.current().scripts == [], "every recorded call was made"  # type: ignore[attr-defined]
+
+
+@pytest.mark.requirement("B-02")
+async def test_a_replay_repeats_events_and_ids_as_well(
+    sqlite_database: Database, sqlite_template: Path, tmp_path: Path
+) -> None:
+    databases = import_module("tests.fakes.databases")
+    (tmp_path / "again").mkdir()
+    recording = read_recording(RECORDINGS[0])
+    _, first = await replayed(recording, sqlite_database, tmp_path)
+    other = await databases.open_sqlite(tmp_path / "again", sqlite_template)
+    try:
+        _, second = await replayed(recording, other, tmp_path / "again")
+        assert first.events == second.events
+        assert [stored.message.parts for stored in await first.transcript()] == [
+            stored.message.parts for stored in await second.transcript()
+        ]
+    finally:
+        await other.aclose()
+
+
+@pytest.mark.requirement("G-32")
+async def test_what_is_recorded_can_be_played(sqlite_database: Database, tmp_path: Path) -> None:
+    recording = Recording(messages=["what is six times seven?", "thanks"])
+    inner = ScriptedProvider(
+        scripts=[
+            fails(ProviderBusy("429 slow down")),
+            thinks("I should calculate.", "c2ln", calls("calculate", {"expression": "6*7"}, text="One moment. ")),
+            cut("It is "),
+            says("It is **42**. 🙂"),
+            calls_all([("echo", {"text": "a"}, "c1"), ("echo", {"txt": "b"}, "c2")]),
+            says("You're welcome."),
+        ]
+    )
+    world = World(sqlite_database, tmp_path, Recorder(inner, recording), tools=(FakeTool(),))
+    for message in recording.messages:
+        await world.say(message)
+    recording.transcript = await world.agent.operations.export()
+    path = tmp_path / "recording.json"
+    recording.save(path)
+    again = read_recording(path)
+    assert [call.chunks for call in again.calls] == [call.chunks for call in recording.calls]
+    assert again.transcript == recording.transcript
+    (kept,) = [path for path in RECORDINGS if path.stem == "tools_retries_and_thinking"]
+    assert kept.read_text("utf-8") == path.read_text("utf-8"), "the recording in the repository is this one"
