@@ -121,6 +121,7 @@ class App:
                 phrase=read_catalogue(),
                 adapter_opened=self._mount_adapter,
                 version=version("tieline"),
+                web_url=self._web.url,
             )
         except errors.DatabaseUnusable as error:
             raise StartError(str(error)) from error

@@ -126,6 +126,7 @@ async def build(
     phrase: Catalogue,
     adapter_opened: Callable[[Adapter], None],
     version: str,
+    web_url: str,
 ) -> House:
     """Open the database and build the rooms on it. Raises DatabaseUnusable with the fix."""
     settings, started_at = live.settings, clock.now()
@@ -150,7 +151,7 @@ async def build(
             known_places=partial(_known_places, database, clock),
             catch_up_max_age_s=settings.network.catch_up_max_age,
             proxy=settings.network.proxy,
-            public_url=settings.web.public_url,
+            public_url=settings.web.public_url or web_url,
         ),
         opened=lambda adapter: _opened(adapter, adapter_opened, delivery),
         failed=lambda name, reason: alerts.login_refused(name, reason),

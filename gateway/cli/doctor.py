@@ -46,7 +46,8 @@ async def _everything(settings: Settings) -> Sequence[Diagnosis]:
     found += await _database(settings, running)
     found += _agents(settings)
     found += _providers(settings)
-    surroundings = bare_surroundings(settings.home, settings.network.proxy, settings.web.public_url)
+    address = settings.web.public_url or f"http://{settings.web.host}:{settings.web.port}"
+    surroundings = bare_surroundings(settings.home, settings.network.proxy, address)
     for channel in settings.channels:
         if channel.type not in ("web", "console"):
             found += await diagnose(channel, surroundings)

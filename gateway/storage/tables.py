@@ -66,13 +66,3 @@ pairing_attempt = Table(
     Column("at", BigInteger, nullable=False),
 )
 Index("ix_pairing_attempt_at", pairing_attempt.c.at)
-
-person = Table(
-    "person",
-    metadata,
-    Column("id", Text, primary_key=True),  # `<platform>:<user id>`
-    Column("display", Text, nullable=False, server_default=""),
-    Column("language", Text),
-    Column("zone", Text),  # IANA
-    Column("updated_at", BigInteger, nullable=False),
-)

@@ -293,3 +293,26 @@ class TestCommands:
         session = await world.session()
         history = await sqlite_database.read(lambda conn: store.history(conn, session))
         assert [message.content for message in history.messages] == ["one", "1", "two", "2 again"]
+
+    async def test_a_command_whose_turn_was_begun_is_not_run_again(
+        self, sqlite_database: Database, tmp_path: Path
+    ) -> None:
+        mortal = MortalDatabase(sqlite_database)
+        world = World(mortal, tmp_path, ScriptedProvider())
+        asked: list[int] = []
+
+        async def ask(work: Work, agent: Operations) -> CommandResult:
+            asked.append(work.attempt)
+            return CommandResult(go_on_with="hello")
+
+        world.built_ins.commands["/ask"] = ask
+        work = await world.admit("/ask")
+        mortal.writes_left = 1
+        with pytest.raises(Crash):
+            await world.run(work)
+        mortal.writes_left = None
+        await world.restart()
+        await world.run(await world.again(work))
+        assert [say.text for say in await world.says(work)] == ["ok"]
+        assert asked == [1]
+        assert await world.texts() == [("user", "hello"), ("assistant", "ok")]

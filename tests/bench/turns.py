@@ -12,7 +12,7 @@ from tests.program.running import Program
 
 THIRTY = " ".join(f"word{number}" for number in range(30))
 FAST = {"chat_rate": 10_000, "chat_burst": 10_000, "group_per_minute": 100_000, "global_rate": 100_000}
-QUICK_CHANNEL = "messages_per_second = 1000\nprivate_messages_per_second = 1000"
+QUICK_CHANNEL = "messages_per_second = 1000\nprivate_messages_per_second = 1000\ngroup_messages_per_minute = 100000"
 
 
 async def _sends(doubles: Doubles, since: float = 0) -> list[dict[str, object]]:

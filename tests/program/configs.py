@@ -7,8 +7,8 @@ from tests.program.doubles import (
     SLACK_SECRET,
     TELEGRAM_TOKEN,
     Doubles,
-    free_port,
 )
+from tests.program.running import Program
 
 ACCESS = """
 [access]
@@ -28,8 +28,10 @@ def models(doubles: Doubles, *names: str, kind: str = "openai") -> str:
     )
 
 
-def telegram(doubles: Doubles, *, webhook: bool = False, more: str = "") -> str:
-    mode = f'mode = "webhook"\nwebhook_url = "http://127.0.0.1:{free_port()}"' if webhook else 'mode = "polling"'
+def telegram(doubles: Doubles, *, program: Program | None = None, more: str = "") -> str:
+    """By polling, or by webhook to this program."""
+    at = f"{program.url}/channels/telegram/webhook" if program else ""
+    mode = f'mode = "webhook"\nwebhook_url = "{at}"' if program else 'mode = "polling"'
     return (
         f'[[channels]]\ntype = "telegram"\ntoken = "{TELEGRAM_TOKEN}"\n{mode}\n'
         f'api_base_url = "http://127.0.0.1:{doubles.telegram.port}"\n{more}\n'

@@ -47,6 +47,12 @@ class Control:
                 raise AssertionError(f"{url}: {answer.status} {await answer.text()}")
             return await answer.json()
 
+    async def fetch(self, url: str) -> bytes:
+        """Anything else the double serves, by its whole address."""
+        async with self._client.get(url) as answer:
+            answer.raise_for_status()
+            return await answer.read()
+
 
 @dataclass(frozen=True, slots=True)
 class Doubles:

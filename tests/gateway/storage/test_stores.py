@@ -1,16 +1,15 @@
-"""The gateway's small stores: settings, grants, pairings, people, places, dead letters."""
+"""The gateway's small stores: settings, grants, pairings, places, dead letters."""
 
 from functools import partial
 from typing import Any, Literal
 
 import pytest
 
-from agent.core.ids import ConversationId, PersonId
+from agent.core.ids import ConversationId
 from agent.storage import conversation_rows, inbox_rows
 from agent.storage.database import Database
-from gateway.storage import grants, inbox_view, pairings, people, places, settings_rows
+from gateway.storage import grants, inbox_view, pairings, places, settings_rows
 from gateway.storage.grants import Grant
-from gateway.storage.people import Person
 from tests.fakes.agents import admit
 
 CHAT, OTHER = ConversationId("telegram:1"), ConversationId("telegram:2")
@@ -94,14 +93,6 @@ async def test_wrong_codes_are_counted_and_forgotten_in_time(database: Database)
     assert await database.write(partial(pairings.prune, now=day_later)) == 1
     assert await database.read(partial(pairings.wrong_codes_since, since=0)) == 1
     assert await open_now(database) == ["telegram:6"]
-
-
-async def test_what_is_known_of_a_person_is_kept(database: Database) -> None:
-    eve = Person(id=PersonId("telegram:5"), display="Eve", language="de", zone="Europe/Berlin")
-    await database.write(partial(people.save, person=Person(id=eve.id), at=1))
-    await database.write(partial(people.save, person=eve, at=2))
-    assert await database.read(partial(people.load, person=eve.id)) == eve
-    assert await database.read(partial(people.load, person=PersonId("telegram:6"))) is None
 
 
 async def test_places_are_one_accounts_lately_used_newest_first(database: Database) -> None:

@@ -128,3 +128,14 @@ def test_a_line_break_cannot_fake_a_line_of_its_own(lines: io.StringIO) -> None:
     record = logging.makeLogRecord({"name": "x", "msg": "a\nb", "levelname": "INFO"})
     assert "\n    b" in Human().format(record)
     assert json.loads(Json().format(record))["message"] == "a\nb"
+
+
+@pytest.mark.requirement("G-28")
+def test_no_later_handler_can_format_the_exception_anew() -> None:
+    try:
+        raise ValueError("top-secret")
+    except ValueError as error:
+        record = logging.makeLogRecord({"msg": "failed", "exc_info": (type(error), error, error.__traceback__)})
+    Redaction(Redactor(["top-secret"])).filter(record)
+    assert "top-secret" not in logging.Formatter().format(record)
+    assert record.exc_info is None

@@ -160,15 +160,6 @@ def upgrade() -> None:
     )
     op.create_index("ix_pairing_attempt_at", "pairing_attempt", ["at"], unique=False)
     op.create_table(
-        "person",
-        sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("display", sa.Text(), server_default="", nullable=False),
-        sa.Column("language", sa.Text()),
-        sa.Column("zone", sa.Text()),
-        sa.Column("updated_at", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_person")),
-    )
-    op.create_table(
         "session",
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("conv", sa.Text(), nullable=False),
@@ -247,7 +238,6 @@ def downgrade() -> None:
         "usage",
         "turn",
         "session",
-        "person",
         "pairing_attempt",
         "pairing",
         "outbox",

@@ -1,0 +1,67 @@
+"""One program for all tests of a file, and the model's lines: what it says to whom, how fast, what it was asked."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.program import configs
+from tests.program.doubles import Doubles, all_doubles, until
+from tests.program.running import Program
+
+MANY = "messages_per_minute = 600\n"  # several tests speak as one person
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The doubles and the program that runs against them."""
+
+    doubles: Doubles
+    program: Program
+
+    async def script(self, when: str, text: str = "", **reply: Any) -> None:
+        """What the model says to a message that holds `when`; several rules may be added, the first that fits counts.
+
+        `token_delay` and `ttft` are seconds.
+        """
+        rule = {"match": {"contains": when}, "reply": {"text": text, **reply}}
+        await self.doubles.llm.post("script", [rule], append="1")
+
+    async def asked(self, what: str) -> list[dict[str, Any]]:
+        """The model calls whose last message of a person holds these words, oldest first."""
+        calls = (await self.doubles.llm.get("calls"))["calls"]
+        return [call for call in calls if what in _last_words(call["body"])]
+
+    async def asking(self, what: str, *, seconds: float = 15.0) -> dict[str, Any]:
+        """Wait for the first such call."""
+
+        async def found() -> dict[str, Any] | None:
+            return next(iter(await self.asked(what)), None)
+
+        call: dict[str, Any] = await until(found, seconds=seconds, what=f"a model call with {what!r}")
+        return call
+
+    async def over(self, what: str, *, seconds: float = 20.0) -> dict[str, Any]:
+        """Wait until the first such call has ended."""
+
+        async def ended() -> dict[str, Any] | None:
+            return next((call for call in await self.asked(what) if "ended_at" in call), None)
+
+        call: dict[str, Any] = await until(ended, seconds=seconds, what=f"the end of the model call with {what!r}")
+        return call
+
+
+def _last_words(body: dict[str, Any]) -> str:
+    people = [message["content"] for message in body["messages"] if message["role"] == "user"]
+    return str(people[-1]) if people else ""
+
+
+@asynccontextmanager
+async def on_stage(home: Path, channels: Callable[[Doubles, Program], str]) -> AsyncIterator[Stage]:
+    """Doubles, and the program with two models and these channels, until the end of the block."""
+    async with all_doubles() as doubles:
+        program = Program(home, "")
+        program.write(configs.ACCESS + MANY + configs.models(doubles, "a", "b") + channels(doubles, program))
+        async with program:
+            yield Stage(doubles, program)
