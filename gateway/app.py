@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from agent.core.clock import Clock, SystemClock
-from agent.core.events import EventBus
+from agent.core.events import EventBus, LoopStarted
 from gateway.channels.adapter import Adapter
 from gateway.config.live import Live
 from gateway.config.settings import Settings
@@ -53,6 +53,7 @@ class App:
         self._web = WebServer(settings.web, home=settings.home, clock=self._clock)
         self._control = Control(settings.home, {"sign-in-link": self._link, "version": _version})
         self._house: Any = None
+        self._has_pages = False  # the operator's pages come with the first web chat, which they link to
         self.ready = anyio.Event()
 
     def bind(self) -> None:
@@ -90,6 +91,8 @@ class App:
 
     async def _serve(self, stop: anyio.Event) -> None:
         self._house = house = await self._build()
+        first_turn = anyio.Event()
+        self._bus.listen(lambda published: first_turn.set() if isinstance(published.event, LoopStarted) else None)
         try:
             async with anyio.create_task_group() as tasks:
                 self._mount(tasks)
@@ -97,7 +100,7 @@ class App:
                 self._announce_address()
                 tasks.start_soon(house.take_in, tasks)
                 tasks.start_soon(self.live.watch, self._clock)
-                tasks.start_soon(self._warm_up)
+                tasks.start_soon(house.warm_up, first_turn)
                 self.ready.set()
                 await stop.wait()
                 _log.info("ending: running turns have %g s", DRAIN_S)
@@ -136,7 +139,6 @@ class App:
             tasks.start_soon(traces.run)
         self._control.add(house.operations.table())
         self._web.measure(self._metrics, house.overview.gauges)
-        self._web.mount_pages(house.overview)
         self._web.watch(house.overview.reasons)
 
     def _mount_adapter(self, adapter: Adapter) -> None:
@@ -147,11 +149,9 @@ class App:
             self._control.mount(adapter.channel_type, adapter.routes)
         else:
             self._web.mount_adapter(adapter, entrance)
-
-    async def _warm_up(self) -> None:
-        """The default provider's library, in the background and after the accounts: the first message pays nothing."""
-        await self._house.accounts.wait_open()
-        await self._house.providers.warm_up()
+            if entrance == "sign_in" and not self._has_pages:
+                self._has_pages = True
+                self._web.mount_pages(self._house.overview)
 
     def _announce_address(self) -> None:
         settings = self.live.settings

@@ -26,6 +26,7 @@ from agent.providers.registry import Registry as Providers
 from agent.storage.database import Database
 from agent.storage.moments import from_us, to_us
 from agent.storage.retries import SteadyDatabase
+from agent.turn.tokenizer import Tokenizer
 from gateway.access.book import AccessBook
 from gateway.access.decisions import Decisions
 from gateway.channels.adapter import Adapter, Place, Surroundings
@@ -86,6 +87,7 @@ class House:
     upkeep: Upkeep
     alerts: Alerts
     phrase: Catalogue
+    tokenizer: Tokenizer
 
     async def run(self, tasks: TaskGroup) -> None:
         """Start everything but the accounts."""
@@ -100,6 +102,13 @@ class House:
         await self.accounts.open_all()
         specs = all_commands().specs(lambda key: self.phrase(key, "en"))
         await self.accounts.run(self.router.admit, specs, tasks)
+
+    async def warm_up(self, first_turn: anyio.Event) -> None:
+        """Libraries that the first turns need, in the background: the provider's now, the tokenizer's 40 MB by need."""
+        await self.accounts.wait_open()
+        await self.providers.warm_up()
+        await first_turn.wait()
+        await self.tokenizer.warm_up()
 
     async def drain(self, within_s: float) -> None:
         """Take nothing in, let running turns end, send what they said; the rest waits for the next start (G-27)."""
@@ -175,6 +184,7 @@ async def build(
         phrase=phrase,
     )
 
+    tokenizer = Tokenizer(settings.context.tokenizer)
     waking: Waking
     house = CommandHouse(
         home=settings.home,
@@ -208,6 +218,7 @@ async def build(
         built_ins=desk,
         settings=lambda: live.settings.turn,
         retries=lambda: live.settings.retry,
+        count=tokenizer,
     )
     waking = Waking(
         shared,
@@ -275,6 +286,7 @@ async def build(
         upkeep=Upkeep(database, clock=clock, home=settings.home, retention=lambda: live.settings.retention),
         alerts=alerts,
         phrase=phrase,
+        tokenizer=tokenizer,
     )
 
 

@@ -28,7 +28,7 @@ def measure(document: Document) -> int:
 
 def rich(message: Outbound) -> Body:
     """Text, blocks and key of a message."""
-    blocks = [_text_block(part) for part in _parts(message.document) if _shown(part).strip()]
+    blocks = [_text_block(part, shown) for part in _parts(message.document) if (shown := _shown(part)).strip()]
     blocks += [_actions(row, index) for index, row in enumerate(message.buttons) if row]
     return {"text": mrkdwn(message.document), "blocks": blocks, **keyed(message.key)}
 
@@ -70,8 +70,7 @@ def _shown(part: Document) -> str:
     return markdown(part)
 
 
-def _text_block(part: Document) -> Body:
-    shown = _shown(part)
+def _text_block(part: Document, shown: str) -> Body:
     if isinstance(part[0], Plain):
         section = {"type": "rich_text_section", "elements": [{"type": "text", "text": shown}]}
         return {"type": "rich_text", "elements": [section]}

@@ -22,6 +22,7 @@ log = logging.getLogger("tieline.slack")
 
 STREAM = "stream"
 MOST = 2048
+REFUSALS = 3  # in a row: one may be the fault of its thread
 
 
 @dataclass(slots=True)
@@ -37,15 +38,24 @@ class StreamLedger:
 
     def __init__(self) -> None:
         self._grown: OrderedDict[tuple[str, str], _Grown] = OrderedDict()
-        self.refused = False  # this workspace or plan has no native streams: do not ask every time
+        self._refusals = 0
 
     def note(self, channel: str, ts: str, grown: _Grown) -> None:
+        self._refusals = 0
         self._grown[channel, ts] = grown
         while len(self._grown) > MOST:
             self._grown.popitem(last=False)
 
     def get(self, channel: str, ts: str) -> _Grown:
         return self._grown.get((channel, ts)) or _Grown(None)
+
+    @property
+    def refused(self) -> bool:
+        """This workspace, plan or app has no native streams: do not ask every time."""
+        return self._refusals >= REFUSALS
+
+    def refusal(self) -> None:
+        self._refusals += 1
 
     def forget(self, channel: str, ts: str) -> None:
         self._grown.pop((channel, ts), None)
@@ -81,8 +91,8 @@ class SlackStreams:
         except (ChannelGone, ChannelFatal):
             raise
         except ChannelRejected as error:
-            log.warning("native streams are refused here; answers grow by edits", extra={"why": str(error)})
-            self._ledger.refused = True
+            log.warning("a native stream was refused; the answer grows by edits", extra={"why": str(error)})
+            self._ledger.refusal()
             return await self._posting.post(Outbound(document=document), frame=True)
         ts = str(answer["ts"])
         self._posting.wrote()

@@ -4,7 +4,7 @@ What must arrive (replies, notices) is written as an `outbox` row in the turn's 
 `committed()` tells delivery to look. Everything else here is best effort: it never fails a turn (SPEC §1.4).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from agent.core.events import Event
@@ -68,13 +68,16 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audience:
-    """Whom a turn's transient output is for: the person who asked, and the handles the platform gave."""
+    """Whom a turn's transient output is for: the person who asked, and the handles the platform gave.
+
+    `message` is what they wrote, to react on; `reply_to` is the same where the answer is to be shown as a reply.
+    """
 
     person: PersonId | None = None
+    message: str | None = None
     reply_to: str | None = None
     interaction: str | None = None
     language: str = "en"
-    extras: tuple[tuple[str, str], ...] = field(default=())
 
 
 class Outbox(Protocol):

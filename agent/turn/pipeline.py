@@ -74,7 +74,11 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
         token=token,
         interrupts=Interrupts(token),
         audience=Audience(
-            person=incoming.person, reply_to=reply_to, interaction=incoming.interaction, language=incoming.language
+            person=incoming.person,
+            message=incoming.message_ref,
+            reply_to=reply_to,
+            interaction=incoming.interaction,
+            language=incoming.language,
         ),
         began=runtime.clock.monotonic(),
         reminder=reminder_for(runtime.clock.now(), work),

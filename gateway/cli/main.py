@@ -12,6 +12,7 @@ import click
 COMMANDS = {
     "run": ("gateway.cli.run", "Start the gateway."),
     "console": ("gateway.cli.console", "Talk to the bot in this terminal."),
+    "sign-in": ("gateway.cli.sign_in", "Print a link to the chat page."),
     "init": ("gateway.cli.init", "Write a configuration, step by step."),
     "doctor": ("gateway.cli.doctor", "Check everything and tell how to mend it."),
     "config": ("gateway.cli.config", "Check, show or explain the configuration."),

@@ -62,7 +62,7 @@ class ConversationOutbox:
         channel = self._open()
         if channel is not None and channel.presence is not None:
             emoji = self._stage.settings.acknowledge
-            self._presence = Presence(channel, audience.reply_to, emoji, self._stage.clock)
+            self._presence = Presence(channel, audience.message, emoji, self._stage.clock)
             self._stage.spawn(self._presence.run)
 
     def preview(self, delta: str) -> None:

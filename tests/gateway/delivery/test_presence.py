@@ -50,9 +50,9 @@ async def test_a_turn_that_never_ends_stops_typing_after_ten_minutes(world: Worl
 async def test_a_new_turn_ends_the_signs_of_the_old_one(world: World) -> None:
     async with world.process() as delivery:
         voice = delivery.outbox_for(key())
-        voice.begin(audience(reply_to="m1"))
+        voice.begin(audience(message="m1"))
         await world.pass_time(1)
-        voice.begin(audience(reply_to="m2"))
+        voice.begin(audience(message="m2"))
         await world.pass_time(1)
         assert world.screen().reactions == {"m1": set(), "m2": {"👀"}}
         await voice.end()

@@ -163,7 +163,7 @@ class World:
 
 
 def audience(**values: object) -> Audience:
-    return replace(Audience(person=ANN, reply_to="m1"), **values)  # type: ignore[arg-type]
+    return replace(Audience(person=ANN, message="m1", reply_to="m1"), **values)  # type: ignore[arg-type]
 
 
 def joined(texts: Iterable[str]) -> str:
