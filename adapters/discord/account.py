@@ -54,6 +54,7 @@ class Bot:
             text_limit=TEXT_LIMIT,
             edits=True,
             ephemeral=False,  # only where an interaction is open, which a channel cannot promise
+            ephemeral_answers=True,
             buttons=True,
             threads=True,
             reactions=settings.reactions,

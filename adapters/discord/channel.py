@@ -83,7 +83,7 @@ class DiscordChannel:
         """Ephemeral where an interaction of that person is open, else a silent message that the caller deletes."""
         body = self._body(message)
         handle = message.interaction or (self._bot.answers.latest(self._id, to) if to else None)
-        if handle is not None:
+        if handle is not None and not message.files:
             whispered = await self._bot.answers.whisper(handle, body)
             if whispered is not None:
                 return SentRef(whispered, WHISPER + handle)

@@ -34,9 +34,7 @@ class Posting:
         """A new message. Raises as `Channel.send`."""
         where: Body = {"channel": self._address.channel, "thread_ts": self._address.thread_ts}
         where |= {"unfurl_links": self._previews, "unfurl_media": self._previews}
-        answer = await self._either(
-            "chat.postMessage", where, message, repeatable=False, frame=frame, patient=not frame
-        )
+        answer = await self._either("chat.postMessage", where, message, repeatable=False, frame=frame)
         self.wrote()
         return SentRef(str(answer["ts"]), MESSAGE)
 

@@ -1,6 +1,7 @@
 """Asks the platforms whether an account would work, without starting the gateway."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ async def diagnose(settings: ChannelSettings, surroundings: Surroundings) -> Seq
     adapter = await anyio.to_thread.run_sync(open_adapter, settings, surroundings)
     try:
         with anyio.fail_after(WITHIN_S):
-            return await adapter.diagnose()
+            return [_named(one, settings.channel_type) for one in await adapter.diagnose()]
     except TimeoutError:
         return [
             Diagnosis(
@@ -32,6 +33,14 @@ async def diagnose(settings: ChannelSettings, surroundings: Surroundings) -> Seq
         ]
     finally:
         await adapter.aclose()
+
+
+def _named(found: Diagnosis, account: str) -> Diagnosis:
+    """Each line says which account it is about: there may be several."""
+    subject = found.subject
+    if subject.lower().startswith(account):
+        return replace(found, subject=account + subject[len(account) :])
+    return replace(found, subject=f"{account} {subject}")
 
 
 async def diagnose_channel(values: Mapping[str, Any], home: Path) -> list[str]:

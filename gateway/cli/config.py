@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from gateway.channels.loading import known_types, settings_class
 from gateway.cli.options import config_option, settings_from
 from gateway.config.settings import Sections, Settings
+from gateway.telemetry.redaction import Redactor
 
 
 @click.group("config")
@@ -48,11 +49,24 @@ def schema() -> None:
 
 
 def in_force(settings: Settings) -> dict[str, Any]:
-    """Every value; pydantic masks the secrets."""
+    """Every value; pydantic masks the secrets, and passwords inside of addresses are masked here."""
     values = {
         name: TypeAdapter(type(section)).dump_python(section, mode="json")
         for name in Sections.model_fields
         for section in (getattr(settings, name),)
     }
     values["channels"] = [channel.model_dump(mode="json") for channel in settings.channels]
-    return values
+    shown: dict[str, Any] = _without_secrets(values, Redactor(settings.secrets))
+    return shown
+
+
+def _without_secrets(value: Any, redact: Redactor) -> Any:
+    match value:
+        case dict():
+            return {key: _without_secrets(inner, redact) for key, inner in value.items()}
+        case list():
+            return [_without_secrets(inner, redact) for inner in value]
+        case str():
+            return redact(value)
+        case _:
+            return value

@@ -60,7 +60,7 @@ def _line(subject: str, finding: str) -> Diagnosis:
 
 def _home(home: Path) -> Iterator[Diagnosis]:
     there = next((folder for folder in (home, *home.parents) if folder.exists()), Path("/"))
-    if not os.access(there, os.W_OK):
+    if not there.is_dir() or not os.access(there, os.W_OK):
         yield Diagnosis(
             subject="data directory",
             level="error",

@@ -150,8 +150,9 @@ def _write(answers: Answers, target: Path) -> None:
         if name in answers.sections:
             document.add(name, tomlkit.item(answers.sections[name]))
     try:
+        answers.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder = answers.home / "secrets"
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.mkdir(exist_ok=True, mode=0o700)
         folder.chmod(0o700)
         for name, value in answers.secrets.items():
             _write_private(folder / name, value + "\n")

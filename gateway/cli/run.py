@@ -1,5 +1,6 @@
 """`tieline run`."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import anyio
@@ -15,7 +16,7 @@ def command(config_path: Path | None, home: Path | None) -> None:
     """Start the gateway; it ends in order with Ctrl-C or SIGTERM."""
     settings = settings_from(config_path, home)
     try:
-        anyio.run(serve, settings, click.echo)
+        anyio.run(serve, settings, click.echo, backend_options={"use_uvloop": find_spec("uvloop") is not None})
     except StartError as error:
         fail(f"tieline cannot start: {error}")
     except BaseExceptionGroup as group:

@@ -1,7 +1,7 @@
 """What a slash command is: its name, who may use it, and what it does. Families of them live in the files beside."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from agent.core.messages import FilePart
@@ -14,14 +14,16 @@ from gateway.channels.outbound import CommandSpec
 from gateway.commands.house import House
 
 Group = Literal["chat", "model", "people", "more"]
+PRESS = "c:"  # begins the action of a button that stands for a command
+MOST_ACTION = 64  # bytes (Telegram's callback_data)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One use of a command: by whom, where, with which words after the name.
 
-    `place` is the group that grants name (DESIGN §6). `agent` is what may be done to the conversation; commands that
-    run beside a turn may only look and switch, never stage.
+    `place` is the group that grants name (DESIGN §6), "" where it is not known. `agent` is what may be done to the
+    conversation; commands that run beside a turn may only look and switch, never stage.
     """
 
     name: str
@@ -66,7 +68,8 @@ Run = Callable[[Call], Awaitable[Reply]]
 class Command:
     """`immediate` commands run at once, beside a running turn; the others wait their turn in the inbox.
 
-    `admin_in_groups` asks for the role where several people share the chat, `admin` asks for it everywhere.
+    `admin_in_groups` asks for the role where several people share the chat, `admin` asks for it everywhere. An
+    `unlimited` command is taken even of somebody who writes too much.
     """
 
     name: str
@@ -77,7 +80,8 @@ class Command:
     immediate: bool = False
     admin: bool = False
     admin_in_groups: bool = False
-    hidden: bool = field(default=False)
+    hidden: bool = False
+    unlimited: bool = False
 
     @property
     def summary_key(self) -> str:
@@ -127,9 +131,20 @@ class Commands:
 
 def split_command(text: str) -> tuple[str, str]:
     """`/name rest` as ("name", "rest"); ("", "") for anything else, also for a path such as `/etc/hosts`."""
-    head, _, rest = text.strip().partition(" ")
-    first, newline, more = head.partition("\n")
-    name = first.removeprefix("/").lower()
-    if not first.startswith("/") or not name or not name.replace("-", "").replace("_", "").isalnum():
+    first, *rest = text.split(maxsplit=1) or [""]
+    name = first.removeprefix("/").lower().replace("_", "-")  # Telegram takes no dash in a command
+    if not first.startswith("/") or not name.replace("-", "").isalnum():
         return "", ""
-    return name.replace("_", "-"), (f"{more} {rest}" if newline else rest).strip()
+    return name, rest[0].strip() if rest else ""
+
+
+def refused(call: Call) -> Reply:
+    """The answer to somebody without the role."""
+    text = call.house.phrase("admin_only", call.incoming.language, name=call.name, role=call.role.name.lower())
+    return Reply(text=text, private=True)
+
+
+def choices(command: str, names: Iterable[str], *, most: int) -> tuple[tuple[Button, ...], ...]:
+    """A button below another for each name that fits into one: it gives the command with that name."""
+    buttons = (Button(label=name, action=f"{PRESS}/{command} {name}") for name in names)
+    return tuple((button,) for button in buttons if len(button.action.encode()) <= MOST_ACTION)[:most]

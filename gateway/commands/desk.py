@@ -9,7 +9,7 @@ from agent.inbox import Incoming, Work
 from agent.operations import Operations
 from gateway.access.policy import Role
 from gateway.channels.keys import ConversationKey
-from gateway.commands.command import Call, Command, Commands, Reply, split_command
+from gateway.commands.command import Call, Command, Commands, Reply, refused, split_command
 from gateway.commands.help import unknown
 from gateway.commands.house import House
 
@@ -67,25 +67,21 @@ class Desk:
         if found is None:
             reply = unknown(self._commands, call)
         elif not found[0].allowed(role, in_group=call.in_group):
-            reply = _refused(call)
+            reply = refused(call)
         else:
             reply = await found[0].run(call)
         says = (_say(reply, incoming),) if reply.text else ()
         return CommandResult(says=says, go_on_with=reply.go_on_with, go_on_files=reply.go_on_files, end=reply.end)
 
 
-def _refused(call: Call) -> Reply:
-    text = call.house.phrase("admin_only", call.incoming.language, name=call.name, role=call.role.name.lower())
-    return Reply(text=text, private=True)
-
-
 def _say(reply: Reply, incoming: Incoming) -> Say:
     """Private answers are whispered in groups; a direct chat is private already."""
-    whisper = reply.private and (incoming.chat_type != "direct" or incoming.interaction is not None)
+    in_group = incoming.chat_type != "direct"
+    whisper = reply.private and (in_group or incoming.interaction is not None)
     return Say(
         text=reply.text,
         kind="notice",
-        reply_to=incoming.message_ref if incoming.chat_type != "direct" else None,
+        reply_to=incoming.message_ref if in_group else None,
         private_to=incoming.person if whisper else None,
         interaction=incoming.interaction,
         buttons=reply.buttons,

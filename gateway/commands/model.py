@@ -1,26 +1,30 @@
 """Which model answers, and as whom: /provider /model /persona (SPEC §6.1, §19.2)."""
 
+import logging
+
 from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.ids import ConversationId
-from agent.core.outbox import Button
 from agent.providers.registry import UnknownProvider
 from agent.providers.slot import Choice, Chooser
 from agent.storage.moments import to_us
 from gateway.access.policy import Role
-from gateway.commands.command import Call, Command, Reply
+from gateway.commands.command import Call, Command, Reply, choices
 from gateway.storage import preferences, settings_rows
 from gateway.storage.preferences import Preference
 
 PERSONA_SETTING = "persona"
+MOST_BUTTONS = 8
+
+_log = logging.getLogger("tieline.commands")
 
 
 async def provider(call: Call) -> Reply:
     """Lists the providers, or switches this chat to one; `reset` goes back to the default and keeps the history."""
     phrase, language = call.house.phrase, call.incoming.language
-    if not call.words or call.words[0] == "status":
+    name = call.words[0] if call.words else "status"
+    if name.lower() == "status":
         return await _list(call)
-    name = call.words[0]
-    if name == "reset":
+    if name.lower() == "reset":
         choice = call.agent.reset_provider()
         await _forget(call)
         model = call.house.providers().get(choice.provider).model
@@ -45,9 +49,10 @@ async def model(call: Call) -> Reply:
     status = await call.agent.status()
     if not call.words:
         return Reply(text=phrase("model_current", language, provider=status.provider, model=status.model))
-    if call.words[0] == "reset":
+    if call.words[0].lower() == "reset":
         configured = call.house.providers().get(status.provider).model
-        await _save(call, call.agent.use_model(configured, _chooser(call)))
+        if status.choice.model is not None:
+            await _save(call, call.agent.use_model(configured, _chooser(call)))
         return Reply(text=phrase("model_reset", language, model=configured))
     choice = call.agent.use_model(call.words[0], _chooser(call))
     await _save(call, choice)
@@ -61,7 +66,7 @@ async def persona(call: Call) -> Reply:
     if not call.words:
         current = (await call.agent.status()).persona
         lines = [f"- {'▸' if name == current else '–'} {name}" for name in names]
-        buttons = tuple((Button(label=name, action=f"c:/persona {name}"),) for name in names if name != current)[:6]
+        buttons = choices("persona", (name for name in names if name != current), most=MOST_BUTTONS)
         title = phrase("persona_title", language, current=current)
         return Reply(text="\n".join([title, "", *lines]), buttons=buttons)
     name = call.words[0]
@@ -69,7 +74,8 @@ async def persona(call: Call) -> Reply:
         definition = call.agent.switch_persona(name)
     except AgentMissing:
         return Reply(text=phrase("persona_unknown", language, name=name, known=", ".join(names)))
-    except AgentInvalid:
+    except AgentInvalid as error:
+        _log.warning("persona not switched: %s", error, extra={"conversation": conversation})
         return Reply(text=phrase("persona_broken", language, name=name))
     at = to_us(call.house.clock.now())
     await call.house.database.write(
@@ -94,9 +100,7 @@ async def _list(call: Call) -> Reply:
     ]
     source = phrase(f"source_{status.choice.source}", language)
     title = phrase("provider_title", language, current=status.provider, source=source)
-    buttons = tuple(
-        (Button(label=name, action=f"c:/provider {name}"),) for name in registry.names if name != status.provider
-    )[:8]
+    buttons = choices("provider", (name for name in registry.names if name != status.provider), most=MOST_BUTTONS)
     return Reply(text="\n".join([title, "", *lines]), buttons=buttons)
 
 

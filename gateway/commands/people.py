@@ -1,49 +1,66 @@
 """Who may talk, who one is, and why there was no answer: /allow /whoami /why."""
 
 from agent.storage.moments import to_us
-from gateway.commands.command import Call, Command, Reply
+from gateway.access.policy import Role
+from gateway.commands.command import Call, Command, Reply, refused
 from gateway.storage import grants
-from gateway.storage.grants import Grant, Kind
+from gateway.storage.grants import Grant
 
 
 async def allow(call: Call) -> Reply:
-    """In a group without a name: lets the group in. With a name: lets the person in, everywhere."""
-    phrase, language = call.house.phrase, call.incoming.language
-    if call.words and call.words[0] == "remove" and len(call.words) == 2:
-        return await _remove(call, call.words[1])
-    if len(call.words) == 1:
-        subject, kind = call.words[0], "person"
-        if not all(subject.partition(":")):
-            return Reply(text=phrase("allow_usage", language), private=True)
-    elif not call.words and call.in_group:
-        subject, kind = f"{call.key.platform}:{call.place}", "place"
+    """Without a name: lets this group in. With one: lets that person in, everywhere. `remove` takes it back."""
+    removing = bool(call.words) and call.words[0].lower() == "remove"
+    words = call.words[1:] if removing else call.words
+    if len(words) == 1 and _names_person(call, words[0]):
+        subject = words[0]
+    elif not words and call.in_group and call.place:
+        subject = f"{call.key.platform}:{call.place}"
     else:
-        return Reply(text=phrase("allow_usage", language), private=True)
-    if call.house.book.holds(subject):
+        return Reply(text=call.house.phrase("allow_usage", call.incoming.language), private=True)
+    if removing:
+        return await _remove(call, subject)
+    return await (_let_in_person(call, subject) if words else _let_in_group(call, subject))
+
+
+def _names_person(call: Call, name: str) -> bool:
+    """`<platform>:<user id>`; a negative number is a group of Telegram's."""
+    platform, _, user = name.partition(":")
+    platforms = {channel_type.partition("@")[0] for channel_type in call.house.health()}
+    return platform in platforms and bool(user) and not user.startswith("-")
+
+
+async def _let_in_person(call: Call, person: str) -> Reply:
+    phrase, language = call.house.phrase, call.incoming.language
+    if call.house.book.grants.everywhere.get(person, Role.STRANGER) >= Role.MEMBER:
         return Reply(text=phrase("already_allowed", language), private=True)
-    grant = Grant(
-        subject=subject,
-        kind=_kind(kind),
-        role="member",
-        granted_by=str(call.incoming.person),
-        at=to_us(call.house.clock.now()),
-    )
-    await call.house.database.write(lambda conn: grants.give(conn, grant))
-    call.house.book.note(grant)
-    if kind == "person":
-        return Reply(text=phrase("allowed_person", language, person=subject))
+    at = to_us(call.house.clock.now())
+    await _give(call, Grant(subject=person, kind="person", role="member", granted_by=str(call.incoming.person), at=at))
+    return Reply(text=phrase("allowed_person", language, person=person))
+
+
+async def _let_in_group(call: Call, place: str) -> Reply:
+    phrase, language = call.house.phrase, call.incoming.language
+    if place in call.house.book.grants.places:
+        return Reply(text=phrase("already_allowed", language), private=True)
+    at = to_us(call.house.clock.now())
+    await _give(call, Grant(subject=place, kind="place", role="member", granted_by=str(call.incoming.person), at=at))
     mention = phrase("allowed_mention", language) if call.house.access().require_mention else ""
     return Reply(text=phrase("allowed_group", language, mention=mention))
 
 
-def _kind(kind: str) -> Kind:
-    return "person" if kind == "person" else "place"
+async def _give(call: Call, grant: Grant) -> None:
+    await call.house.database.write(lambda conn: grants.give(conn, grant))
+    call.house.book.note(grant)
 
 
 async def _remove(call: Call, subject: str) -> Reply:
-    await call.house.database.write(lambda conn: grants.take(conn, subject))
+    """Nobody takes back more than they have themselves."""
+    if call.house.book.grants.everywhere.get(subject, Role.STRANGER) > call.role:
+        return refused(call)
+    taken = await call.house.database.write(lambda conn: grants.take(conn, subject))
     call.house.book.forget(subject)
-    return Reply(text=call.house.phrase("disallowed", call.incoming.language, person=subject))
+    key = "disallowed" if taken else "disallowed_before"
+    return Reply(text=call.house.phrase(key, call.incoming.language, person=subject))
 
 
 async def whoami(call: Call) -> Reply:
@@ -72,6 +89,6 @@ async def why(call: Call) -> Reply:
     return Reply(text="\n".join([phrase("why_title", language), "", *lines]), private=True)
 
 
-ALLOW = Command(name="allow", run=allow, group="people", usage="[person | remove person]", admin=True, immediate=True)
+ALLOW = Command(name="allow", run=allow, group="people", usage="[person | remove [person]]", admin=True, immediate=True)
 WHOAMI = Command(name="whoami", run=whoami, group="people", immediate=True)
 WHY = Command(name="why", run=why, group="people", immediate=True, admin_in_groups=True)

@@ -7,7 +7,7 @@ import anyio
 
 from agent.core.errors import AgentError
 from agent.core.outbox import Button, FileRef, Question
-from gateway.commands.command import Call, Command, Reply
+from gateway.commands.command import PRESS, Call, Command, Reply
 
 SHOWN_ID = 8  # characters of a session's id that people see and type
 
@@ -51,7 +51,8 @@ async def undo(call: Call) -> Reply:
     if words is None:
         return Reply(text=call.house.phrase("nothing_to_undo", call.incoming.language))
     shown = words if len(words) <= 80 else f"{words[:79]}…"
-    return Reply(text=call.house.phrase("undone", call.incoming.language, text=shown.replace("\n", " ")))
+    text = call.house.phrase("undone", call.incoming.language, text=shown.replace("\n", " "))
+    return Reply(text=text, verbatim=True)  # the person's own words
 
 
 async def sessions(call: Call) -> Reply:
@@ -76,7 +77,12 @@ async def sessions(call: Call) -> Reply:
         for session in found
     ]
     buttons = tuple(
-        (Button(label=f"{session.title or session.id[:SHOWN_ID]}"[:40], action=f"c:/sessions {session.id[:SHOWN_ID]}"),)
+        (
+            Button(
+                label=f"{session.title or session.id[:SHOWN_ID]}"[:40],
+                action=f"{PRESS}/sessions {session.id[:SHOWN_ID]}",
+            ),
+        )
         for session in found
         if session.id != current
     )[:4]

@@ -101,6 +101,10 @@ class Questions:
         self._answer(entry, Answer(choice, person))
         return Verdict(Finding.ANSWERED, self._label(choice, language))
 
+    def waits(self, conversation: ConversationKey) -> bool:
+        """Is a question open there?"""
+        return any(entry.conversation == conversation for entry in self._open.values())
+
     def text(self, conversation: ConversationKey, person: PersonId, text: str) -> bool:
         """Somebody wrote: does it answer a question? "yes" and the like, by the person asked; else it is a message."""
         word = text.strip().casefold()

@@ -179,7 +179,9 @@ class Sender:
         return None
 
     async def _send(self, row: Claimed, channel: Channel, message: Outbound) -> SentRef:
-        if row.say.private_to is not None and channel.capabilities.ephemeral:
+        can = channel.capabilities
+        alone = can.ephemeral or (can.ephemeral_answers and row.say.interaction is not None)
+        if row.say.private_to is not None and alone:
             to = UserId(row.say.private_to.partition(":")[2])
             return await channel.whisper(message, to) or SentRef("")
         return await channel.send(message)

@@ -1,11 +1,15 @@
 """A message that may be answered: known already, refused, a command for at once, or into its conversation's inbox."""
 
+import logging
+from dataclasses import dataclass
+
 from sqlalchemy import Connection
 
-from agent.core.ids import ConversationId, PersonId
+from agent.core.ids import ConversationId
 from agent.core.outbox import Say
 from agent.inbox import Incoming
-from agent.storage import inbox_rows
+from agent.storage import conversation_rows, inbox_rows
+from agent.storage.errors import StorageTrouble
 from agent.storage.moments import to_us
 from agent.storage.payloads import encode_incoming
 from gateway.access.limits import Flood, Take
@@ -16,7 +20,23 @@ from gateway.dispatch.queue_modes import Verdict, verdict
 from gateway.router.attachments import with_notes
 from gateway.router.house import House
 from gateway.router.identity import dedup_key, event_key
-from gateway.router.incoming import incoming_from, language_of
+from gateway.router.incoming import incoming_from, language_of, notice_for, person_of, unanswered
+
+_log = logging.getLogger("tieline.router")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Arrival:
+    """A message, as whose it is taken, and what makes it the same when it comes again."""
+
+    said: Said
+    role: Role
+    dedup: str
+    event: str | None
+
+    @property
+    def conversation(self) -> ConversationId:
+        return ConversationId(str(self.said.key))
 
 
 class Admission:
@@ -29,37 +49,39 @@ class Admission:
     async def take(self, said: Said, role: Role, origin: Pressed | None = None) -> Receipt:
         """Store it, once. `origin` is the button whose command this is; its identity counts."""
         house = self._house
-        dedup, event = dedup_key(origin or said), event_key(origin or said)
-        if origin is None and house.questions.text(said.key, _person(said), said.text):
-            return await self._answered(said, role, dedup, event)
+        arrival = _Arrival(said=said, role=role, dedup=dedup_key(origin or said), event=event_key(origin or said))
+        if self._is_too_old(said):  # before all else: neither a stale /stop nor a stale "yes" may do anything
+            return await self._too_old(arrival)
+        if origin is None and house.questions.waits(said.key):
+            if await self._is_known(arrival):  # the repeat of a "yes" must not answer the next question
+                return Receipt(Outcome.DUPLICATE)
+            if house.questions.text(said.key, person_of(said), said.text):
+                return await self._end(arrival, "done", "answered a question", Outcome.ACCEPTED)
         found = house.desk.find(said.text)
+        if (found is None or not found[0].unlimited) and (flooded := self._flooded(said)) is not Take.TAKEN:
+            return await self._flood_refused(arrival, flooded)
         if found and found[0].immediate:
-            return await self._at_once(said, role, dedup, event)
-        refusal = self._too_old(said) or self._flooded(said)
-        busy = self._busy(said)
-        if refusal is None and busy is Verdict.REFUSE_BUSY:
-            refusal = "busy", house.phrase("busy", language_of(said))
-        if refusal is not None:
-            return await self._refuse(said, role, dedup, event, *refusal)
-        receipt = await self._queue(said, role, dedup, event)
-        if receipt.outcome is Outcome.ACCEPTED and busy is Verdict.ADMIT_AND_CANCEL:
-            house.conversations.stop(_conversation(said), "a newer message came")
-        return receipt
+            return await self._at_once(arrival)
+        what = verdict(house.queue_mode(arrival.conversation), is_running=self._is_running(arrival))
+        if what is Verdict.REFUSE_BUSY:
+            return await self._end(arrival, "refused", "busy", Outcome.REFUSED, house.phrase("busy", language_of(said)))
+        return await self._queue(arrival, interrupt=what is Verdict.ADMIT_AND_CANCEL)
 
-    async def _queue(self, said: Said, role: Role, dedup: str, event: str | None) -> Receipt:
-        house, language = self._house, language_of(said)
-        incoming = incoming_from(said, role)
-        if said.attachments and (channel := house.channel(said.key)) is not None:
-            fetched = await house.attachments.fetch(channel, said, dedup, language)
-            text = with_notes(said.text, fetched.notes)
-            incoming = incoming_from(said, role, fetched.files, text)
-        limit = house.rules().queue_depth
-        full = house.phrase("queue_full", language, limit=limit)
+    async def _queue(self, arrival: _Arrival, *, interrupt: bool) -> Receipt:
+        """Into the inbox, for the conversation's agent."""
+        house, said = self._house, arrival.said
+        if (said.attachments or interrupt) and await self._is_known(arrival):
+            return Receipt(Outcome.DUPLICATE)
+        incoming = await self._with_files(arrival) if said.attachments else incoming_from(said, arrival.role)
+        if interrupt:  # before it is stored: the turn that is stopped must not be its own
+            house.conversations.stop(arrival.conversation, "a newer message came")
+        limit, full = self._room(arrival)
 
         def work(conn: Connection) -> inbox_rows.Admitted:
-            admitted = self._insert(conn, said, incoming, dedup, event, limit)
+            admitted = self._insert(conn, arrival, incoming, limit)
             if admitted.refused:
-                house.notices.add(conn, said.key, _notice(said, full), dedup=dedup, inbox_id=admitted.id)
+                notice = notice_for(said, full)
+                house.notices.add(conn, said.key, notice, dedup=arrival.dedup, inbox_id=admitted.id)
             return admitted
 
         admitted = await house.database.write(work)
@@ -67,26 +89,28 @@ class Admission:
             return Receipt(Outcome.DUPLICATE)
         if admitted.refused:
             house.notices.committed(said.key)
+            self._note(said, "queue full")
             return Receipt(Outcome.REFUSED, "queue full")
-        house.wake(_conversation(said))
-        if admitted.depth and house.conversations.is_running(_conversation(said)):
+        house.wake(arrival.conversation)
+        if self._is_running(arrival):
             house.outbox_for(said.key).queued(admitted.depth)
         return Receipt(Outcome.ACCEPTED)
 
-    async def _at_once(self, said: Said, role: Role, dedup: str, event: str | None) -> Receipt:
+    async def _at_once(self, arrival: _Arrival) -> Receipt:
         """A command that never queues: done, then noted together with its answer."""
-        house, incoming = self._house, incoming_from(said, role)
-        if await house.database.read(lambda conn: inbox_rows.is_known(conn, dedup=dedup, event_dedup=event)):
+        house, said = self._house, arrival.said
+        if await self._is_known(arrival):
             return Receipt(Outcome.DUPLICATE)  # a repeated /stop must not stop the next turn
-        answer = await house.desk.answer(said.text, said.key, incoming, role, said.place)
+        incoming = incoming_from(said, arrival.role)
+        answer = await self._run(arrival, incoming)
 
         def work(conn: Connection) -> bool:
-            admitted = self._insert(conn, said, incoming, dedup, event, None)
+            admitted = self._insert(conn, arrival, incoming, None)
             if admitted.id is None:
                 return False
             inbox_rows.finish(conn, [admitted.id], "done", note="command")
             for number, say in enumerate(answer):
-                house.notices.add(conn, said.key, say, dedup=f"{dedup}#{number}", inbox_id=admitted.id)
+                house.notices.add(conn, said.key, say, dedup=f"{arrival.dedup}#{number}", inbox_id=admitted.id)
             return True
 
         if not await house.database.write(work):
@@ -94,70 +118,112 @@ class Admission:
         house.notices.committed(said.key)
         return Receipt(Outcome.ACCEPTED, "command")
 
-    async def _answered(self, said: Said, role: Role, dedup: str, event: str | None) -> Receipt:
-        """It answered a question: kept, so that its repeat does not become a message."""
+    async def _run(self, arrival: _Arrival, incoming: Incoming) -> tuple[Say, ...]:
+        """What the command answers; the same seam as the turn's: a broken command ends in a sentence."""
+        said = arrival.said
+        try:
+            return await self._house.desk.answer(said.text, said.key, incoming, arrival.role, said.place)
+        except StorageTrouble:
+            raise
+        except Exception:
+            _log.exception("command broke: %s", said.text.split(maxsplit=1)[0], extra={"message": arrival.dedup})
+            return (notice_for(said, self._house.phrase("command_failed", incoming.language, ref=arrival.dedup)),)
 
-        def work(conn: Connection) -> None:
-            admitted = self._insert(conn, said, incoming_from(said, role), dedup, event, None)
-            if admitted.id is not None:
-                inbox_rows.finish(conn, [admitted.id], "done", note="answered a question")
+    async def _with_files(self, arrival: _Arrival) -> Incoming:
+        house, said, role = self._house, arrival.said, arrival.role
+        fetched = await house.attachments.fetch(house.channel(said.key), said, arrival.dedup, language_of(said))
+        return incoming_from(said, role, fetched.files, with_notes(said.text, fetched.notes))
 
-        await self._house.database.write(work)
-        return Receipt(Outcome.ACCEPTED, "answered a question")
+    def _room(self, arrival: _Arrival) -> tuple[int, str]:
+        """How many may wait there, and what is said to one too many. In mode drop nothing waits behind another."""
+        house, language = self._house, language_of(arrival.said)
+        if house.queue_mode(arrival.conversation) == "drop":
+            return 1, house.phrase("busy", language)
+        limit = house.rules().queue_depth
+        return limit, house.phrase("queue_full", language, limit=limit)
 
-    def _too_old(self, said: Said) -> tuple[str, str | None] | None:
+    def _is_running(self, arrival: _Arrival) -> bool:
+        return self._house.conversations.is_running(arrival.conversation)
+
+    def _is_too_old(self, said: Said) -> bool:
         if not said.from_history:
-            return None
+            return False
         age_s = (self._house.clock.now() - (said.sent_at or said.received_at)).total_seconds()
-        if age_s <= self._house.rules().catch_up_max_age_s:
-            return None
-        self._house.tell_owner("owner_too_old", {"chat": str(said.key)})
-        return "older than catch-up reaches", None
+        return age_s > self._house.rules().catch_up_max_age_s
 
-    def _flooded(self, said: Said) -> tuple[str, str | None] | None:
+    async def _too_old(self, arrival: _Arrival) -> Receipt:
+        receipt = await self._end(arrival, "refused", "older than catch-up reaches", Outcome.REFUSED)
+        if receipt.outcome is Outcome.REFUSED:
+            self._house.tell_owner("owner_too_old", {"chat": str(arrival.said.key)})
+        return receipt
+
+    def _flooded(self, said: Said) -> Take:
         access = self._house.rules().access
-        verdict = self._bucket(access).take((person_name(said), said.place), self._house.clock.monotonic())
-        if verdict is Take.TAKEN:
-            return None
-        limit = access.messages_per_minute
-        notice = self._house.phrase("flood", language_of(said), limit=limit)
-        return "flood limit", notice if verdict is Take.REFUSED_FIRST else None
+        return self._bucket(access).take((person_name(said), said.place), self._house.clock.monotonic())
 
-    def _busy(self, said: Said) -> Verdict:
-        conversation = _conversation(said)
-        running = self._house.conversations.is_running(conversation)
-        return verdict(self._house.queue_mode(conversation), is_running=running)
+    async def _flood_refused(self, arrival: _Arrival, how: Take) -> Receipt:
+        """Told once, until there is room again."""
+        notice = None
+        if how is Take.REFUSED_FIRST:
+            limit = self._house.rules().access.messages_per_minute
+            notice = self._house.phrase("flood", language_of(arrival.said), limit=limit)
+        return await self._end(arrival, "refused", "flood limit", Outcome.REFUSED, notice)
 
-    async def _refuse(
-        self, said: Said, role: Role, dedup: str, event: str | None, why: str, notice: str | None
+    async def _end(
+        self,
+        arrival: _Arrival,
+        status: inbox_rows.InboxStatus,
+        why: str,
+        outcome: Outcome,
+        notice: str | None = None,
     ) -> Receipt:
-        """Kept as refused, so that a repeat is a repeat; said to the person where there is something to say."""
+        """Keep it as dealt with, so that a repeat is a repeat; `notice` is said to its sender."""
+        house, said = self._house, arrival.said
 
-        def work(conn: Connection) -> None:
-            admitted = self._insert(conn, said, incoming_from(said, role), dedup, event, None)
-            if admitted.id is not None:
-                inbox_rows.finish(conn, [admitted.id], "refused", note=why)
-                if notice is not None:
-                    self._house.notices.add(conn, said.key, _notice(said, notice), dedup=dedup, inbox_id=admitted.id)
+        def work(conn: Connection) -> bool:
+            admitted = self._insert(conn, arrival, incoming_from(said, arrival.role), None)
+            if admitted.id is None:
+                return False
+            inbox_rows.finish(conn, [admitted.id], status, note=why)
+            if notice is not None:
+                say = notice_for(said, notice)
+                house.notices.add(conn, said.key, say, dedup=arrival.dedup, inbox_id=admitted.id)
+            return True
 
-        await self._house.database.write(work)
-        self._house.notices.committed(said.key)
-        return Receipt(Outcome.REFUSED, why)
+        if not await house.database.write(work):
+            return Receipt(Outcome.DUPLICATE)
+        house.notices.committed(said.key)
+        if outcome is Outcome.REFUSED:
+            self._note(said, why)
+        return Receipt(outcome, why)
+
+    def _note(self, said: Said, why: str) -> None:
+        self._house.decisions.note(str(said.key), unanswered(said, why, self._house.clock.now()))
+
+    async def _is_known(self, arrival: _Arrival) -> bool:
+        return await self._house.database.read(
+            lambda conn: inbox_rows.is_known(conn, dedup=arrival.dedup, event_dedup=arrival.event)
+        )
 
     def _insert(
-        self, conn: Connection, said: Said, incoming: Incoming, dedup: str, event: str | None, limit: int | None
+        self, conn: Connection, arrival: _Arrival, incoming: Incoming, limit: int | None
     ) -> inbox_rows.Admitted:
-        return inbox_rows.admit(
+        conversation = arrival.conversation
+        admitted = inbox_rows.admit(
             conn,
-            conversation=_conversation(said),
+            conversation=conversation,
             kind="message",
-            dedup=dedup,
-            event_dedup=event,
-            platform_ref=said.message_id,
+            dedup=arrival.dedup,
+            event_dedup=arrival.event,
+            platform_ref=arrival.said.message_id,
             payload=encode_incoming(incoming),
             at=to_us(self._house.clock.now()),
             limit=limit,
         )
+        if admitted.id is not None and conversation_rows.is_gone(conn, conversation):
+            # Who is heard can be spoken to, whatever the platform told or failed to tell about our return.
+            conversation_rows.set_gone(conn, conversation, gone=False)
+        return admitted
 
     def _bucket(self, access: AccessSettings) -> Flood:
         """The flood limit; begins anew when the setting changes."""
@@ -165,16 +231,3 @@ class Admission:
         if self._flood is None or self._flood[0] != limit:
             self._flood = (limit, Flood(per_s=limit / 60, burst=limit))
         return self._flood[1]
-
-
-def _conversation(said: Said) -> ConversationId:
-    return ConversationId(str(said.key))
-
-
-def _person(said: Said) -> PersonId:
-    return PersonId(person_name(said))
-
-
-def _notice(said: Said, text: str) -> Say:
-    ref = None if said.interaction_id else said.message_id
-    return Say(text=text, kind="notice", reply_to=ref, interaction=said.interaction, private_to=_person(said))

@@ -12,13 +12,13 @@ from pathlib import Path
 import anyio
 
 from agent.core.messages import FilePart
-from gateway.channels.channel import Channel
-from gateway.channels.errors import ChannelError, ChannelRejected
+from gateway.channels.channel import Channel, Files
 from gateway.channels.inbound import Attachment, Said
 from gateway.phrases.catalogue import Catalogue
 
 FETCH_TIMEOUT_S = 30.0  # for all files of one message
 MOST_FILES = 10
+MEGABYTE = 1024 * 1024
 
 _log = logging.getLogger("tieline.router")
 
@@ -39,43 +39,50 @@ class Attachments:
         self._phrase = phrase
         self._limit_mb = limit_mb
 
-    async def fetch(self, channel: Channel, said: Said, folder: str, language: str) -> Fetched:
+    async def fetch(self, channel: Channel | None, said: Said, folder: str, language: str) -> Fetched:
         """Every file of the message; `folder` is its own, so that a repeat writes the same paths."""
+        source = channel.files if channel is not None else None
         files: list[FilePart] = []
         notes: list[str] = []
         with anyio.move_on_after(FETCH_TIMEOUT_S):
             for index, attachment in enumerate(said.attachments[:MOST_FILES]):
-                path = Path("files", safe_name(folder), f"{index}-{safe_name(attachment.name)}")
-                try:
-                    size = await self._fetch_one(channel, attachment, self._home / path)
-                except (ChannelError, OSError, TimeoutError) as error:
-                    _log.warning("file not fetched", extra={"conversation": str(said.key), "reason": str(error)})
-                    notes.append(self._note(attachment, language, error))
+                if (attachment.size or 0) > self._limit_mb * MEGABYTE:
+                    notes.append(self._note(attachment, language, "file_too_large", self._limit_mb))
                     continue
-                files.append(FilePart(path=str(path), mime_type=attachment.mime_type, name=attachment.name, size=size))
-        missed = said.attachments[len(files) + len(notes) :]
-        notes += [self._note(attachment, language, TimeoutError()) for attachment in missed]
+                path = Path("files", safe_name(folder), f"{index}-{safe_name(attachment.name)}")
+                size = await self._fetch_one(source, attachment, self._home / path)
+                if size is None:
+                    notes.append(self._note(attachment, language, "file_unreachable"))
+                else:
+                    part = FilePart(path=str(path), mime_type=attachment.mime_type, name=attachment.name, size=size)
+                    files.append(part)
+        had = len(files) + len(notes)
+        notes += [self._note(missed, language, "file_unreachable") for missed in said.attachments[had:MOST_FILES]]
+        notes += [
+            self._note(left_out, language, "file_too_many", MOST_FILES) for left_out in said.attachments[MOST_FILES:]
+        ]
         return Fetched(tuple(files), tuple(notes))
 
-    async def _fetch_one(self, channel: Channel, attachment: Attachment, to: Path) -> int:
-        if channel.files is None:
-            raise ChannelRejected("this channel hands over no files")
-        limit = self._limit_mb * 1024 * 1024
-        if attachment.size is not None and attachment.size > limit:
-            raise ChannelRejected(f"{attachment.size} bytes are more than {limit}")
-        await anyio.to_thread.run_sync(_make_folder, to.parent)
-        return await channel.files.fetch(attachment, to, limit=limit)
+    async def _fetch_one(self, source: Files | None, attachment: Attachment, to: Path) -> int | None:
+        """Its size in bytes; None when it cannot be had."""
+        if source is None:
+            return None
+        try:
+            await anyio.to_thread.run_sync(_make_folder, to.parent)
+            return await source.fetch(attachment, to, limit=self._limit_mb * MEGABYTE)
+        except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6: the file is lost, never the message
+            _log.warning("a file could not be fetched: %r", error, extra={"file": attachment.name})
+            to.unlink(missing_ok=True)  # half of it
+            return None
 
-    def _note(self, attachment: Attachment, language: str, error: Exception) -> str:
-        too_large = isinstance(error, ChannelRejected) and (attachment.size or 0) > self._limit_mb * 1024 * 1024
-        key = "file_too_large" if too_large else "file_unreachable"
-        reason = self._phrase(key, language, limit=self._limit_mb)
+    def _note(self, attachment: Attachment, language: str, why: str, limit: int = 0) -> str:
+        reason = self._phrase(why, language, limit=limit)
         return self._phrase("file_skipped", language, name=attachment.name, reason=reason)
 
 
 def safe_name(name: str) -> str:
     """A file name without path, control characters or leading dots; never empty, at most 80 characters."""
-    kept = re.sub(r"[^\w.\-]+", "_", name, flags=re.ASCII).lstrip(".")[-80:]
+    kept = re.sub(r"[^\w.\-]+", "_", name, flags=re.ASCII)[-80:].lstrip(".")
     return kept or "file"
 
 

@@ -1,13 +1,17 @@
 """What happens to places: a message changed or taken back before its turn, a group with a new key, a bot shown out."""
 
+from collections.abc import Mapping
+
 from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
 from agent.storage import conversation_rows, inbox_rows
 from agent.storage.moments import to_us
 from gateway.channels.inbound import Deleted, Edited, Membership, Moved, Outcome, Receipt
+from gateway.channels.keys import ConversationKey
 from gateway.router.house import House
-from gateway.storage.grants import all_grants
+from gateway.storage import grants, places, settings_rows
+from gateway.storage.grants import Grant
 from gateway.storage.rekey import rekey, rekey_grants
 
 
@@ -36,42 +40,73 @@ class Changes:
     async def moved(self, moved: Moved) -> Receipt:
         """History, queue, preference, settings and grants follow to the new key (DESIGN §13.20)."""
         old, new = _id(moved), ConversationId(str(moved.new_key))
-        platform = moved.key.platform
+        listed = self._listed(moved)
 
-        def work(conn: Connection) -> bool:
-            rekey_grants(conn, f"{platform}:{moved.place}", f"{platform}:{moved.new_place}")
-            return rekey(conn, old, new)
+        def work(conn: Connection) -> tuple[bool, Mapping[str, str]]:
+            rekey_grants(conn, _place(moved.key, moved.place), _place(moved.key, moved.new_place))
+            if listed is not None:
+                grants.give(conn, listed)
+            return rekey(conn, old, new), settings_rows.all_of(conn, new)
 
         # The agent first: what it would still write under the old key must not be mixed in.
         self._house.conversations.stop(old, "the chat has moved")
-        changed = await self._house.database.write(work)
+        changed, settings = await self._house.database.write(work)
         await self._house.conversations.forget(old)
         await self._house.conversations.forget(new)
-        self._house.book.replace(await self._house.database.read(all_grants))
+        self._house.book.replace(await self._house.database.read(grants.all_grants))
+        for key, value in settings.items():
+            self._house.setting_changed(new, key, value)
         self._house.wake(new)
         self._house.notices.committed(moved.new_key)
         return Receipt(Outcome.ACCEPTED) if changed else Receipt(Outcome.IGNORED, "nothing known there")
 
+    def _listed(self, moved: Moved) -> Grant | None:
+        """A grant for the new place of a group that the configuration lets in by its old name."""
+        if _place(moved.key, moved.place) not in self._house.rules().access.allow_groups:
+            return None
+        return Grant(
+            subject=_place(moved.key, moved.new_place),
+            kind="place",
+            role="member",
+            granted_by=_place(moved.key, moved.place),
+            at=to_us(self._house.clock.now()),
+        )
+
     async def membership(self, membership: Membership) -> Receipt:
-        """Shown out: send nothing there and tell the owner once. Back: go on with what is waiting."""
-        conversation, at = _id(membership), to_us(self._house.clock.now())
+        """Shown out: send nothing there and tell the owner once. Back: go on with what is waiting.
 
-        def work(conn: Connection) -> bool:
-            conversation_rows.ensure(conn, conversation, at)
-            was_gone = conversation_rows.is_gone(conn, conversation)
-            conversation_rows.set_gone(conn, conversation, gone=not membership.present)
-            return was_gone is membership.present
+        It holds for every conversation of the place, its topics and threads too.
+        """
+        house, key = self._house, _id(membership)
 
-        if not await self._house.database.write(work):
+        def work(conn: Connection) -> list[ConversationId]:
+            changed = [
+                conversation
+                for conversation in places.within(conn, key)
+                if conversation_rows.is_gone(conn, conversation) is membership.present
+            ]
+            for conversation in changed:
+                conversation_rows.set_gone(conn, conversation, gone=not membership.present)
+            return changed
+
+        changed = await house.database.write(work)
+        if not changed:
             return Receipt(Outcome.DUPLICATE)
-        if membership.present:
-            self._house.wake(conversation)
-            self._house.notices.committed(membership.key)
-        else:
-            self._house.conversations.stop(conversation, "the bot was removed")
-            self._house.tell_owner("owner_gone", {"chat": str(membership.key)})
+        for conversation in changed:
+            if membership.present:
+                house.wake(conversation)
+                house.notices.committed(ConversationKey.parse(conversation))
+            else:
+                house.conversations.stop(conversation, "the bot was removed")
+        if not membership.present:
+            house.tell_owner("owner_gone", {"chat": str(membership.key)})
         return Receipt(Outcome.ACCEPTED)
 
 
 def _id(inbound: Edited | Deleted | Moved | Membership) -> ConversationId:
     return ConversationId(str(inbound.key))
+
+
+def _place(key: ConversationKey, place: str) -> str:
+    """As grants and settings call it."""
+    return f"{key.platform}:{place}"

@@ -41,7 +41,11 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class House:
-    """Everything the router speaks to. `tell_owner` takes a key of the catalogue and its values."""
+    """Everything the router speaks to.
+
+    `tell_owner` takes a key of the catalogue and its values; `met` is told where somebody who may be told such things
+    talks to us directly, and in which language. `setting_changed` takes conversation, key and value.
+    """
 
     database: Database
     clock: Clock
@@ -59,3 +63,5 @@ class House:
     attachments: Attachments
     phrase: Catalogue
     tell_owner: Callable[[str, dict[str, object]], None]
+    met: Callable[[str, ConversationKey, str], None]
+    setting_changed: Callable[[ConversationId, str, str], None]

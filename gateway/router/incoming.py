@@ -1,12 +1,15 @@
-"""From what a platform told to what an agent reads. Pure."""
+"""From what a platform told to what an agent reads, and back to the person. Pure."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
-from agent.core.ids import PersonId
 from agent.core.messages import FilePart
+from agent.core.outbox import Say
+from agent.core.ids import PersonId
 from agent.inbox import AccessRole, Incoming
+from gateway.access.decisions import Unanswered
 from gateway.access.policy import Role, person_name
-from gateway.channels.inbound import Received, Said
+from gateway.channels.inbound import ChatType, Received, Said
 
 ROLE_NAMES: dict[Role, AccessRole] = {Role.MEMBER: "member", Role.ADMIN: "admin", Role.OWNER: "owner"}
 
@@ -15,7 +18,7 @@ def incoming_from(said: Said, role: Role, files: Sequence[FilePart] = (), text: 
     """The message as the inbox stores it; `text` in place of its own, if given."""
     return Incoming(
         text=said.text if text is None else text,
-        person=PersonId(person_name(said)),
+        person=person_of(said),
         display=said.sender.display,
         language=language_of(said),
         role=ROLE_NAMES[role],
@@ -26,6 +29,28 @@ def incoming_from(said: Said, role: Role, files: Sequence[FilePart] = (), text: 
         interaction=said.interaction,
         received_at=said.received_at,
     )
+
+
+def notice_for(said: Said, text: str) -> Say:
+    """The house's word on this message: below it in a group, and for its sender alone where the platform can."""
+    in_direct_chat = said.chat_type is ChatType.DIRECT
+    return Say(
+        text=text,
+        kind="notice",
+        reply_to=None if in_direct_chat or said.interaction_id else said.message_id,
+        private_to=None if in_direct_chat and said.interaction is None else person_of(said),
+        interaction=said.interaction,
+        verbatim=True,
+    )
+
+
+def unanswered(inbound: Received, why: str, at: datetime) -> Unanswered:
+    """What `/why` tells of it."""
+    return Unanswered(message_id=inbound.message_id, person=person_name(inbound), why=why, at=at)
+
+
+def person_of(inbound: Received) -> PersonId:
+    return PersonId(person_name(inbound))
 
 
 def language_of(inbound: Received) -> str:

@@ -8,13 +8,11 @@ from typing import assert_never
 
 import anyio
 
-from agent.core.ids import PersonId
-from agent.core.outbox import Say
-from gateway.access.decisions import Unanswered
 from gateway.access.limits import Take, bot_loop_guard
 from gateway.access.policy import Allowed, Ignored, Role, Unpaired, decide, person_name
 from gateway.channels.errors import ChannelError
 from gateway.channels.inbound import (
+    ChatType,
     Deleted,
     Edited,
     Inbound,
@@ -27,16 +25,15 @@ from gateway.channels.inbound import (
     Received,
     Said,
 )
+from gateway.commands.command import PRESS
 from gateway.delivery.questions import Finding
 from gateway.router.admission import Admission
 from gateway.router.changes import Changes
 from gateway.router.house import House
-from gateway.router.identity import dedup_key
-from gateway.router.incoming import language_of
+from gateway.router.incoming import language_of, person_of, unanswered
 from gateway.router.strangers import Strangers
 
 ACKNOWLEDGE_WITHIN_S = 10.0
-COMMAND = "c:"  # begins the action of a button that stands for a command
 
 _log = logging.getLogger("tieline.router")
 
@@ -48,7 +45,7 @@ class Router:
         self._house = house
         self._admission = Admission(house)
         self._changes = Changes(house)
-        self._strangers = Strangers(house.database, house.clock)
+        self._strangers = Strangers(house)
         self._bots = bot_loop_guard()
 
     async def admit(self, inbound: Inbound) -> Receipt:
@@ -72,19 +69,24 @@ class Router:
     async def _said(self, said: Said) -> Receipt:
         is_command = self._house.desk.find(said.text) is not None
         role = await self._role(said, mention=said.mention, is_command=is_command)
-        return role if isinstance(role, Receipt) else await self._admission.take(said, role)
+        if isinstance(role, Receipt):
+            return role
+        if role >= Role.ADMIN and said.chat_type is ChatType.DIRECT:
+            self._house.met(person_name(said), said.key, language_of(said))
+        return await self._admission.take(said, role)
 
     async def _pressed(self, pressed: Pressed) -> Receipt:
         """A question's answer, or a command that the presser gives with their own role."""
         role = await self._role(pressed, mention=Mention.DIRECT, is_command=True)
         if isinstance(role, Receipt):
+            await self._acknowledge(pressed, "")
             return role
-        person, language = PersonId(person_name(pressed)), language_of(pressed)
-        verdict = self._house.questions.press(pressed.action, person, language)
+        language = language_of(pressed)
+        verdict = self._house.questions.press(pressed.action, person_of(pressed), language)
         if verdict.finding is not Finding.NO_QUESTION:
             await self._acknowledge(pressed, verdict.text)
             return Receipt(Outcome.ACCEPTED, f"a question: {verdict.finding}")
-        if not pressed.action.startswith(COMMAND):
+        if not pressed.action.startswith(PRESS):
             await self._acknowledge(pressed, self._house.phrase("button_over", language))
             return Receipt(Outcome.IGNORED, "an unknown button")
         receipt = await self._admission.take(_as_said(pressed), role, origin=pressed)
@@ -104,9 +106,10 @@ class Router:
 
     async def _role(self, inbound: Said | Pressed, *, mention: Mention, is_command: bool) -> Role | Receipt:
         """As whom it is taken in, or what became of it instead."""
-        is_bot = inbound.sender.is_bot
-        guard = is_bot and self._bots.take(str(inbound.key), self._house.clock.monotonic()) is Take.TAKEN
         access, grants = self._house.rules().access, self._house.book.grants
+        # Only what may be answered is counted: bots that talk among themselves must not use up our answers.
+        may_loop = inbound.sender.is_bot and access.bots == "mentions" and mention is Mention.DIRECT
+        guard = may_loop and self._bots.take(str(inbound.key), self._house.clock.monotonic()) is Take.TAKEN
         decision = decide(inbound, access, grants, mention=mention, is_command=is_command, bot_allowed=guard)
         match decision:
             case Allowed(role):
@@ -119,20 +122,14 @@ class Router:
                 assert_never(decision)
 
     def _ignored(self, inbound: Received, why: str) -> Receipt:
-        unanswered = Unanswered(
-            message_id=inbound.message_id, person=person_name(inbound), why=why, at=self._house.clock.now()
-        )
-        self._house.decisions.note(str(inbound.key), unanswered)
+        self._house.decisions.note(str(inbound.key), unanswered(inbound, why, self._house.clock.now()))
         return Receipt(Outcome.IGNORED, why)
 
     async def _unpaired(self, inbound: Said | Pressed) -> Receipt:
-        receipt = self._ignored(inbound, "not paired yet")
-        code = await self._strangers.meet(inbound) if isinstance(inbound, Said) else None
-        if code is not None:
-            text = self._house.phrase("pairing", language_of(inbound), code=code)
-            say = Say(text=text, kind="notice", verbatim=True, interaction=inbound.interaction)
-            await self._house.notices.say(inbound.key, say, dedup=dedup_key(inbound))
-        return receipt
+        """Unknown people get a code for what they write; a button means nothing from them."""
+        if isinstance(inbound, Said):
+            await self._strangers.meet(inbound)
+        return self._ignored(inbound, "not paired yet")
 
 
 def _as_said(pressed: Pressed) -> Said:
@@ -147,7 +144,7 @@ def _as_said(pressed: Pressed) -> Said:
         chat_title=pressed.chat_title,
         grantable=pressed.grantable,
         interaction=pressed.interaction,
-        text=pressed.action.removeprefix(COMMAND),
+        text=pressed.action.removeprefix(PRESS),
         mention=Mention.DIRECT,
         interaction_id=pressed.interaction_id,
     )

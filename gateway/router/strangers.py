@@ -2,33 +2,41 @@
 
 import secrets
 
-from agent.core.clock import Clock
-from agent.storage.database import Database
+from sqlalchemy import Connection
+
+from agent.core.ids import ConversationId
+from agent.core.outbox import Say
+from agent.storage import conversation_rows
 from agent.storage.moments import to_us
 from gateway.access.limits import Flood, Take
 from gateway.access.pairing import LIFETIME, MOST_PENDING, code_from, digest
 from gateway.access.policy import person_name
 from gateway.channels.inbound import Said
+from gateway.router.house import House
+from gateway.router.identity import dedup_key
 from gateway.router.incoming import language_of
 from gateway.storage import pairings
 
 
 class Strangers:
-    """Makes codes. One person has one open code at a time and hears of it once; all together at most 50 are open."""
+    """Gives codes. One person has one open code at a time and hears of it once; all together at most 50 are open."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+    def __init__(self, house: House) -> None:
+        self._house = house
         self._flood = Flood(per_s=1 / 60, burst=3)
 
-    async def meet(self, said: Said) -> str | None:
-        """A new code for this person; None when they have one, or when too many are open already."""
-        if self._flood.take(person_name(said), self._clock.monotonic()) is not Take.TAKEN:
-            return None
-        now = self._clock.now()
-        code = code_from(secrets.token_bytes(16))
-        made = await self._database.write(
-            lambda conn: pairings.ask(
+    async def meet(self, said: Said) -> bool:
+        """Tell them a new code; False, and silence, when they have one or when too many are open already."""
+        house = self._house
+        if self._flood.take(person_name(said), house.clock.monotonic()) is not Take.TAKEN:
+            return False
+        now, code = house.clock.now(), code_from(secrets.token_bytes(16))
+        text = house.phrase("pairing", language_of(said), code=code)
+        say = Say(text=text, kind="notice", verbatim=True, interaction=said.interaction)
+
+        def work(conn: Connection) -> bool:
+            """Code and message together: a code that its owner never heard of would keep them out for its lifetime."""
+            made = pairings.ask(
                 conn,
                 code_hash=digest(code),
                 subject=person_name(said),
@@ -39,5 +47,12 @@ class Strangers:
                 expires=to_us(now + LIFETIME),
                 most_open=MOST_PENDING,
             )
-        )
-        return code if made else None
+            if made:
+                house.notices.add(conn, said.key, say, dedup=dedup_key(said))
+                conversation_rows.set_gone(conn, ConversationId(str(said.key)), gone=False)
+            return made
+
+        if not await house.database.write(work):
+            return False
+        house.notices.committed(said.key)
+        return True

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-TICK = os.sysconf("SC_CLK_TCK")
-
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -20,9 +18,9 @@ class Line:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of the process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICK
+    """Time on a processor of all threads that live now, to the nanosecond (`/proc/<pid>/stat` counts in ticks)."""
+    runs = [path.read_text().split()[0] for path in Path(f"/proc/{pid}/task").glob("*/schedstat")]
+    return sum(map(int, runs)) / 1e9
 
 
 def rss_mb(pid: int) -> float:

@@ -31,8 +31,9 @@ def free_port() -> int:
 class Control:
     """The control door of one double (tests/doubles: `/_control/…`)."""
 
-    def __init__(self, port: int, client: aiohttp.ClientSession) -> None:
+    def __init__(self, port: int, client: aiohttp.ClientSession, double: Any) -> None:
         self.port = port
+        self.double = double  # the object itself, for those who measure
         self._client = client
 
     async def get(self, what: str, **query: str) -> Any:
@@ -68,19 +69,19 @@ async def all_doubles() -> AsyncIterator[Doubles]:
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(aiohttp.ClientSession())
 
-        async def serve(app: web.Application) -> Control:
-            runner = web.AppRunner(app, shutdown_timeout=0.1)
+        async def serve(double: Any) -> Control:
+            runner = web.AppRunner(double.app(), shutdown_timeout=0.1)
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
             port = free_port()
             await web.TCPSite(runner, "127.0.0.1", port).start()
-            return Control(port, client)
+            return Control(port, client, double)
 
         yield Doubles(
-            telegram=await serve(TelegramDouble([TELEGRAM_TOKEN]).app()),
-            slack=await serve(SlackDouble(SLACK_SECRET, SLACK_BOT_TOKEN, SLACK_APP_TOKEN).app()),
-            discord=await serve(DiscordDouble(DISCORD_TOKEN).app()),
-            llm=await serve(LlmDouble().app()),
+            telegram=await serve(TelegramDouble([TELEGRAM_TOKEN])),
+            slack=await serve(SlackDouble(SLACK_SECRET, SLACK_BOT_TOKEN, SLACK_APP_TOKEN)),
+            discord=await serve(DiscordDouble(DISCORD_TOKEN)),
+            llm=await serve(LlmDouble()),
         )
 
 

@@ -12,6 +12,19 @@ from tests.program.running import Program
 
 MANY = "messages_per_minute = 600\n"  # several tests speak as one person
 
+POEM = " ".join(f"verse{number}" for number in range(40))
+PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+# What is no Markdown, however much it looks like some, and so arrives byte for byte (DESIGN §13.14).
+ODD_PLAIN = {
+    "stars": "2 * 3 * 4 = 24, and 2 ** 3 is 8 * 1",
+    "snakes": "a_b_c, x_1_y and _private",
+    "angles": "if a<b and c>d: <b>, </b>, AT&T & <script>",
+    "signs": "#hashtag, 50%, C:\\dir\\file, [x], (y), {z}, ~, $5, ^_^",
+    "lines": "one\ntwo\n\nthree",
+    "tongues": "naïve 日本語 😀👩‍👩‍👧‍👦 🇩🇪 e\u0301 שלום",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:

@@ -1,0 +1,62 @@
+"""Operator's commands while no gateway runs: they own the database for the length of one operation (DESIGN §13.2)."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.cli.conftest import Tieline
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["pair", "list"], "Nobody waits to be let in.\n"),
+        (["inbox"], "No dead letters.\n"),
+    ],
+    ids=" ".join,
+)
+def test_an_empty_house_says_so(tieline: Tieline, args: list[str], said: str) -> None:
+    ran = tieline(*args)
+    assert (ran.exit_code, ran.stdout) == (0, said)
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (["pair", "approve", "AAAA2222"], "no open pairing with the code AAAA2222"),
+        (["pair", "deny", "AAAA2222"], "no open pairing with the code AAAA2222"),
+        (["inbox", "retry", "7"], "7"),
+        (["export", "telegram:1"], "telegram:1"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_not_there_is_said_with_a_code(tieline: Tieline, args: list[str], why: str) -> None:
+    ran = tieline(*args)
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert why in ran.stderr
+
+
+def test_a_backup_is_a_database(tieline: Tieline, home: Path) -> None:
+    ran = tieline("backup", str(home / "copy.db"))
+    assert ran.exit_code == 0, ran.output
+    assert str(home / "copy.db") in ran.stdout
+    with sqlite3.connect(home / "copy.db") as copy:
+        assert copy.execute("select count(*) from inbox").fetchone() == (0,)
+    assert tieline("backup").exit_code == 0
+    assert list((home / "backups").iterdir())
+
+
+def test_a_backup_that_cannot_be_written_says_why(tieline: Tieline, home: Path) -> None:
+    ran = tieline("backup", str(home / "not" / "there" / "copy.db"))
+    if ran.exit_code:
+        assert "copy.db" in ran.stderr
+    else:
+        assert (home / "not" / "there" / "copy.db").exists()
+
+
+def test_a_broken_database_is_told_in_words(tieline: Tieline, home: Path) -> None:
+    (home / "tieline.db").write_text("no database at all, though it lies where one should")
+    ran = tieline("pair", "list")
+    assert ran.exit_code == 1
+    assert "tieline.db" in ran.stderr

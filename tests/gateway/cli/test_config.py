@@ -1,0 +1,102 @@
+"""`tieline config`: is it right, what is in force, what could stand in it."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.gateway.cli.conftest import Tieline
+
+SHIPPED = Path(__file__).parents[3] / "config" / "gateway.toml"
+
+FULL_OF_SECRETS = """
+[database]
+url = "postgresql://ann:hidden-db@localhost/x"
+[web]
+metrics_token = "hidden-metrics"
+[network]
+proxy = "http://me:hidden-proxy@proxy:3128"
+[[llm.providers]]
+name = "main"
+type = "openai"
+model = "m"
+api_key = "env:MY_KEY"
+base_url = "http://user:hidden-url@localhost/v1"
+extra_headers = { x-team = "hidden-header" }
+proxy = "http://me:hidden-own-proxy@proxy:3128"
+[[channels]]
+type = "telegram"
+token = "file:secrets/bot"
+[[channels]]
+type = "slack"
+bot_token = "xoxb-hidden-bot"
+app_token = "xapp-hidden-app"
+signing_secret = "hidden-signing"
+[[channels]]
+type = "discord"
+token = "hidden-discord"
+"""
+
+
+@pytest.fixture
+def secret_home(home: Path) -> Path:
+    (home / "secrets").mkdir()
+    (home / "secrets" / "bot").write_text("123456:hidden-telegram\n")
+    return home
+
+
+def test_check_says_what_was_understood(tieline: Tieline, home: Path) -> None:
+    assert "no file, defaults: fine" in tieline("config", "check").stdout
+    ran = tieline("config", "check", config='[[channels]]\ntype = "telegram"\naccount = "two"\ntoken = "123:abc-d"')
+    assert ran.exit_code == 0
+    assert f"{home / 'gateway.toml'}: fine" in ran.stdout
+    assert "telegram@two" in ran.stdout
+    assert "demo" in ran.stdout
+
+
+@pytest.mark.requirement("G-28")
+@pytest.mark.parametrize("what", ["show", "check"])
+def test_no_secret_is_ever_shown(tieline: Tieline, secret_home: Path, what: str) -> None:
+    ran = tieline("config", what, config=FULL_OF_SECRETS, MY_KEY="sk-hidden-key")
+    assert ran.exit_code == 0, ran.stderr
+    assert "hidden" not in ran.output
+
+
+def test_show_is_json_with_every_value_in_force(tieline: Tieline, secret_home: Path) -> None:
+    ran = tieline("config", "show", config=FULL_OF_SECRETS, MY_KEY="sk-hidden-key", TIELINE__WEB__PORT="9191")
+    shown: dict[str, Any] = json.loads(ran.stdout)
+    assert shown["web"]["port"] == 9191, "the environment counts"
+    assert shown["queue"]["max_depth"] == 10, "a default is shown too"
+    assert shown["database"]["url"] == "postgresql://ann:[redacted]@localhost/x"
+    assert [channel["type"] for channel in shown["channels"]] == ["telegram", "slack", "discord", "web", "console"]
+    assert set(tomllib.loads(SHIPPED.read_text())) <= set(shown)
+
+
+class TestSchema:
+    @pytest.fixture
+    def schema(self, tieline: Tieline) -> dict[str, Any]:
+        shown: dict[str, Any] = json.loads(tieline("config", "schema").stdout)
+        return shown
+
+    def test_it_is_a_valid_schema_and_takes_the_shipped_file(self, schema: dict[str, Any]) -> None:
+        jsonschema.Draft202012Validator.check_schema(schema)
+        jsonschema.validate(tomllib.loads(SHIPPED.read_text()), schema, jsonschema.Draft202012Validator)
+        jsonschema.validate(tomllib.loads(FULL_OF_SECRETS), schema, jsonschema.Draft202012Validator)
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"wbe": {}},
+            {"web": {"prot": 1}},
+            {"access": {"dm": "opne"}},
+            {"channels": [{"type": "telegram", "tokn": "x"}]},
+            {"llm": {"providers": [{"name": "a", "type": "gpt"}]}},
+        ],
+        ids=str,
+    )
+    def test_it_finds_what_the_check_finds(self, schema: dict[str, Any], wrong: dict[str, Any]) -> None:
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, schema, jsonschema.Draft202012Validator)

@@ -1,0 +1,101 @@
+"""`tieline doctor` against the doubles: good tokens, bad ones, and what else may be wrong on a machine."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.cli.conftest import Tieline
+from tests.program import configs
+from tests.program.doubles import DISCORD_TOKEN, SLACK_BOT_TOKEN, TELEGRAM_TOKEN, Doubles, all_doubles
+from tests.program.running import Program
+
+
+@pytest.fixture
+async def doubles() -> AsyncIterator[Doubles]:
+    async with all_doubles() as running:
+        yield running
+
+
+def three_channels(doubles: Doubles) -> str:
+    return configs.telegram(doubles) + configs.discord(doubles) + configs.slack(doubles)
+
+
+async def doctor(home: Path, config: str) -> tuple[int, dict[str, list[str]]]:
+    """How it ended, and its findings by mark."""
+    ran = await Program(home, config).cli("doctor")
+    assert not ran.stderr, ran.stderr
+    findings: dict[str, list[str]] = {"✓": [], "!": [], "✗": [], "→": []}
+    for line in ran.stdout.splitlines():
+        findings[line.strip()[0]].append(line.strip()[2:])
+    return ran.returncode, findings
+
+
+async def test_with_good_tokens_everything_is_in_order(doubles: Doubles, home: Path) -> None:
+    home.chmod(0o700)
+    code, found = await doctor(home, configs.models(doubles, "a") + three_channels(doubles))
+    assert (code, found["✗"]) == (0, [])
+    fine = "\n".join(found["✓"])
+    for subject in ("Python", "configuration", "data directory", "gateway: does not run", "database", "agent default",
+                    "provider a: openai, model model-a", "telegram: signed in as",
+                    "discord token: signed in as", "discord gateway", "slack bot token: signed in as"):  # fmt: skip
+        assert subject in fine
+    assert (await doubles.telegram.get("state"))["messages"] == [], "it changes nothing"
+
+
+@pytest.mark.requirement("G-28")
+async def test_each_bad_token_is_an_error_with_its_fix_and_is_not_shown(doubles: Doubles, home: Path) -> None:
+    config = three_channels(doubles)
+    for good, bad in (
+        (TELEGRAM_TOKEN, "999:WRONG-telegram"),
+        (DISCORD_TOKEN, "WRONG-discord"),
+        (SLACK_BOT_TOKEN, "xoxb-WRONG-slack"),
+    ):
+        config = config.replace(good, bad)
+    ran = await Program(home, configs.models(doubles, "a") + config).cli("doctor")
+    assert ran.returncode == 1
+    wrong = [line for line in ran.stdout.splitlines() if line.startswith("✗")]
+    assert {line.split()[1].rstrip(":") for line in wrong} == {"telegram", "discord", "slack"}
+    assert "@BotFather" in ran.stdout
+    assert "→" in ran.stdout
+    assert "WRONG" not in ran.stdout + ran.stderr
+
+
+async def test_what_is_wrong_on_the_machine_is_found(doubles: Doubles, home: Path) -> None:
+    home.chmod(0o755)
+    (home / "tieline.db").write_text("no database at all, though it lies where one should")
+    persona = home / "agents" / "default" / "AGENT.md"
+    persona.parent.mkdir(parents=True)
+    persona.write_text("---\nname: X\nmax_turn: 1\n---\nHi.")
+    code, found = await doctor(home, "")
+    assert code == 1
+    assert any("database" in line for line in found["✗"])
+    assert any("agent default" in line and "max_turns" in line for line in found["✗"])
+    assert any("can be read by other accounts" in line for line in found["!"])
+    assert any("only the built-in demo answers" in line for line in found["!"])
+    assert any(f"chmod 700 {home}" in line for line in found["→"])
+    assert any("tieline init" in line for line in found["→"])
+
+
+async def test_a_platform_that_does_not_answer_is_a_finding(doubles: Doubles, home: Path) -> None:
+    gone = configs.telegram(doubles).replace(str(doubles.telegram.port), "9")
+    code, found = await doctor(home, gone)
+    assert code == 1
+    assert any(line.startswith("telegram") for line in found["✗"])
+
+
+async def test_beside_a_running_gateway_it_takes_nothing_away(doubles: Doubles, home: Path) -> None:
+    program = Program(home, configs.models(doubles, "a") + configs.telegram(doubles))
+    async with program:
+        ran = await program.cli("doctor")
+        assert ran.returncode == 0, ran.stdout
+        assert "gateway: runs" in ran.stdout
+        assert "held by the running gateway" in ran.stdout
+        await program.ready(2)
+
+
+def test_an_unwritable_home_is_an_error(tieline: Tieline, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ran = tieline("doctor", "--home", str(tmp_path / "file" / "below"))
+    assert ran.exit_code == 1
+    assert "set TIELINE_HOME" in ran.stdout

@@ -1,0 +1,115 @@
+"""`tieline init`: a few questions, and a configuration that loads; secrets lie apart, for their owner alone."""
+
+import os
+import stat
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from gateway.config.settings import load
+from tests.gateway.cli.conftest import Tieline
+
+TELEGRAM_TOKEN = "123456:abcdefghijklmnopqrstuvwxyz012345678"
+ANSWERS = [
+    "compatible", "my-model", "http://127.0.0.1:9/v1", "sk-llm-secret",
+    "y", TELEGRAM_TOKEN,
+    "n",
+    "y", "xoxb-1-2-abc", "xapp-1-2-abc", "signing-0123456789abcdef",
+    "allowlist", "telegram:77, slack:U0ANN",
+]  # fmt: skip
+SECRETS = ("sk-llm-secret", TELEGRAM_TOKEN, "xoxb-1-2-abc", "xapp-1-2-abc", "signing-0123456789abcdef")
+
+
+def typed(*answers: str) -> str:
+    return "\n".join(answers) + "\n"
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.requirement("G-28", "W-66")
+def test_it_writes_what_the_gateway_loads(tmp_path: Path) -> None:
+    """The whole command as a process without a terminal, as in a script or a container."""
+    home = tmp_path / "new" / "home"
+    environ = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    ran = subprocess.run(
+        [sys.executable, "-m", "gateway", "init", "--no-check", "--home", str(home)],
+        input=typed(*ANSWERS),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environ,
+        start_new_session=True,  # no terminal to take passwords from
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert f"Written: {home / 'gateway.toml'}" in ran.stdout
+    assert "tieline run" in ran.stdout
+
+    settings = load(environ={"TIELINE_HOME": str(home)})
+    (provider,) = settings.llm.providers
+    assert (provider.name, provider.type, provider.model) == ("main", "openai", "my-model")
+    assert provider.base_url == "http://127.0.0.1:9/v1"
+    assert set(SECRETS) <= settings.secrets
+    assert [channel.type for channel in settings.channels] == ["telegram", "slack", "web", "console"]
+    assert (settings.access.dm, settings.access.admins) == ("allowlist", ("telegram:77", "slack:U0ANN"))
+
+    written = (home / "gateway.toml").read_text()
+    assert not any(secret in written + ran.stdout for secret in SECRETS)
+    kept = {path.name: path for path in (home / "secrets").iterdir()}
+    assert kept["telegram-token"].read_text() == f"{TELEGRAM_TOKEN}\n"
+    assert sorted(kept) == [
+        "llm-main", "slack-app_token", "slack-bot_token", "slack-signing_secret", "telegram-token",
+    ]  # fmt: skip
+    assert {mode(path) for path in kept.values()} == {0o600}
+    assert mode(home / "gateway.toml") == 0o600
+    assert (mode(home), mode(home / "secrets")) == (0o700, 0o700)
+
+
+def test_return_at_every_question_is_a_demo_less_start(tieline: Tieline, home: Path) -> None:
+    """Only the model's key has no sensible default; one from the environment is offered."""
+    ran = tieline("init", stdin="\n" * 9, ANTHROPIC_API_KEY="sk-ant-from-outside")
+    assert ran.exit_code == 0, ran.output
+    written = tomllib.loads((home / "gateway.toml").read_text())
+    assert written["llm"]["providers"][0]["api_key"] == "env:ANTHROPIC_API_KEY"
+    assert written["access"] == {"dm": "pairing", "admins": []}
+    assert "channels" not in written
+    assert list((home / "secrets").iterdir()) == []
+
+
+def test_the_demo_needs_no_key(tieline: Tieline, home: Path) -> None:
+    assert tieline("init", stdin=typed("demo", "", "", "", "", "")).exit_code == 0
+    assert load(environ={"TIELINE_HOME": str(home)}).llm.providers[0].type == "demo"
+
+
+def test_an_old_file_is_kept_beside_and_only_replaced_when_asked(tieline: Tieline, home: Path) -> None:
+    old = '[access]\ndm = "closed"\n'
+    kept = tieline("init", config=old, stdin="n\n")
+    assert kept.exit_code == 0
+    assert (home / "gateway.toml").read_text() == old
+    assert tieline("init", stdin=typed("y", "demo", "", "", "", "", "")).exit_code == 0
+    assert (home / "gateway.toml.bak").read_text() == old
+    assert 'dm = "pairing"' in (home / "gateway.toml").read_text()
+
+
+def test_a_token_of_the_wrong_kind_is_told_at_once_and_can_be_typed_again(tieline: Tieline, home: Path) -> None:
+    """Slack's three tokens are the ones people mix up; nothing is asked of the platform for that."""
+    answers = ("demo", "", "", "y", "xapp-wrong-one", "", "", "n", "", "")
+    ran = tieline("init", stdin=typed(*answers))
+    assert "xoxb-" in ran.output.partition("Signing Secret")[2]
+    assert "Enter it again?" in ran.output
+    assert ran.exit_code == 1
+    assert "not written: " in ran.stderr
+    assert not (home / "gateway.toml").exists()
+
+
+def test_a_home_that_cannot_be_written_is_told_with_the_fix(tieline: Tieline, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ran = tieline("init", "--home", str(tmp_path / "file" / "below"), stdin=typed("demo", "", "", "", "", ""))
+    assert ran.exit_code == 1
+    assert "cannot write below" in ran.stderr
+    assert "TIELINE_HOME" in ran.stderr

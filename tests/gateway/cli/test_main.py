@@ -1,0 +1,78 @@
+"""The command line as a whole: its help, its version, what it says to a wrong word."""
+
+import re
+from importlib.metadata import version
+
+import click
+import pytest
+
+from gateway.cli.main import COMMANDS, cli
+from tests.gateway.cli.conftest import Tieline
+
+WANTED = "run init doctor config pair export backup slack-manifest version console inbox".split()
+
+
+def test_the_help_names_every_command(tieline: Tieline) -> None:
+    shown = tieline("--help")
+    assert shown.exit_code == 0
+    listed = re.findall(r"^  ([a-z-]+) {2,}\S", shown.stdout.partition("Commands:")[2], re.MULTILINE)
+    assert listed == list(COMMANDS)
+    assert set(WANTED) <= set(COMMANDS)
+    assert tieline("-h").stdout == shown.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_is_there_and_says_what_its_line_says(tieline: Tieline, name: str) -> None:
+    """The lines of the help stand apart from the commands, so that the help need not load them."""
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    assert command.name == name
+    assert tieline(name, "--help").exit_code == 0
+    assert (command.help or "").split()[0] == COMMANDS[name][1].split()[0]
+
+
+@pytest.mark.parametrize("group", ["config", "pair", "inbox"])
+def test_every_sub_command_says_what_it_does(group: str) -> None:
+    command = cli.get_command(click.Context(cli), group)
+    assert isinstance(command, click.Group)
+    assert command.commands
+    assert all(inner.help for inner in command.commands.values())
+
+
+def test_an_unknown_command_is_told_which_there_are(tieline: Tieline) -> None:
+    wrong = tieline("strat")
+    assert wrong.exit_code == 2
+    assert "no such command 'strat'" in wrong.stderr
+    assert all(name in wrong.stderr for name in COMMANDS)
+
+
+def test_version(tieline: Tieline) -> None:
+    shown = tieline("version")
+    assert shown.stdout.startswith(f"tieline {version('tieline')} (Python 3.")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["run"], ["console"], ["doctor"], ["pair", "list"], ["export", "telegram:1"], ["backup"], ["config", "check"]],
+    ids=" ".join,
+)
+def test_every_command_tells_a_broken_configuration_the_same_way(tieline: Tieline, args: list[str]) -> None:
+    ran = tieline(*args, config='[access]\ndm = "opne"\n[wbe]\n')
+    assert ran.exit_code == 1
+    assert [line.partition(": ")[2] for line in ran.stderr.splitlines()] == [
+        "access.dm: 'opne' is not one of 'pairing', 'allowlist', 'open' or 'closed'",
+        "wbe: unknown key; did you mean web?",
+    ]
+    assert ran.stdout == ""
+
+
+def test_a_configuration_that_is_named_must_be_there(tieline: Tieline) -> None:
+    ran = tieline("config", "check", "--config", "/nowhere/at/all.toml")
+    assert ran.exit_code == 1
+    assert "`tieline init` writes one" in ran.stderr
+
+
+def test_the_sign_in_link_needs_a_gateway(tieline: Tieline) -> None:
+    ran = tieline("sign-in")
+    assert ran.exit_code == 1
+    assert "start it with `tieline run`" in ran.stderr
