@@ -29,7 +29,7 @@ run: setup ## start the gateway
 	@$(BIN)/tieline run $(ARGS)
 
 test: setup ## run the tests
-	$(BIN)/pytest -q -n 2 --dist=worksteal -p tools.requirements $(ARGS)
+	$(BIN)/pytest -q -n 2 --dist=worksteal -p tools.requirements --ignore=tests/e2e --ignore=tests/faults $(ARGS)
 
 check: setup ## ruff, mypy, import contracts, file sizes
 	$(BIN)/ruff check .
@@ -49,7 +49,7 @@ lock: setup ## lock the requirements anew, with hashes and without addresses
 	@rm -f uv.lock
 
 requirements: setup ## run the tests and print which requirements they carry
-	$(BIN)/pytest -q -n 2 --dist=worksteal -p tools.requirements -m requirement
+	$(BIN)/pytest -q -n 2 --dist=worksteal -p tools.requirements -m requirement --ignore=tests/e2e --ignore=tests/faults
 	$(BIN)/python -m tools.requirements
 
 mutate: setup ## break the code in known ways and expect the tests to notice (SAMPLE=n for a few)

@@ -176,6 +176,7 @@ async def build(
     )
     notices = Notices(database, clock, delivery.wake)
     alerts = Alerts(
+        database=database,
         clock=clock,
         troubles=troubles,
         health=accounts.health,
@@ -251,6 +252,8 @@ async def build(
             attachments=Attachments(settings.home, phrase, limit_mb=settings.retention.attachment_mb),
             phrase=phrase,
             tell_owner=alerts.tell,
+            met=alerts.met,
+            setting_changed=house.setting_changed,
         )
     )
     operations = Operations(

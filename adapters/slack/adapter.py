@@ -82,7 +82,7 @@ class SlackAdapter:
         """Raises ValueError for what is no Slack conversation."""
         address = Address.parse(channel_id)
         posting = Posting(address, self._api, self._settings, self._wrote)
-        in_thread = address.thread_ts is not None
+        streams = SlackStreams(address, self._api, self._settings, posting, self._streams, self._statuses.over)
         return SlackChannel(
             ConversationKey(self.channel_type, channel_id),
             address,
@@ -92,7 +92,7 @@ class SlackAdapter:
             history=self._history(address),
             presence=SlackPresence(address, self._api, self._statuses),
             interactions=self._interactions,
-            streams=SlackStreams(address, self._api, self._settings, posting, self._streams) if in_thread else None,
+            streams=streams if address.thread_ts is not None else None,
         )
 
     def health(self) -> Health:

@@ -27,6 +27,7 @@ class Statuses:
         self._api = api
         self._clock = surroundings.clock
         self._showing: OrderedDict[Address, tuple[str, float]] = OrderedDict()
+        self._under_way: dict[Address, bool] = {}  # being set, and whether the bot wrote meanwhile
         self._refused: OrderedDict[Address, None] = OrderedDict()
 
     async def show(self, address: Address, status: str) -> None:
@@ -37,12 +38,29 @@ class Statuses:
             return
         if known is not None and known[0] == status and now < known[1] - FADES_AFTER_S + TYPING_EVERY_S / 2:
             return
-        if await self._set(address, status):
+        self._under_way[address] = False
+        try:
+            is_set = await self._set(address, status)
+        finally:
+            too_late = self._under_way.pop(address, False)
+        if is_set and too_late:  # it may have come after the words that would have taken it away
+            await self._set(address, "")
+        elif is_set:
             self._showing[address] = (status, now + FADES_AFTER_S)
 
     def replied(self, address: Address) -> None:
         """Slack takes the status away when the bot writes in the thread."""
         self._showing.pop(address, None)
+        if address in self._under_way:
+            self._under_way[address] = True
+
+    async def over(self, address: Address) -> None:
+        """An answer that was streamed is complete: what was set after its first words goes now."""
+        if address in self._showing:
+            with suppress(ChannelError):
+                if not await self._set(address, ""):
+                    return  # `fade` tries again
+        self.replied(address)
 
     async def fade(self) -> None:
         """Take back what nobody renewed, until cancelled."""

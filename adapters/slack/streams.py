@@ -2,6 +2,7 @@
 
 import logging
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,12 +66,20 @@ class SlackStreams:
     """The `Streams` of one thread."""
 
     def __init__(
-        self, address: Address, api: SlackApi, settings: SlackSettings, posting: Posting, ledger: StreamLedger
+        self,
+        address: Address,
+        api: SlackApi,
+        settings: SlackSettings,
+        posting: Posting,
+        ledger: StreamLedger,
+        over: Callable[[Address], Awaitable[None]],
     ) -> None:
+        """`over` is told when an answer is complete; it raises nothing."""
         self._address = address
         self._api = api
         self._posting = posting
         self._ledger = ledger
+        self._over = over
         self._native = settings.native_streams
 
     async def open(self, document: Document, *, reply_to: str | None, to: UserId | None) -> SentRef:
@@ -118,6 +127,11 @@ class SlackStreams:
 
     async def finish(self, sent: SentRef, message: Outbound) -> SentRef:
         """Raises as `Channel.send`; after ChannelUnsure the message is found by its key if it was carried out."""
+        final = await self._finish(sent, message)
+        await self._over(self._address)
+        return final
+
+    async def _finish(self, sent: SentRef, message: Outbound) -> SentRef:
         final = SentRef(sent.id)
         if sent.kind != STREAM:
             await self._posting.update(sent, message)
@@ -146,6 +160,7 @@ class SlackStreams:
             await self._stop(sent, self._ledger.get(self._address.channel, sent.id))
             await self._posting.delete(sent)
         self._ledger.forget(self._address.channel, sent.id)
+        await self._over(self._address)
 
     async def _append(self, sent: SentRef, grown: _Grown, text: str) -> None:
         new = text[len(grown.text or "") :]

@@ -34,14 +34,19 @@ class Job(Generic[T]):
         except BaseException as error:  # noqa: BLE001 - it belongs to the caller, who raises it
             self.error = error
 
-    async def outcome(self) -> T:
-        """Wait for the end, whoever cancels meanwhile: a write is done or not done, never unknown."""
+    async def outcome(self, *, may_leave: bool) -> T:
+        """Wait for the end, whoever cancels meanwhile: a write is done or not done, never unknown.
+
+        `may_leave`: it is a read, and a cancelled caller need not wait for it.
+        """
         cancelled: BaseException | None = None
-        with anyio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=not may_leave):
             while not self._finished.is_set():
                 try:
                     await self._finished.wait()
                 except asyncio.CancelledError as error:  # a platform library's bare Task.cancel() passes the shield
+                    if may_leave:
+                        raise
                     cancelled = error
         if cancelled is not None:
             raise cancelled
@@ -87,14 +92,14 @@ class Lane:
         self._threads.append(threading.Thread(target=serve, name=self._name, daemon=True))
         self._threads[-1].start()
 
-    async def do(self, work: Callable[[Connection], T]) -> T:
-        """Give it to a thread and wait. Raises what `work` raised."""
+    async def do(self, work: Callable[[Connection], T], *, may_leave: bool = False) -> T:
+        """Give it to a thread and wait. Raises what `work` raised. Who `may_leave` need not wait when cancelled."""
         await anyio.lowlevel.checkpoint_if_cancelled()
         if self._closed:
             raise RuntimeError(f"{self._name} is closed")
         job = Job(work)
         self._queue.put(job)  # type: ignore[arg-type] # the queue holds jobs of any T
-        return await job.outcome()
+        return await job.outcome(may_leave=may_leave)
 
     def take(self) -> Job[object] | None:
         """The next job, waiting for it; None: the lane was closed and all that was given is taken."""

@@ -87,7 +87,7 @@ class SqliteDatabase:
         return await self._writer.do(work)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        return await self._readers.do(work)
+        return await self._readers.do(work, may_leave=True)  # so that a slow one keeps nobody past their deadline
 
     async def aclose(self) -> None:
         """Finish what was given, fold the log into the file, free the lock. May be called twice."""

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Connection
 
@@ -21,12 +21,14 @@ from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.moments import from_us, to_us
 from agent.storage.payloads import decode_incoming
-from gateway.access.pairing import WRONG_TRIES, digest, normalised
+from gateway.access.pairing import LENGTH, WRONG_TRIES, digest, normalised
 from gateway.channels.keys import ConversationKey
 from gateway.phrases.catalogue import Catalogue
 from gateway.storage import grants, inbox_view, pairings
 from gateway.storage.grants import Grant
 from gateway.web.control import OperationError as Refusal
+
+SHOWN = 10  # conversations that an error names
 
 Json = Any
 Operation = Callable[[Mapping[str, Json]], Awaitable[Json]]
@@ -39,6 +41,10 @@ class Bystanders:
     granted: Callable[[Grant], object] = lambda grant: None
     deliver: Callable[[ConversationKey], object] = lambda key: None
     work: Callable[[ConversationId], object] = lambda conversation: None
+
+
+class _Locked(Exception):
+    """Too many wrong codes of late."""
 
 
 class Operations:
@@ -93,28 +99,36 @@ class Operations:
         return await self._decide(arguments, approve=False)
 
     async def _decide(self, arguments: Mapping[str, Json], *, approve: bool) -> Json:
-        """By the code the person was given, or by the number in the list; guessing is counted."""
+        """By the code that the person was given, or by the number in the list. Guessing codes is counted."""
         code, now = normalised(str(arguments.get("code", ""))), self._clock.now()
         at, hour_ago = to_us(now), to_us(now - timedelta(hours=1))
 
-        def work(conn: Connection) -> pairings.Pairing | str | None:
-            if pairings.wrong_codes_since(conn, hour_ago) >= WRONG_TRIES:
-                return "locked"
-            ended = pairings.end(conn, digest(code), ending="approved" if approve else "denied", by="operator", now=at)
+        def work(conn: Connection) -> pairings.Pairing | None:
+            """None: there is none. Raises _Locked."""
+            if _is_number(code):
+                hashed = pairings.hash_of(conn, int(code), at)
+            else:
+                if pairings.wrong_codes_since(conn, hour_ago) >= WRONG_TRIES:
+                    raise _Locked
+                hashed = digest(code)
+            ending: Literal["approved", "denied"] = "approved" if approve else "denied"
+            ended = pairings.end(conn, hashed, ending=ending, by="operator", now=at) if hashed else None
             if ended is None:
-                pairings.note_wrong_code(conn, by="operator", at=at)
-                return None
-            if approve:
+                if not _is_number(code):
+                    pairings.note_wrong_code(conn, by="operator", at=at)
+            elif approve:
                 grants.give(conn, self._grant(ended.subject, at))
                 self._tell_paired(conn, ended, at)
             return ended
 
-        found = await self._database.write(work)
-        if found == "locked":
+        try:
+            found = await self._database.write(work)
+        except _Locked:
             raise Refusal(
-                "too many wrong codes were tried", fix="wait an hour; the person can write again for a new code"
-            )
-        if not isinstance(found, pairings.Pairing):
+                "too many wrong codes were tried",
+                fix="wait an hour, or choose by number: `tieline pair list` shows who waits",
+            ) from None
+        if found is None:
             raise Refusal(
                 f"there is no open pairing with the code {code}",
                 fix="codes are good for 10 minutes and for one use; `tieline pair list` shows who waits",
@@ -168,20 +182,11 @@ class Operations:
         """A session's transcript as JSON lines; of the current session where none is named."""
         conversation, wanted = ConversationId(str(arguments.get("conversation", ""))), arguments.get("session")
 
-        def read(conn: Connection) -> list[str] | None:
-            if wanted:
-                matches = store.by_prefix(conn, conversation, str(wanted))
-                session = matches[0].id if len(matches) == 1 else None
-            else:
-                session = store.current(conn, conversation) or _latest(conn, conversation)
-            return list(session_export.exported(conn, session)) if session else None
+        def read(conn: Connection) -> list[str]:
+            session = _named(conn, conversation, str(wanted)) if wanted else _latest(conn, conversation)
+            return list(session_export.exported(conn, session))
 
-        lines = await self._database.read(read)
-        if lines is None:
-            known = await self._database.read(_known_conversations)
-            shown = ", ".join(known[:10]) + ("…" if len(known) > 10 else "")
-            raise Refusal(f"there is nothing of {conversation!r}", fix=f"conversations: {shown or 'none yet'}")
-        return {"lines": lines}
+        return {"lines": await self._database.read(read)}
 
     async def backup(self, arguments: Mapping[str, Json]) -> Json:
         """A copy of the database as it is now, while it is in use."""
@@ -204,10 +209,29 @@ def _text_of(payload: str) -> str:
         return "(unreadable)"
 
 
-def _latest(conn: Connection, conversation: ConversationId) -> SessionId | None:
-    found = store.sessions_of(conn, conversation, most=1)
-    return found[0].id if found else None
+def _is_number(code: str) -> bool:
+    """The number of a request; codes are longer."""
+    return code.isdecimal() and len(code) < LENGTH
 
 
-def _known_conversations(conn: Connection) -> list[str]:
-    return [str(key) for key in conversation_rows.all_keys(conn, most=50)]
+def _named(conn: Connection, conversation: ConversationId, prefix: str) -> SessionId:
+    """The one session whose id begins so. Raises Refusal."""
+    found = store.by_prefix(conn, conversation, prefix)
+    if len(found) == 1:
+        return found[0].id
+    if found:
+        raise Refusal(f"several sessions of {conversation} begin with {prefix!r}", fix="give more of the id")
+    newest = ", ".join(session.id[:8] for session in store.sessions_of(conn, conversation, most=10))
+    raise Refusal(f"{conversation} has no session {prefix!r}", fix=f"its newest sessions: {newest or 'none yet'}")
+
+
+def _latest(conn: Connection, conversation: ConversationId) -> SessionId:
+    """The current session, else the one used last. Raises Refusal."""
+    current = store.current(conn, conversation)
+    if current is not None:
+        return current
+    if found := store.sessions_of(conn, conversation, most=1):
+        return found[0].id
+    known = [str(key) for key in conversation_rows.all_keys(conn, most=SHOWN + 1)]
+    shown = ", ".join(known[:SHOWN]) + ("…" if len(known) > SHOWN else "")
+    raise Refusal(f"there is nothing of {conversation!r}", fix=f"conversations: {shown or 'none yet'}")

@@ -119,13 +119,13 @@ class Admission:
         return Receipt(Outcome.ACCEPTED, "command")
 
     async def _run(self, arrival: _Arrival, incoming: Incoming) -> tuple[Say, ...]:
-        """What the command answers; the same seam as the turn's: a broken command ends in a sentence."""
+        """What the command answers; a broken one ends in a sentence."""
         said = arrival.said
         try:
             return await self._house.desk.answer(said.text, said.key, incoming, arrival.role, said.place)
         except StorageTrouble:
             raise
-        except Exception:
+        except Exception:  # noqa: BLE001 - the same seam as the turn's (STYLE §6)
             _log.exception("command broke: %s", said.text.split(maxsplit=1)[0], extra={"message": arrival.dedup})
             return (notice_for(said, self._house.phrase("command_failed", incoming.language, ref=arrival.dedup)),)
 

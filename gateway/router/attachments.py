@@ -72,7 +72,7 @@ class Attachments:
             return await source.fetch(attachment, to, limit=self._limit_mb * MEGABYTE)
         except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6: the file is lost, never the message
             _log.warning("a file could not be fetched: %r", error, extra={"file": attachment.name})
-            to.unlink(missing_ok=True)  # half of it
+            await anyio.Path(to).unlink(missing_ok=True)  # half of it
             return None
 
     def _note(self, attachment: Attachment, language: str, why: str, limit: int = 0) -> str:

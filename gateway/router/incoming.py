@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from agent.core.ids import PersonId
 from agent.core.messages import FilePart
 from agent.core.outbox import Say
-from agent.core.ids import PersonId
 from agent.inbox import AccessRole, Incoming
 from gateway.access.decisions import Unanswered
 from gateway.access.policy import Role, person_name

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import anyio
 from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 
 from agent.agent import Agent
 from agent.assembly import Shared, assemble
@@ -16,7 +17,7 @@ from agent.inbox import Source
 from agent.operations import Operations
 from agent.providers.registry import Registry
 from agent.providers.slot import Choice, ProviderSlot
-from agent.storage.errors import StorageTrouble
+from agent.storage.errors import StorageError
 from gateway.channels.keys import ConversationKey
 from gateway.commands.model import PERSONA_SETTING
 from gateway.storage import preferences, settings_rows
@@ -101,6 +102,6 @@ class Waking:
         try:
             with anyio.fail_after(LOAD_WITHIN_S):
                 return await self._shared.database.read(read)
-        except (TimeoutError, StorageTrouble) as error:
+        except (TimeoutError, StorageError, SQLAlchemyError) as error:
             _log.warning("the preferences of %s cannot be read, defaults are used: %s", key, error)
             return None, None

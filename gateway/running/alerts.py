@@ -1,31 +1,50 @@
-"""What the owner is told in their own chat: deaf accounts, refused logins, dead letters, places that are gone."""
+"""What the owners are told in their own chats: deaf accounts, refused logins, dead letters, places that are gone."""
 
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
 
 from agent.core.clock import Clock
+from agent.core.ids import ConversationId
 from agent.core.outbox import Say
+from agent.storage.database import Database
+from agent.storage.errors import StorageTrouble
+from agent.storage.moments import to_us
+from gateway.access.policy import OPERATOR_PLATFORMS
 from gateway.channels.adapter import Health, State
 from gateway.channels.keys import ConversationKey
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.notices import Notices
+from gateway.storage import settings_rows
 from gateway.telemetry.trouble import Troubles
 
 LOOK_EVERY_S = 10.0
 DEAF_AFTER_S = 120.0
 SAME_AGAIN_S = 3600.0
 REMEMBERED = 500
+OWNER_SETTING = "owner"  # of the direct chat in which an owner was met last
 
 _log = logging.getLogger("tieline.alerts")
 
 
+@dataclass(frozen=True, slots=True)
+class _Chat:
+    """Where an owner talks to the bot directly, and in which language."""
+
+    key: ConversationKey
+    language: str = "en"
+
+
 class Alerts:
-    """Notes at once, tells from its own task. An owner is told where they are known to talk to the bot directly."""
+    """Notes at once, tells from its own task. An owner is told where they talk to the bot directly."""
 
     def __init__(
         self,
         *,
+        database: Database,
         clock: Clock,
         troubles: Troubles,
         health: Callable[[], Mapping[str, Health]],
@@ -33,21 +52,28 @@ class Alerts:
         notices: Notices,
         phrase: Catalogue,
     ) -> None:
+        self._database = database
         self._clock = clock
         self._troubles = troubles
         self._health = health
         self._owners = owners
         self._notices = notices
         self._phrase = phrase
-        self._chats: dict[str, ConversationKey] = {}
+        self._chats: dict[str, _Chat] = {}
+        self._unsaved: dict[str, ConversationKey | None] = {}  # whose chat is new, with the one before
         self._told: OrderedDict[str, float] = OrderedDict()
         self._waiting: list[tuple[str, dict[str, object]]] = []
         self._deaf_since: dict[str, float] = {}
+        self._told_deaf: set[str] = set()
         self._sent = 0
 
-    def met(self, person: str, key: ConversationKey) -> None:
-        """This person writes to us directly there."""
-        self._chats[person] = key
+    def met(self, person: str, key: ConversationKey, language: str) -> None:
+        """This person writes to us directly there. Kept for the next start."""
+        known = self._chats.get(person)
+        chat = _Chat(key, language)
+        if chat != known:
+            self._chats[person] = chat
+            self._unsaved.setdefault(person, known.key if known else None)
 
     def tell(self, key: str, values: dict[str, object]) -> None:
         """Say a sentence of the catalogue to the owners; the same one at most once an hour."""
@@ -63,20 +89,27 @@ class Alerts:
         self._waiting.append((key, values))
 
     def login_refused(self, channel_type: str, reason: str) -> None:
-        fix = "check its token with `tieline doctor`, then restart"
+        fix = "see `tieline doctor`, then restart"
         self._troubles.report("adapter", channel_type, f"cannot sign in: {reason}", fix=fix, blocking=True)
         self.tell("owner_failed", {"channel": channel_type, "detail": reason})
 
     def undeliverable(self, key: ConversationKey, outbox_id: int, reason: str) -> None:
         self._troubles.note("delivery", str(key), f"message {outbox_id} was refused: {reason}")
+        self.tell("owner_undeliverable", {"chat": str(key), "detail": reason})
 
     async def run(self) -> None:
-        """Look after the accounts and tell what was noted, until cancelled."""
+        """Look after the accounts and tell what was noted, until cancelled. What the disk refuses is tried again."""
+        remembered = False
         while True:
             self._look()
-            waiting, self._waiting = self._waiting, []
-            for key, values in waiting:
-                await self._say(key, values)
+            try:
+                if not remembered:
+                    await self._remember()
+                    remembered = True
+                await self._save_chats()
+                await self._tell_waiting()
+            except StorageTrouble as error:
+                _log.warning("the owners cannot be told now: %s", error)
             await self._clock.sleep(LOOK_EVERY_S)
 
     def _look(self) -> None:
@@ -84,26 +117,83 @@ class Alerts:
         for name, health in self._health().items():
             if health.hears:
                 if self._deaf_since.pop(name, None) is not None:
+                    self._told_deaf.discard(name)
                     self._troubles.over("adapter", name)
                 continue
             since = self._deaf_since.setdefault(name, now)
-            if health.state is State.RECONNECTING and now - since >= DEAF_AFTER_S:
-                detail = health.detail or "no connection"
-                self._troubles.report("adapter", name, detail, fix="it reconnects by itself", blocking=True)
-                self.tell("owner_deaf", {"channel": name, "minutes": int(DEAF_AFTER_S // 60), "detail": detail})
+            # A refused login was told when it was refused.
+            if health.state is not State.FAILED and now - since >= DEAF_AFTER_S:
+                self._deaf(name, health.detail or "no connection")
+
+    def _deaf(self, name: str, detail: str) -> None:
+        self._troubles.report("adapter", name, detail, fix="it reconnects by itself", blocking=True)
+        if name not in self._told_deaf:
+            self._told_deaf.add(name)
+            self.tell("owner_deaf", {"channel": name, "minutes": int(DEAF_AFTER_S // 60), "detail": detail})
+
+    async def _remember(self) -> None:
+        """Take up where owners were met before the start, unless they have been met since."""
+        stored = await self._database.read(lambda conn: settings_rows.everywhere(conn, OWNER_SETTING))
+        for conversation, value in stored.items():
+            person, _, language = value.partition(" ")
+            self._chats.setdefault(person, _Chat(ConversationKey.parse(conversation), language or "en"))
+
+    async def _save_chats(self) -> None:
+        if not self._unsaved:
+            return
+        unsaved, self._unsaved = self._unsaved, {}
+        news = [(person, before, self._chats[person]) for person, before in unsaved.items()]
+        at = to_us(self._clock.now())
+
+        def work(conn: Connection) -> None:
+            for person, before, chat in news:
+                if before is not None and before != chat.key:
+                    settings_rows.clear(conn, ConversationId(str(before)), OWNER_SETTING)
+                value = f"{person} {chat.language}"
+                settings_rows.put(conn, ConversationId(str(chat.key)), OWNER_SETTING, value, at=at)
+
+        try:
+            await self._database.write(work)
+        except StorageTrouble:
+            self._unsaved |= unsaved
+            raise
+
+    async def _tell_waiting(self) -> None:
+        while self._waiting:
+            await self._say(*self._waiting[0])
+            del self._waiting[0]
 
     async def _say(self, key: str, values: dict[str, object]) -> None:
+        """To all or to none: who has heard it must not hear it again because another could not be told."""
         self._sent += 1
-        for owner in self._owners():
-            chat = self._chats.get(owner) or _private_chat(owner)
-            if chat is None:
-                continue
-            text = "⚠️ " + self._phrase(key, "en", **values)
-            dedup = f"alert:{self._clock.now().isoformat()}:{self._sent}:{owner}"
-            await self._notices.say(chat, Say(text=text, kind="notice", verbatim=True), dedup=dedup)
+        name = f"alert:{self._clock.now().isoformat()}:{self._sent}"
+        says = [
+            (owner, chat.key, Say(text=f"⚠️ {self._phrase(key, chat.language, **values)}", kind="notice", verbatim=True))
+            for owner, chat in self._recipients().items()
+        ]
 
+        def work(conn: Connection) -> None:
+            for owner, place, say in says:
+                self._notices.add(conn, place, say, dedup=f"{name}:{owner}")
 
-def _private_chat(owner: str) -> ConversationKey | None:
-    """On Telegram a private chat has the person's own id; elsewhere the person must have written first."""
-    platform, _, person = owner.partition(":")
-    return ConversationKey("telegram", person) if platform == "telegram" and person.isdecimal() else None
+        if says:
+            await self._database.write(work)
+        for _, place, _ in says:
+            self._notices.committed(place)
+
+    def _recipients(self) -> Mapping[str, _Chat]:
+        """The owners that can be reached, and whoever sits at the machine itself."""
+        found = {owner: self._chats.get(owner) or self._private_chat(owner) for owner in self._owners()}
+        found |= {
+            person: chat for person, chat in self._chats.items() if person.partition(":")[0] in OPERATOR_PLATFORMS
+        }
+        return {owner: chat for owner, chat in found.items() if chat is not None}
+
+    def _private_chat(self, owner: str) -> _Chat | None:
+        """On Telegram a private chat has the person's own id; elsewhere the person must have written first."""
+        platform, _, person = owner.partition(":")
+        if platform != "telegram" or not person.isdecimal():
+            return None
+        accounts = (name for name in self._health() if name.partition("@")[0] == platform)
+        account = next(accounts, None)
+        return _Chat(ConversationKey(account, person)) if account is not None else None

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -63,12 +64,15 @@ class Upkeep:
 
 
 def _remove_files(folder: Path, before: float) -> None:
-    """Files last written before that moment (POSIX seconds), and folders that are empty then."""
+    """Files last written before that moment (POSIX seconds), and folders that have been empty as long."""
     for path in sorted(folder.rglob("*"), reverse=True):
-        if path.is_file() and path.stat().st_mtime < before:
-            path.unlink(missing_ok=True)
-        elif path.is_dir() and not any(path.iterdir()):
-            path.rmdir()
+        with suppress(FileNotFoundError):  # somebody else was quicker
+            if path.stat().st_mtime >= before:
+                continue
+            if path.is_file():
+                path.unlink()
+            elif not any(path.iterdir()):
+                path.rmdir()
 
 
 def _keep_newest(folder: Path, count: int) -> None:

@@ -162,7 +162,7 @@ class TestCannotStart:
             App(settings, announce=print).bind()
 
     def test_a_home_whose_path_is_too_long_for_a_socket_says_so(self, tmp_path: Path) -> None:
-        with pytest.raises(StartError, match="longer than 1.. bytes: .*; set TIELINE_HOME to a shorter path"):
+        with pytest.raises(StartError, match=r"longer than 1.. bytes: .*; set TIELINE_HOME to a shorter path"):
             App(settings_of(tmp_path / ("x" * 110)), announce=print).bind()
 
     async def test_a_database_that_cannot_be_used_ends_the_run(self, home: Path) -> None:

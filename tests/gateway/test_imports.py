@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-HEAVY = (
-    "aiohttp alembic anthropic discord jinja2 litellm markdown_it mcp numpy openai psycopg slack_bolt slack_sdk "
-    "sqlalchemy telegram tiktoken yaml"
-).split()
+HEAVY = {
+    *("aiohttp", "alembic", "anthropic", "discord", "jinja2", "litellm", "markdown_it", "mcp", "numpy", "openai"),
+    *("psycopg", "slack_bolt", "slack_sdk", "sqlalchemy", "telegram", "tiktoken", "yaml"),
+}
 
 
 def loaded_by(*modules: str) -> set[str]:

@@ -1,6 +1,6 @@
 """`tieline …` as somebody types it, on a data directory of its own."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from gateway.cli.main import cli
 Tieline = Callable[..., Result]
 
 # What of the surroundings would change what the commands do.
-_AWAY = {name: None for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "LLM_API_KEY", "TIELINE_HOME")}
+_AWAY = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "LLM_API_KEY", "TIELINE_HOME"))
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def tieline(home: Path) -> Iterator[Tieline]:
+def tieline(home: Path) -> Tieline:
     """Runs a command in this process; exceptions other than an exit are the test's."""
     runner = CliRunner(env={**_AWAY, "TIELINE_HOME": str(home)})
 
@@ -31,4 +31,4 @@ def tieline(home: Path) -> Iterator[Tieline]:
             cli, list(args), input=stdin, env=environ or None, prog_name="tieline", catch_exceptions=False
         )
 
-    yield run
+    return run

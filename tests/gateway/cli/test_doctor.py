@@ -12,6 +12,12 @@ from tests.program.running import Program
 
 
 @pytest.fixture
+def open_home(home: Path) -> Path:
+    home.chmod(0o755)
+    return home
+
+
+@pytest.fixture
 async def doubles() -> AsyncIterator[Doubles]:
     async with all_doubles() as running:
         yield running
@@ -32,7 +38,6 @@ async def doctor(home: Path, config: str) -> tuple[int, dict[str, list[str]]]:
 
 
 async def test_with_good_tokens_everything_is_in_order(doubles: Doubles, home: Path) -> None:
-    home.chmod(0o700)
     code, found = await doctor(home, configs.models(doubles, "a") + three_channels(doubles))
     assert (code, found["✗"]) == (0, [])
     fine = "\n".join(found["✓"])
@@ -61,8 +66,8 @@ async def test_each_bad_token_is_an_error_with_its_fix_and_is_not_shown(doubles:
     assert "WRONG" not in ran.stdout + ran.stderr
 
 
-async def test_what_is_wrong_on_the_machine_is_found(doubles: Doubles, home: Path) -> None:
-    home.chmod(0o755)
+async def test_what_is_wrong_on_the_machine_is_found(doubles: Doubles, open_home: Path) -> None:
+    home = open_home
     (home / "tieline.db").write_text("no database at all, though it lies where one should")
     persona = home / "agents" / "default" / "AGENT.md"
     persona.parent.mkdir(parents=True)

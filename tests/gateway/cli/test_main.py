@@ -9,7 +9,7 @@ import pytest
 from gateway.cli.main import COMMANDS, cli
 from tests.gateway.cli.conftest import Tieline
 
-WANTED = "run init doctor config pair export backup slack-manifest version console inbox".split()
+WANTED = {"run", "init", "doctor", "config", "pair", "export", "backup", "slack-manifest", "version", "console"}
 
 
 def test_the_help_names_every_command(tieline: Tieline) -> None:
@@ -17,7 +17,7 @@ def test_the_help_names_every_command(tieline: Tieline) -> None:
     assert shown.exit_code == 0
     listed = re.findall(r"^  ([a-z-]+) {2,}\S", shown.stdout.partition("Commands:")[2], re.MULTILINE)
     assert listed == list(COMMANDS)
-    assert set(WANTED) <= set(COMMANDS)
+    assert set(COMMANDS) >= WANTED
     assert tieline("-h").stdout == shown.stdout
 
 

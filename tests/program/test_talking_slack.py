@@ -1,0 +1,328 @@
+"""A person talks to the running program over Slack, by Socket Mode and by signed HTTP."""
+
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+import pytest_asyncio
+
+from gateway.delivery.markdown import parse
+from tests.fakes.readable import readable
+from tests.program import configs
+from tests.program.doubles import until
+from tests.program.people import OnSlack
+from tests.program.stage import ODD_PLAIN, PICTURE, POEM, Stage, on_stage
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+QUICK = "stream_interval_ms = 500"
+ME = "<@U0DOUBLE>"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    home = tmp_path_factory.mktemp("h", numbered=True)
+    async with on_stage(home, lambda doubles, _: configs.slack(doubles, more=QUICK)) as stage:
+        yield stage
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def over_http(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    home = tmp_path_factory.mktemp("h", numbered=True)
+    async with on_stage(home, lambda doubles, _: configs.slack(doubles, socket_mode=False, more=QUICK)) as stage:
+        base = f"{stage.program.url}/channels/slack"
+        urls = {f"{name}_url": f"{base}/{name}" for name in ("events", "commands", "interactivity")}
+        await stage.doubles.slack.post("settings", urls)
+        yield stage
+
+
+def read(message: dict[str, Any]) -> str:
+    """What a person reads of a message."""
+    shown = []
+    for block in message.get("blocks", ()):
+        if block["type"] == "markdown":
+            shown.append(readable(parse(block["text"])))
+        elif block["type"] == "rich_text":
+            shown += [part["text"] for section in block["elements"] for part in section["elements"]]
+    if shown:
+        return "\n\n".join(shown)
+    return readable(parse(message["text"])) if message.get("streamed") else str(message["text"])
+
+
+async def thread_of(ann: OnSlack, ts: str, channel: str) -> list[dict[str, Any]]:
+    return [message for message in await ann.messages(channel) if message.get("thread_ts") == ts]
+
+
+async def answered(ann: OnSlack, ts: str, channel: str, what: str) -> dict[str, Any]:
+    """Wait for a message in the thread that holds these words."""
+
+    async def found() -> Any:
+        messages = await thread_of(ann, ts, channel)
+        return next((one for one in messages if what in read(one) and not one.get("streaming")), None)
+
+    message: dict[str, Any] = await until(found, what=f"{what!r} in the thread")
+    return message
+
+
+async def whispered(ann: OnSlack, what: str) -> str:
+    async def found() -> Any:
+        return next((one["text"] for one in (await ann.state())["ephemeral"] if what in one["text"]), None)
+
+    text: str = await until(found, what=f"{what!r} for one person")
+    return text
+
+
+def action_ids(message: dict[str, Any]) -> list[str]:
+    return [one["action_id"] for block in message["blocks"] for one in block.get("elements", ()) if "action_id" in one]
+
+
+async def everyday(stage: Stage) -> None:
+    """A direct message, a channel with and without mention, a thread, a slash command, a button."""
+    ann = OnSlack(stage.doubles)
+    await stage.script("good morning", "Good morning, Ann.")
+    await ann.say("good morning")
+    await ann.hears("Good morning")
+    (answer,) = await ann.messages()
+    assert read(answer) == "Good morning, Ann."
+    assert "thread_ts" not in answer
+
+    await ann.say("nobody is meant", "C0GENERAL")
+    asked = await ann.say(f"{ME} what is new", "C0GENERAL")
+    await answered(ann, asked, "C0GENERAL", "what is new")
+    assert len(await ann.messages("C0GENERAL")) == 1
+    assert not await stage.asked("nobody is meant")
+    assert len(await stage.asked("what is new")) == 1  # it came as a message and as a mention
+
+    await ann.say("and then?", "C0GENERAL", thread_ts=asked)  # the thread is a conversation: no mention needed
+    await answered(ann, asked, "C0GENERAL", "and then?")
+    assert "what is new" in str((await stage.asked("and then?"))[0]["body"]["messages"])
+    other = await ann.say(f"{ME} another matter", "C0GENERAL")
+    await answered(ann, other, "C0GENERAL", "another matter")
+    assert "what is new" not in str((await stage.asked("another matter"))[0]["body"]["messages"])
+
+    await ann.slash("/tieline", "status")
+    assert "model-a" in await whispered(ann, "Status")
+    await ann.slash("/whoami", "", "C0GENERAL")
+    assert "slack:U0ANN" in await whispered(ann, "You are")
+
+    await ann.slash("/provider", "")
+    await ann.hears("Providers")
+    menu = (await ann.messages())[-1]
+    chosen = next(one for one in action_ids(menu) if "provider b" in one)
+    await ann.press(menu["ts"], chosen)
+    await ann.hears("This chat now uses")
+    await ann.say("with the other one")
+    await ann.hears("with the other one")
+    assert (await stage.asked("with the other one"))[0]["body"]["model"] == "model-b"
+
+    async def all_acknowledged() -> bool:
+        return all(delivery.get("acked") for delivery in (await ann.state())["deliveries"])
+
+    await until(all_acknowledged, what="an acknowledgement of everything")
+    assert all(len(delivery["attempts"]) == 1 for delivery in (await ann.state())["deliveries"])
+
+
+@pytest.mark.requirement("G-07", "Z-145")
+async def test_everyday_over_a_socket(stage: Stage) -> None:
+    await everyday(stage)
+    deliveries = (await OnSlack(stage.doubles).state())["deliveries"]
+    assert {attempt["transport"] for one in deliveries for attempt in one["attempts"]} == {"socket"}
+
+
+@pytest.mark.requirement("G-07")
+async def test_everyday_over_http(over_http: Stage) -> None:
+    assert (await over_http.doubles.slack.post("verify_url"))["verified"]
+    await everyday(over_http)
+    deliveries = (await OnSlack(over_http.doubles).state())["deliveries"]
+    assert {attempt["transport"] for one in deliveries for attempt in one["attempts"]} == {"http"}
+
+
+@pytest.mark.requirement("B-29", "G-08")
+async def test_an_answer_streams_natively_in_a_thread(stage: Stage) -> None:
+    ann = OnSlack(stage.doubles)
+    await stage.script("a poem", POEM, ttft=0.9, token_delay=0.05)
+    asked = await ann.say(f"{ME} a poem please", "C0POEMS")
+
+    async def status() -> Any:
+        return (await ann.state())["status"].get(f"C0POEMS:{asked}")
+
+    assert "thinking" in await until(status, what="the status line")
+    frames: list[str] = []
+    while not (await stage.asking("a poem")).get("ended_at"):
+        for message in await thread_of(ann, asked, "C0POEMS"):
+            if not frames or frames[-1] != message["text"]:
+                frames.append(message["text"])
+        await anyio.sleep(0.02)
+    assert len(frames) >= 2
+    assert all(POEM.startswith(frame) for frame in frames)
+    message = await answered(ann, asked, "C0POEMS", "verse39")
+    assert read(message) == POEM
+    assert len(await ann.messages("C0POEMS")) == 1
+    calls = [call["method"] for call in await ann.calls() if call["params"].get("channel") == "C0POEMS"]
+    assert calls.count("chat.startStream") == 1
+    assert "chat.appendStream" in calls
+    assert calls.count("chat.stopStream") == 1
+    assert "chat.postMessage" not in calls
+
+    async def quiet() -> bool:
+        state = await ann.state()
+        first = next(one for one in state["messages"] if one["ts"] == asked)
+        return not await status() and not any(first.get("reactions", {}).values())
+
+    await until(quiet, what="no sign of life")
+
+
+@pytest.mark.requirement("B-29")
+async def test_an_answer_grows_in_place_in_a_direct_message(stage: Stage) -> None:
+    ann, channel = OnSlack(stage.doubles), "D0EPIC"
+    await stage.script("an epic", POEM, ttft=0.9, token_delay=0.05)
+    asked = await ann.say("an epic please", channel)
+
+    async def reactions() -> Any:
+        message = next(one for one in (await ann.state())["messages"] if one["ts"] == asked)
+        return [name for name, who in message.get("reactions", {}).items() if who]
+
+    assert await until(reactions, what="the reaction") == ["eyes"]
+    frames: list[str] = []
+    while not (await stage.asking("an epic")).get("ended_at"):
+        for message in await ann.messages(channel):
+            if not frames or frames[-1] != read(message):
+                frames.append(read(message))
+        await anyio.sleep(0.02)
+    assert len(frames) >= 2
+    assert all(POEM.startswith(frame) for frame in frames)
+    await ann.hears("verse39", channel=channel)
+    (message,) = await ann.messages(channel)
+    assert read(message) == POEM
+
+    async def quiet() -> bool:
+        return not await reactions()
+
+    await until(quiet, what="no reaction")
+
+
+@pytest.mark.requirement("G-06", "R-54")
+async def test_plain_text_arrives_as_it_is_for_many_people_at_once(stage: Stage) -> None:
+    """In direct messages and in threads, where it is streamed."""
+    ann = OnSlack(stage.doubles)
+    for key, text in ODD_PLAIN.items():
+        await stage.script(f"odd {key}", text, ttft=0.5)
+    threads = {}
+    for number, key in enumerate(ODD_PLAIN):
+        await ann.say(f"odd {key}", f"D0ODD{number}")
+        threads[key] = await ann.say(f"{ME} odd {key}", f"C0ODD{number}")
+    for number, key in enumerate(ODD_PLAIN):
+
+        async def direct(channel: str = f"D0ODD{number}") -> list[str]:
+            return [read(message) for message in await ann.messages(channel)]
+
+        assert await until(direct, what=key) == [ODD_PLAIN[key]]
+
+        async def whole(ts: str = threads[key], channel: str = f"C0ODD{number}") -> list[str]:
+            messages = await thread_of(ann, ts, channel)
+            return [] if any(one.get("streaming") for one in messages) else [read(one) for one in messages]
+
+        assert await until(whole, what=key) == [ODD_PLAIN[key]]
+    calls = [call for key in ODD_PLAIN for call in await stage.asked(f"odd {key}")]
+    assert len(calls) == 2 * len(ODD_PLAIN)
+
+
+async def test_an_edited_message_is_answered_as_it_now_reads_and_a_deleted_one_not(stage: Stage) -> None:
+    ann, channel = OnSlack(stage.doubles), "D0EDIT"
+    await stage.script("hold on", "held", ttft=1.5)
+    await ann.say("hold on", channel)
+    await stage.asking("hold on")
+    edited, deleted = await ann.say("say aplha", channel), await ann.say("forget this one", channel)
+    edit = {"kind": "edit", "channel": channel, "ts": edited, "text": "say alpha"}
+    await stage.doubles.slack.post("events", edit)
+    await stage.doubles.slack.post("events", {"kind": "delete", "channel": channel, "ts": deleted})
+    await ann.hears("held", channel=channel)
+    await ann.hears("say alpha", channel=channel)
+    await ann.say("and the last one", channel)
+    await ann.hears("and the last one", channel=channel)
+    assert not await stage.asked("aplha")
+    assert not await stage.asked("forget this one")
+
+
+async def test_files_go_both_ways(stage: Stage) -> None:
+    ann, channel = OnSlack(stage.doubles), "D0FILES"
+    notes = {"name": "notes.txt", "text": "the code word is heron"}
+    picture = {"name": "p.png", "content_base64": PICTURE, "mimetype": "image/png"}
+    await ann.say("look at these", channel, files=[notes, picture])
+    await ann.hears("look at these", channel=channel)
+    body = json.dumps((await stage.asking("look at these"))["body"])
+    assert "the code word is heron" in body
+    assert PICTURE in body
+
+    await ann.say("/export", channel)
+
+    async def shown() -> Any:
+        return [file for one in await ann.messages(channel) for file in one.get("files", ())]
+
+    (file,) = await until(shown, what="the file")
+    assert file["title"] == "conversation.jsonl"
+
+
+@pytest.mark.requirement("G-35")
+async def test_only_the_one_who_was_asked_can_confirm(stage: Stage) -> None:
+    ann = OnSlack(stage.doubles)
+    asked = await ann.say(f"{ME} something to forget", "C0CLEAR")
+    await answered(ann, asked, "C0CLEAR", "something to forget")
+    await ann.say("/clear", "C0CLEAR", thread_ts=asked)
+    question = await answered(ann, asked, "C0CLEAR", "Forget 2 messages")
+    yes = action_ids(question)[0]
+    await ann.press(question["ts"], yes, "C0CLEAR", user="U0BOB")
+    await whispered(ann, "Only the person")
+    assert not any("Forgotten" in read(one) for one in await thread_of(ann, asked, "C0CLEAR"))
+    await ann.press(question["ts"], yes, "C0CLEAR")
+    await answered(ann, asked, "C0CLEAR", "Forgotten: 2 messages")
+
+    async def closed() -> bool:
+        now = next(one for one in await thread_of(ann, asked, "C0CLEAR") if one["ts"] == question["ts"])
+        return not action_ids(now) and "Answered: Yes" in read(now)
+
+    await until(closed, what="the closed question")
+
+
+@pytest.mark.requirement("G-05", "R-53")
+async def test_stop_ends_a_running_answer_within_a_second(stage: Stage) -> None:
+    ann = OnSlack(stage.doubles)
+    await stage.script("never ending", " ".join(f"word{number}" for number in range(300)), token_delay=0.05)
+    asked = await ann.say(f"{ME} a never ending story", "C0STOP")
+
+    async def growing() -> Any:
+        return any("word5" in one["text"] for one in await thread_of(ann, asked, "C0STOP"))
+
+    await until(growing, what="the stream")
+    pressed = time.time()
+    await ann.say("/stop", "C0STOP", thread_ts=asked)
+    await answered(ann, asked, "C0STOP", "Stopping")
+    call = await stage.over("never ending")
+    assert call["client_closed"]
+    assert call["ended_at"] - pressed < 1.0
+    kept = await answered(ann, asked, "C0STOP", "word5")
+    assert "word299" not in read(kept)
+    assert not any(one.get("streaming") for one in await ann.messages("C0STOP"))
+
+
+@pytest.mark.requirement("G-08")
+async def test_a_tool_is_shown_while_it_runs_and_leaves_no_message(stage: Stage) -> None:
+    ann = OnSlack(stage.doubles)
+    call = {"type": "tool_use", "name": "calculate", "input": {"expression": "6 * 7"}}
+    rules = [
+        {"match": {"contains": "six times", "tool_result": True}, "reply": {"text": "It is 42.", "ttft": 1.0}},
+        {"match": {"contains": "six times"}, "reply": {"blocks": [{"type": "text", "text": "Let me see."}, call]}},
+    ]
+    await stage.doubles.llm.post("script", rules, append="1")
+    asked = await ann.say(f"{ME} what is six times seven", "C0TOOL")
+    await answered(ann, asked, "C0TOOL", "It is 42.")
+    assert "calculate" in await whispered(ann, "calculate")
+    assert len(await ann.messages("C0TOOL")) == 1
+
+    async def no_status() -> bool:
+        return not (await ann.state())["status"].get(f"C0TOOL:{asked}")
+
+    await until(no_status, what="no status line")
