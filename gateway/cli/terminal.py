@@ -4,6 +4,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,12 +20,14 @@ CLEAR_LINE = "\r\033[K"
 
 
 class Screen:
-    """Prints events as they come; a draft grows in place, its final text completes it. Called from one thread."""
+    """Prints events as they come. On a terminal Markdown is drawn, a growing answer in place; a pipe gets plain text.
+
+    Called from one thread.
+    """
 
     def __init__(self, *, fancy: bool, echo: Callable[[str], None]) -> None:
-        self._fancy = fancy
         self._echo = echo
-        self._draft = ""  # what of the present draft is on the screen
+        self._pen = Pen() if fancy else None
         self._transient = False  # the last line shows something that does not stay
         self.buttons: dict[str, tuple[str, str]] = {}  # what is typed → message id, action
         self.messages = 0
@@ -32,7 +35,9 @@ class Screen:
     def show(self, event: dict[str, Any]) -> None:
         match event["type"]:
             case "draft":
-                self._grow(event["text"])
+                if self._pen is not None:  # a pipe gets the final text only
+                    self._wipe()
+                    self._pen.draw(event["text"])
             case "message":
                 self._finish(event)
             case "whisper" | "toast":
@@ -40,56 +45,72 @@ class Screen:
             case "typing":
                 self._pass(event["status"] or "…")
             case "edit":
-                self._line(click.style(f"(edited) {event['text']}", dim=True))
+                self._wipe()
+                self._echo(click.style(f"(edited) {event['text']}", dim=True) + "\n")
             case _:
                 pass  # gone, commands and signs of life leave no line
 
-    def _grow(self, text: str) -> None:
-        if not self._fancy:
-            return  # a pipe gets the final text only
-        self._wipe()
-        if text.startswith(self._draft):
-            self._echo(text[len(self._draft) :])
-        else:
-            self._echo(f"\n{text}")  # the answer began anew
-        self._draft = text
-
     def _finish(self, event: dict[str, Any]) -> None:
-        text = event["text"]
         self._wipe()
-        if self._draft and text.startswith(self._draft):
-            self._echo(text[len(self._draft) :] + "\n")
+        if self._pen is None:
+            self._echo(event["text"] + "\n")
         else:
-            self._echo(("\n" if self._draft else "") + text + "\n")
-        self._draft = ""
+            self._pen.draw(event["text"], markdown=event.get("markdown", True), final=True)
         for file in event.get("files", ()):
             self._echo(f"[{file['name']}: {file['path']}]\n")
         self._offer(event)
         self.messages += 1
 
     def _offer(self, event: dict[str, Any]) -> None:
-        self.buttons = {}
         labels = [button for row in event.get("buttons", ()) for button in row]
-        for number, button in enumerate(labels, 1):
-            self.buttons[f"#{number}"] = (event["id"], button["action"])
+        self.buttons = {f"#{number}": (event["id"], button["action"]) for number, button in enumerate(labels, 1)}
         if labels:
             self._echo("  ".join(f"[#{number} {button['label']}]" for number, button in enumerate(labels, 1)) + "\n")
 
     def _pass(self, text: str) -> None:
         """Something that does not stay."""
-        if self._fancy and text and not self._draft:
+        if self._pen is not None and text and not self._pen.is_drawing:
             self._wipe()
             self._echo(click.style(text.partition("\n")[0][:100], dim=True))
             self._transient = True
-
-    def _line(self, text: str) -> None:
-        self._wipe()
-        self._echo(text + "\n")
 
     def _wipe(self) -> None:
         if self._transient:
             self._echo(CLEAR_LINE)
             self._transient = False
+
+
+class Pen:
+    """Draws Markdown with rich, which is loaded only where there is a terminal."""
+
+    def __init__(self) -> None:
+        self._console = import_module("rich.console").Console()
+        self._markdown = import_module("rich.markdown").Markdown
+        self._live_class = import_module("rich.live").Live
+        self._live: Any = None
+
+    @property
+    def is_drawing(self) -> bool:
+        """An answer is growing."""
+        return self._live is not None
+
+    def draw(self, text: str, *, markdown: bool = True, final: bool = False) -> None:
+        """The whole text so far, in place of what was drawn of it; `final` leaves it standing."""
+        drawn = self._markdown(text) if markdown else text
+        if self._live is None and not final:
+            # `visible` would repeat what has scrolled away; a long draft shows its end only until it is final.
+            self._live = self._live_class(console=self._console, auto_refresh=False, vertical_overflow="ellipsis")
+            self._live.start()
+        if self._live is not None:
+            self._live.update(drawn, refresh=True)
+        if final:
+            if self._live is None:
+                self._console.print(drawn)
+            else:
+                self._live.vertical_overflow = "visible"
+                self._live.update(drawn, refresh=True)
+                self._live.stop()
+                self._live = None
 
 
 class Terminal:

@@ -1,6 +1,6 @@
 """One program for all tests of a file, and the model's lines: what it says to whom, how fast, what it was asked."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +63,21 @@ class Stage:
 
         call: dict[str, Any] = await until(ended, seconds=seconds, what=f"the end of the model call with {what!r}")
         return call
+
+
+async def becomes(found: Callable[[], Awaitable[Any]], expected: object, *, seconds: float = 15.0) -> None:
+    """Wait until what is found is this; what it grew from does not matter."""
+    seen: list[Any] = []
+
+    async def same() -> bool:
+        seen[:] = [await found()]
+        return bool(seen[0] == expected)
+
+    try:
+        await until(same, seconds=seconds)
+    except AssertionError:
+        assert seen[0] == expected  # for the difference
+        raise
 
 
 def _last_words(body: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ import pytest_asyncio
 from tests.program import configs
 from tests.program.doubles import until
 from tests.program.people import DISCORD_ANN, DISCORD_BOT, GENERAL, OnDiscord
-from tests.program.stage import ODD_PLAIN, PICTURE, POEM, Stage, on_stage
+from tests.program.stage import ODD_PLAIN, PICTURE, POEM, Stage, becomes, on_stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -64,7 +64,13 @@ async def test_everyday(stage: Stage) -> None:
     assert not await stage.asked("nobody is meant")
     assert DISCORD_BOT not in str((await stage.asked("what is new"))[0]["body"]["messages"][-1])
 
-    thread = {"id": "300000000000000077", "type": 11, "guild_id": GUILD, "parent_id": GENERAL, "name": "aside"}
+    thread: dict[str, Any] = {
+        "id": "300000000000000077",
+        "type": 11,
+        "guild_id": GUILD,
+        "parent_id": GENERAL,
+        "name": "aside",
+    }
     thread |= {"owner_id": DISCORD_ANN, "thread_metadata": {"archived": False, "locked": False}}
     await stage.doubles.discord.post("channels", {"channels": [thread]})
     await ann.say(f"{ME} about the thread", thread["id"])
@@ -142,7 +148,7 @@ async def test_plain_text_arrives_as_it_is_for_many_people_at_once(stage: Stage)
         async def heard(channel: str = channel) -> list[str]:
             return await contents(ann, channel)
 
-        assert await until(heard, what=key) == [ODD_PLAIN[key]]
+        await becomes(heard, [ODD_PLAIN[key]])
     calls = [call for key in ODD_PLAIN for call in await stage.asked(f"odd {key}")]
     assert max(call["at"] for call in calls) < min(call["ended_at"] for call in calls)
 

@@ -14,7 +14,7 @@ from tests.fakes.readable import readable
 from tests.program import configs
 from tests.program.doubles import until
 from tests.program.people import OnSlack
-from tests.program.stage import ODD_PLAIN, PICTURE, POEM, Stage, on_stage
+from tests.program.stage import ODD_PLAIN, PICTURE, POEM, Stage, becomes, on_stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -219,13 +219,13 @@ async def test_plain_text_arrives_as_it_is_for_many_people_at_once(stage: Stage)
         async def direct(channel: str = f"D0ODD{number}") -> list[str]:
             return [read(message) for message in await ann.messages(channel)]
 
-        assert await until(direct, what=key) == [ODD_PLAIN[key]]
+        await becomes(direct, [ODD_PLAIN[key]])
 
         async def whole(ts: str = threads[key], channel: str = f"C0ODD{number}") -> list[str]:
             messages = await thread_of(ann, ts, channel)
             return [] if any(one.get("streaming") for one in messages) else [read(one) for one in messages]
 
-        assert await until(whole, what=key) == [ODD_PLAIN[key]]
+        await becomes(whole, [ODD_PLAIN[key]])
     calls = [call for key in ODD_PLAIN for call in await stage.asked(f"odd {key}")]
     assert len(calls) == 2 * len(ODD_PLAIN)
 

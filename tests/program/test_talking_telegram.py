@@ -12,7 +12,7 @@ import pytest_asyncio
 from tests.program import configs
 from tests.program.doubles import TELEGRAM_TOKEN, until
 from tests.program.people import ANN, GROUP, OnTelegram
-from tests.program.stage import ODD_PLAIN, PICTURE, POEM, Stage, on_stage
+from tests.program.stage import ODD_PLAIN, PICTURE, POEM, Stage, becomes, on_stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -155,7 +155,7 @@ async def test_plain_text_arrives_as_it_is_for_many_people_at_once(stage: Stage)
         async def heard(person: OnTelegram = person) -> list[str]:
             return await person.texts()
 
-        assert await until(heard, what=key) == [ODD_PLAIN[key]]
+        await becomes(heard, [ODD_PLAIN[key]])
         assert not (await person.messages())[0].get("entities")
     calls = [call for key in ODD_PLAIN for call in await stage.asked(f"odd {key}")]
     assert len(calls) == len(ODD_PLAIN)

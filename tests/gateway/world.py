@@ -1,0 +1,281 @@
+"""The gateway as `gateway.house` builds it, in this process: real database, fake accounts, the model double.
+
+The screens of the accounts outlive a restart, as those of platforms do.
+"""
+
+import shutil
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any, ClassVar
+
+import anyio
+from sqlalchemy import select
+
+from agent.core.clock import SystemClock
+from agent.core.events import Event, EventBus
+from agent.storage.database import Database
+from agent.storage.tables import inbox
+from gateway.channels.adapter import ChannelSettings, Surroundings
+from gateway.channels.inbound import Attachment, ChatType, Inbound, Mention, Pressed, Receipt, Said, Sender
+from gateway.channels.keys import ConversationKey, UserId
+from gateway.config.live import Live
+from gateway.config.settings import Sections, Settings, load
+from gateway.house import House, build
+from gateway.phrases.catalogue import read_catalogue
+from gateway.telemetry.loop_lag import LoopLag
+from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.trouble import Troubles
+from tests.fakes.channel import FakeAdapter, FakeChannel, Screen
+from tests.fakes.llm_server import LlmServer
+from tests.fakes.running import running
+from tests.fakes.waiting import until
+
+ANN, BOB, ZOE = "77", "78", "99"  # the owner, a member, a stranger
+GROUP = "-1005"
+CONFIG = """
+[access]
+allow = ["telegram:78"]
+allow_groups = ["telegram:-1005"]
+admins = ["telegram:77", "discord:77"]
+[queue]
+linger_ms = 0
+merge_ms = 0
+[delivery]
+acknowledge = ""
+"""
+
+
+class SkippingClock(SystemClock):
+    """The real clock, that a test can set forward; who sleeps is not woken by that."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(seconds=self.ahead_s)
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead_s
+
+
+class Account(FakeAdapter):
+    """A signed-in account of the platform it is called after."""
+
+    def __init__(self, settings: "AccountSettings", surroundings: Surroundings) -> None:
+        super().__init__(settings.channel_type)
+        self.surroundings = surroundings
+        self.screens = SCREENS[str(surroundings.home)]
+
+    def channel(self, channel_id: str) -> FakeChannel:
+        key = ConversationKey(self.channel_type, channel_id)
+        return FakeChannel(key, self.capabilities, screen=self.screens.setdefault(key, Screen()))
+
+    async def take(self, inbound: Inbound) -> Receipt:
+        """Something arrives from the platform; what became of it."""
+        await self._running.wait()
+        assert self._admit is not None
+        return await self._admit(inbound)
+
+
+class AccountSettings(ChannelSettings):
+    adapter: ClassVar[str] = "tests.gateway.world:Account"
+
+
+# Adapters are opened by name and get no more than settings and surroundings: their screens are found by the home.
+SCREENS: dict[str, dict[ConversationKey, Screen]] = {}
+
+
+class World:
+    """One process after another on the same home. `house` is the one that runs."""
+
+    def __init__(
+        self,
+        home: Path,
+        template: Path,
+        llm: LlmServer,
+        *,
+        config: str = "",
+        accounts: Sequence[str] = ("telegram",),
+        providers: Sequence[str] = ("a", "b"),
+    ) -> None:
+        shutil.copyfile(template, home / "tieline.db")
+        self.home, self.llm = home, llm
+        self.clock = SkippingClock()
+        self.screens = SCREENS.setdefault(str(home), {})
+        self.accounts: dict[str, Account] = {}
+        self.account_names = accounts
+        self.providers = tuple(providers)
+        self.config = config
+        self.events: list[Event] = []
+        self.house: House
+        self._ids = count(100)
+
+    def _settings(self) -> Settings:
+        url = f"{self.llm.url}/v1"
+        llm = "".join(
+            f'[[llm.providers]]\nname = "{name}"\ntype = "openai"\nmodel = "model-{name}"\nbase_url = "{url}"\n'
+            f'api_key = "sk-double"\ncontext_window = 128000\n'
+            for name in self.providers
+        )
+        path = self.home / "gateway.toml"
+        path.write_text(f"{CONFIG}{self.config}\n{llm}")
+        loaded = load(path, {"TIELINE_HOME": str(self.home)})
+        sections = {name: getattr(loaded, name) for name in Sections.model_fields}
+        channels = tuple(
+            AccountSettings(type=kind, account=account or "default")
+            for kind, _, account in (name.partition("@") for name in self.account_names)
+        )
+        return Settings.model_construct(**sections, channels=channels, home=self.home, source=None)
+
+    @asynccontextmanager
+    async def process(self) -> AsyncIterator["World"]:
+        """A process: started, and killed without a word at the end."""
+        bus = EventBus(lambda error, event: None)
+        bus.listen(lambda published: self.events.append(published.event))
+        self.troubles = Troubles(self.clock)
+        self.house = await build(
+            Live(self._settings(), {}),
+            clock=self.clock,
+            bus=bus,
+            metrics=Metrics(),
+            troubles=self.troubles,
+            lag=LoopLag(self.clock),
+            phrase=read_catalogue(),
+            adapter_opened=self._opened,
+            version="1",
+            web_url="http://127.0.0.1:8080",
+        )
+        ready = anyio.Event()
+
+        async def serve() -> None:
+            async with anyio.create_task_group() as tasks:
+                await self.house.run(tasks)
+                await self.house.take_in(tasks)
+                ready.set()
+                await anyio.sleep_forever()
+
+        try:
+            async with running(serve):
+                await ready.wait()
+                yield self
+        finally:
+            await self.house.aclose()
+
+    def _opened(self, adapter: Any) -> None:
+        self.accounts[adapter.channel_type] = adapter
+
+    @property
+    def database(self) -> Database:
+        return self.house.database
+
+    # -- what people do
+
+    def said(
+        self,
+        text: str,
+        *,
+        person: str = ANN,
+        chat: str | None = None,
+        on: str = "telegram",
+        id: str | None = None,
+        mention: Mention = Mention.DIRECT,
+        language: str | None = "en",
+        **more: Any,
+    ) -> Said:
+        """A message; in a group when `chat` is negative, else in the person's own chat."""
+        chat = chat or person
+        in_group = chat.startswith("-")
+        now = self.clock.now()
+        values: dict[str, Any] = {
+            "key": ConversationKey(on, chat),
+            "place": chat.partition(":")[0],
+            "message_id": id or str(next(self._ids)),
+            "sender": Sender(id=UserId(person), display=f"Person {person}", language=language),
+            "received_at": now,
+            "sent_at": now,
+            "chat_type": ChatType.GROUP if in_group else ChatType.DIRECT,
+            "text": text,
+            "mention": mention,
+        }
+        return Said(**values | more)
+
+    async def hears(self, inbound: Inbound) -> Receipt:
+        return await self.accounts[inbound.key.channel_type].take(inbound)
+
+    async def say(self, text: str, **fields: Any) -> Receipt:
+        return await self.hears(self.said(text, **fields))
+
+    async def press(
+        self, action: str, *, person: str = ANN, chat: str | None = None, on: str = "telegram", id: str = "p1"
+    ) -> Receipt:
+        """Press a button that is on the screen."""
+        screen = self.screen(chat or person, on)
+        shown = next(shown for shown in screen.shown if action in shown.actions)
+        said = self.said("", person=person, chat=chat, on=on)
+        pressed = Pressed(
+            key=said.key,
+            place=said.place,
+            message_id=shown.id,
+            sender=said.sender,
+            received_at=said.received_at,
+            chat_type=said.chat_type,
+            interaction=id,
+            action=action,
+            interaction_id=id,
+        )
+        return await self.hears(pressed)
+
+    # -- what they see
+
+    def screen(self, chat: str = ANN, on: str = "telegram") -> Screen:
+        return self.screens.setdefault(ConversationKey(on, chat), Screen())
+
+    def texts(self, chat: str = ANN, on: str = "telegram") -> list[str]:
+        return self.screen(chat, on).texts
+
+    async def shows(self, words: str, chat: str = ANN, on: str = "telegram") -> str:
+        """Wait for a message of the bot that holds these words."""
+        try:
+            await until(lambda: any(words in text for text in self.texts(chat, on)))
+        except TimeoutError:
+            raise AssertionError(f"{words!r} is not among {self.texts(chat, on)}") from None
+        return next(text for text in reversed(self.texts(chat, on)) if words in text)
+
+    async def asks(self, text: str, words: str | None = None, **fields: Any) -> str:
+        """Say something and wait for an answer that was not there before."""
+        said = self.said(text, **fields)
+        chat, on = said.key.channel_id, said.key.channel_type
+        before = len(self.screen(chat, on).made("send"))
+        assert (await self.hears(said)).outcome == "accepted"
+        await until(lambda: len(self.screen(chat, on).made("send")) > before)
+        return await self.shows(words, chat, on) if words else self.texts(chat, on)[-1]
+
+    async def rows(self) -> Sequence[tuple[str, str | None]]:
+        """Status and note of everything in the inbox, oldest first."""
+        query = select(inbox.c.status, inbox.c.note).order_by(inbox.c.id)
+        return await self.database.read(lambda conn: [(row.status, row.note) for row in conn.execute(query)])
+
+    @property
+    def models_asked(self) -> list[str]:
+        return [body["model"] for body in self.llm.bodies]
+
+    def script(self, *rules: Mapping[str, Any]) -> None:
+        """What the model answers, by rule; everything else is echoed."""
+        self.llm.double.script = [dict(rule) for rule in rules]
+
+    async def until_asked(self, calls: int = 1) -> None:
+        """Until the model was called so often."""
+        await until(lambda: len(self.llm.calls) >= calls)
+
+
+def slowly(contains: str, seconds: float, text: str = "the slow answer") -> Mapping[str, Any]:
+    """A rule: the model takes its time for that."""
+    return {"match": {"contains": contains}, "reply": {"text": text, "ttft": seconds}}
+
+
+def file(name: str, content: str = "content", *, size: int | None = None) -> Attachment:
+    """A file whose content a fake channel hands over."""
+    return Attachment(kind="file", handle=content, name=name, mime_type="text/plain", size=size)

@@ -1,0 +1,222 @@
+"""A person talks to the running program from a browser and from a terminal."""
+
+import base64
+import json
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+import pytest_asyncio
+
+from tests.adapters.web.visitor import Visitor, text_of
+from tests.program.doubles import until
+from tests.program.stage import ODD_PLAIN, PICTURE, POEM, Stage, becomes, on_stage
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    async with on_stage(tmp_path_factory.mktemp("h", numbered=True), lambda *_: "") as stage:
+        yield stage
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def ann(stage: Stage) -> AsyncIterator[Visitor]:
+    """Signed in with the link that the program printed."""
+    printed = re.search(r"Chat: +(\S+)", stage.program.log.read_text())
+    assert printed
+    async with httpx2.AsyncClient(base_url=stage.program.url, timeout=10, trust_env=False) as client:
+        page = await client.get(printed[1], follow_redirects=True)
+        token = re.search(r'name="csrf" content="([^"]+)"', page.text)
+        assert token, page.text
+        yield Visitor(client, token[1])
+    async with httpx2.AsyncClient(base_url=stage.program.url, timeout=10, trust_env=False) as another:
+        assert (await another.get(printed[1])).status_code == 403  # the link was good for once
+
+
+async def a_room(ann: Visitor) -> str:
+    """A conversation of its own for a test."""
+    made = await ann.post("/chat/conversations", {})
+    assert made.status_code == 201, made.text
+    return str(made.json()["id"])
+
+
+async def messages(ann: Visitor, room: str) -> list[dict[str, Any]]:
+    """What the bot has said and stands there."""
+    return [message for message in (await ann.state(room))["messages"] if message["who"] == "bot"]
+
+
+async def texts(ann: Visitor, room: str) -> list[str]:
+    return ["\n\n".join(map(text_of, message["blocks"])) for message in await messages(ann, room)]
+
+
+async def hears(ann: Visitor, room: str, what: str, *, seconds: float = 15.0) -> str:
+    async def found() -> str | None:
+        return next((text for text in await texts(ann, room) if what in text), None)
+
+    text: str = await until(found, seconds=seconds, what=f"{what!r} in the browser")
+    return text
+
+
+@asynccontextmanager
+async def watching(ann: Visitor, room: str) -> AsyncIterator[list[dict[str, Any]]]:
+    """All events of the page while the block runs, the first one already there when it begins."""
+    seen: list[dict[str, Any]] = []
+    begun = anyio.Event()
+
+    async def watch() -> None:
+        async with ann.events(room) as events:
+            async for _, event in events:
+                seen.append(event)
+                begun.set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        await begun.wait()
+        yield seen
+        tasks.cancel_scope.cancel()
+
+
+async def test_everyday(stage: Stage, ann: Visitor) -> None:
+    room = await a_room(ann)
+    await stage.script("good morning", "Good morning, **Ann**.")
+    await ann.say("good morning", room=room)
+    assert await hears(ann, room, "Good morning") == "Good morning, Ann."
+    assert "<strong>Ann</strong>" in (await messages(ann, room))[0]["blocks"][0]
+
+    await ann.say("/status", room=room)
+    assert "model-a" in await hears(ann, room, "Status")
+    await ann.say("/provider", room=room)
+    await hears(ann, room, "Providers")
+    menu = (await messages(ann, room))[-1]
+    chosen = next(one["action"] for row in menu["buttons"] for one in row if "provider b" in one["action"])
+    press = {"id": secrets.token_hex(16), "message": menu["id"], "action": chosen}
+    assert (await ann.post(f"/chat/c/{room}/press", press)).status_code == 200
+    await hears(ann, room, "This chat now uses")
+    await ann.say("with the other one", room=room)
+    await hears(ann, room, "with the other one")
+    assert (await stage.asked("with the other one"))[0]["body"]["model"] == "model-b"
+
+    other = await a_room(ann)
+    await ann.say("in the other room", room=other)
+    await hears(ann, other, "in the other room")
+    (call,) = await stage.asked("in the other room")
+    assert call["body"]["model"] == "model-a"
+    assert "good morning" not in str(call["body"]["messages"])
+    names = {command["name"] for command in (await ann.state(room))["commands"]}
+    assert {"help", "new", "stop"} <= names
+
+
+@pytest.mark.requirement("B-29", "R-13")
+async def test_an_answer_grows_on_the_page_and_leaves_one_message(stage: Stage, ann: Visitor) -> None:
+    room = await a_room(ann)
+    await stage.script("a poem", POEM, ttft=0.9, token_delay=0.04)
+    async with watching(ann, room) as seen:
+        asked = await ann.say("a poem please", room=room)
+        await stage.over("a poem")
+        grown = [event for event in seen if event["type"] not in ("state", "shown", "typing", "commands", "gone")]
+        assert len(grown) >= 5
+        assert any(event["type"] == "typing" for event in seen)
+        assert await hears(ann, room, "verse39") == POEM
+    state = await ann.state(room)
+    assert not state["drafts"]
+    assert not state["private"]
+    assert [message["who"] for message in state["messages"]] == ["person", "bot"]
+    assert not next(one for one in state["messages"] if one["id"] == asked).get("reactions")
+
+
+async def test_plain_text_arrives_as_it_is(stage: Stage, ann: Visitor) -> None:
+    for key, text in ODD_PLAIN.items():
+        await stage.script(f"odd {key}", text)
+        room = await a_room(ann)
+        await ann.say(f"odd {key}", room=room)
+
+        async def heard(room: str = room) -> list[str]:
+            return await texts(ann, room)
+
+        await becomes(heard, [text])
+
+
+async def test_files_go_both_ways(stage: Stage, ann: Visitor) -> None:
+    room = await a_room(ann)
+    notes = await ann.upload("notes.txt", b"the code word is heron", "text/plain")
+    picture = await ann.upload("p.png", base64.b64decode(PICTURE), "image/png")
+    await ann.say("look at these", room=room, files=(notes["id"], picture["id"]))
+    await hears(ann, room, "look at these")
+    body = json.dumps((await stage.asking("look at these"))["body"])
+    assert "the code word is heron" in body
+    assert PICTURE in body
+
+    await ann.say("/export", room=room)
+
+    async def sent() -> Any:
+        return [file for message in await messages(ann, room) for file in message.get("files", ())]
+
+    (file,) = await until(sent, what="the file")
+    assert file["name"] == "conversation.jsonl"
+    exported = await ann.client.get(f"/chat/files/{file['id']}")
+    assert [json.loads(line)["role"] for line in exported.text.splitlines()] == ["user", "assistant"]
+
+
+@pytest.mark.requirement("G-05", "R-53")
+async def test_the_stop_button_ends_a_running_answer_within_a_second(stage: Stage, ann: Visitor) -> None:
+    room = await a_room(ann)
+    await stage.script("never ending", " ".join(f"word{number}" for number in range(300)), token_delay=0.05)
+    await ann.say("a never ending story", room=room)
+
+    async def growing() -> Any:
+        return "word5" in str((await ann.state(room))["drafts"])
+
+    await until(growing, what="the draft")
+    pressed = time.time()
+    assert (await ann.post(f"/chat/c/{room}/stop", {"id": secrets.token_hex(16)})).status_code == 200
+    call = await stage.over("never ending")
+    assert call["client_closed"]
+    assert call["ended_at"] - pressed < 1.0
+    assert "word299" not in await hears(ann, room, "word5")
+    assert not (await ann.state(room))["drafts"]
+
+
+async def test_a_tool_is_shown_while_it_runs_and_not_afterwards(stage: Stage, ann: Visitor) -> None:
+    room = await a_room(ann)
+    call = {"type": "tool_use", "name": "calculate", "input": {"expression": "6 * 7"}}
+    rules = [
+        {"match": {"contains": "six times", "tool_result": True}, "reply": {"text": "It is 42.", "ttft": 1.0}},
+        {"match": {"contains": "six times"}, "reply": {"blocks": [{"type": "text", "text": "Let me see."}, call]}},
+    ]
+    await stage.doubles.llm.post("script", rules, append="1")
+    await ann.say("what is six times seven", room=room)
+
+    async def shown() -> Any:
+        return "calculate" in str((await ann.state(room))["private"])
+
+    await until(shown, what="the status line")
+    await hears(ann, room, "It is 42.")
+
+    async def gone() -> bool:
+        return not (await ann.state(room))["private"]
+
+    await until(gone, what="no status line")
+
+
+@pytest.mark.requirement("Z-67")
+async def test_the_console_talks_beside_it(stage: Stage) -> None:
+    await stage.script("from the terminal", "Seen in the *terminal*, with 2 * 3 * 4.")
+    typed = "hello from the terminal\n/provider b\nand again\n/whoami\n/exit\n"
+    ran = await stage.program.cli("console", stdin=typed)
+    assert ran.returncode == 0, ran.stderr
+    assert "2 * 3 * 4." in ran.stdout
+    assert "This chat now uses" in ran.stdout
+    assert "console" in ran.stdout
+    assert "Bye." in ran.stdout
+    assert (await stage.asked("and again"))[0]["body"]["model"] == "model-b"
+    again = await stage.program.cli("console", stdin="once more\n/exit\n")
+    assert "once more" in again.stdout
+    assert (await stage.asked("once more"))[0]["body"]["model"] == "model-b"  # the terminal's chat is always the same
