@@ -126,7 +126,7 @@ class Admission:
         except StorageTrouble:
             raise
         except Exception:  # noqa: BLE001 - the same seam as the turn's (STYLE §6)
-            _log.exception("command broke: %s", said.text.split(maxsplit=1)[0], extra={"message": arrival.dedup})
+            _log.exception("command broke: %s", said.text.split(maxsplit=1)[0], extra={"inbox": arrival.dedup})
             return (notice_for(said, self._house.phrase("command_failed", incoming.language, ref=arrival.dedup)),)
 
     async def _with_files(self, arrival: _Arrival) -> Incoming:

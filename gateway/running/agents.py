@@ -103,5 +103,6 @@ class Waking:
             with anyio.fail_after(LOAD_WITHIN_S):
                 return await self._shared.database.read(read)
         except (TimeoutError, StorageError, SQLAlchemyError) as error:
-            _log.warning("the preferences of %s cannot be read, defaults are used: %s", key, error)
+            reason = str(error).partition("\n")[0] or "too slow"
+            _log.warning("the preferences of %s cannot be read, defaults are used: %s", key, reason)
             return None, None

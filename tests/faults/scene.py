@@ -85,6 +85,19 @@ class Scene:
         self.program.start()
         await self.program.ready()
 
+    async def rest(self, seconds: float = 20.0) -> None:
+        """Wait until nothing is left to do on disk, and nothing transient to take away."""
+        queries = (
+            "select id from inbox where status = 'new'",
+            "select id from outbox where status in ('new', 'sending')",
+            "select conv from ephemeral",
+        )
+
+        async def at_rest() -> bool:
+            return not any(self.rows(query) for query in queries)
+
+        await until(at_rest, seconds=seconds, what="the end of all work and of everything transient")
+
     async def settled(self, *answers: str, repeats: bool = False) -> None:
         """Wait until everything was answered, then see that it was so once, in order, and that nothing else is left.
 
@@ -97,12 +110,7 @@ class Scene:
 
         await self.everywhere(complete, "the last answer")
 
-        async def at_rest() -> bool:
-            open_rows = "select id from outbox where status in ('new', 'sending')"
-            waiting = "select id from inbox where status = 'new'"
-            return not (self.rows(open_rows) or self.rows(waiting) or self.rows("select * from ephemeral"))
-
-        await until(at_rest, seconds=20, what="the end of all work and of everything transient")
+        await self.rest()
         for place in self.places:
             seen, repeated = await place.answers(), await place.repeats()
             if repeated:

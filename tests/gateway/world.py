@@ -6,18 +6,19 @@ The screens of the accounts outlive a restart, as those of platforms do.
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
 import anyio
-from sqlalchemy import select
+from sqlalchemy import Connection, func, select
 
 from agent.core.clock import SystemClock
 from agent.core.events import Event, EventBus
 from agent.storage.database import Database
-from agent.storage.tables import inbox
+from agent.storage.tables import inbox, outbox
 from gateway.channels.adapter import ChannelSettings, Surroundings
 from gateway.channels.inbound import Attachment, ChatType, Inbound, Mention, Pressed, Receipt, Said, Sender
 from gateway.channels.keys import ConversationKey, UserId
@@ -25,6 +26,9 @@ from gateway.config.live import Live
 from gateway.config.settings import Sections, Settings, load
 from gateway.house import House, build
 from gateway.phrases.catalogue import read_catalogue
+from gateway.storage import grants
+from gateway.storage.grants import Grant
+from gateway.storage.opening import open_database
 from gateway.telemetry.loop_lag import LoopLag
 from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.trouble import Troubles
@@ -109,6 +113,7 @@ class World:
         self.account_names = accounts
         self.providers = tuple(providers)
         self.config = config
+        self.grants: tuple[Grant, ...] = ()  # given before the start
         self.events: list[Event] = []
         self.house: House
         self._ids = count(100)
@@ -133,6 +138,7 @@ class World:
     @asynccontextmanager
     async def process(self) -> AsyncIterator["World"]:
         """A process: started, and killed without a word at the end."""
+        await self._give()
         bus = EventBus(lambda error, event: None)
         bus.listen(lambda published: self.events.append(published.event))
         self.troubles = Troubles(self.clock)
@@ -164,6 +170,14 @@ class World:
         finally:
             await self.house.aclose()
 
+    async def _give(self) -> None:
+        given, self.grants = self.grants, ()
+        if given:
+            database = await open_database("sqlite:///tieline.db", self.home)
+            for grant in given:
+                await database.write(partial(grants.give, grant=grant))
+            await database.aclose()
+
     def _opened(self, adapter: Any) -> None:
         self.accounts[adapter.channel_type] = adapter
 
@@ -186,7 +200,7 @@ class World:
         **more: Any,
     ) -> Said:
         """A message; in a group when `chat` is negative, else in the person's own chat."""
-        chat = chat or person
+        chat = person if chat is None else chat
         in_group = chat.startswith("-")
         now = self.clock.now()
         values: dict[str, Any] = {
@@ -252,6 +266,27 @@ class World:
         assert (await self.hears(said)).outcome == "accepted"
         await until(lambda: len(self.screen(chat, on).made("send")) > before)
         return await self.shows(words, chat, on) if words else self.texts(chat, on)[-1]
+
+    async def answered(self, text: str, words: str | None = None, **fields: Any) -> str:
+        """Say something to the model; its answer, when the turn is over and everything was sent."""
+        said = self.said(text, **fields)
+        assert (await self.hears(said)).outcome == "accepted"
+        answer = await self.shows(text if words is None else words, said.key.channel_id, said.key.channel_type)
+        await self.settled()
+        return answer
+
+    async def settled(self) -> None:
+        """Wait until nothing is left to be done or sent."""
+
+        def left(conn: Connection) -> int:
+            waiting = conn.execute(select(func.count()).select_from(inbox).where(inbox.c.status == "new")).scalar_one()
+            open_rows = select(func.count()).select_from(outbox).where(outbox.c.status.in_(("new", "sending")))
+            return int(waiting) + int(conn.execute(open_rows).scalar_one())
+
+        async def nothing() -> bool:
+            return not await self.database.read(left) and not self.house.dispatcher.running
+
+        await until(nothing)
 
     async def rows(self) -> Sequence[tuple[str, str | None]]:
         """Status and note of everything in the inbox, oldest first."""

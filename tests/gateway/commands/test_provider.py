@@ -1,9 +1,139 @@
-"""/provider and /model: a choice of one chat, kept with who made it."""
+"""/provider and /model: a choice of one chat, kept with who made it (SPEC §6.1, §19.2)."""
 
-from tests.gateway.world import World
+from collections.abc import Callable
+
+import pytest
+
+from agent.core.events import ProviderSwitched
+from gateway.storage import preferences
+from gateway.storage.preferences import Preference
+from tests.gateway.world import ANN, BOB, GROUP, World
 
 
-async def test_it_lists(world: World) -> None:
+async def stored(world: World, chat: str = ANN, on: str = "telegram") -> Preference | None:
+    return await world.database.read(lambda conn: preferences.load(conn, on, chat))
+
+
+async def model_for(world: World, text: str, chat: str = ANN) -> str:
+    """Which model answers there now."""
+    before = len(world.llm.calls)
+    assert (await world.say(text, chat=chat)).outcome == "accepted"
+    await world.shows(text, chat)
+    assert len(world.llm.calls) == before + 1
+    return world.models_asked[-1]
+
+
+async def test_the_list_shows_what_is_in_use_and_offers_the_others(world: World) -> None:
     answer = await world.asks("/provider")
-    assert "Providers" in answer
-    assert await world.asks("hello") == "echo: hello"
+    assert "this chat uses a, the default" in answer
+    assert "model-b" in answer
+    assert world.screen().shown[-1].actions == ("c:/provider b",)
+    assert await world.asks("/provider status") == answer
+
+
+@pytest.mark.requirement("Z-65", "Z-73")
+async def test_a_switch_is_kept_with_its_source_and_published(world: World) -> None:
+    world.events.clear()
+    assert "This chat now uses b (model-b)." in await world.asks("/provider B")
+    kept = await stored(world)
+    assert kept is not None
+    assert (kept.provider, kept.model, kept.source) == ("b", None, "user")
+    published = [event for event in world.events if isinstance(event, ProviderSwitched)]
+    assert [event.provider for event in published] == ["a", "b"], "when the agent wakes, and at the switch"
+    assert published[-1].context_max_tokens == 128_000
+    assert await model_for(world, "who answers") == "model-b"
+
+    await world.asks("/provider b", "This chat now uses", chat=GROUP)
+    in_group = await stored(world, GROUP)
+    assert in_group is not None
+    assert in_group.source == "admin"
+
+
+@pytest.mark.requirement("Z-65")
+async def test_a_failed_switch_keeps_nothing(world: World) -> None:
+    assert "There is no provider nope. There are: a, b." in await world.asks("/provider nope")
+    assert "already uses a" in await world.asks("/provider a")
+    assert await stored(world) is None
+
+
+@pytest.mark.requirement("Z-66", "Z-67")
+async def test_the_choice_is_taken_up_at_the_next_start_by_that_chat_alone(world_of: Callable[..., World]) -> None:
+    world = world_of(accounts=("telegram", "telegram@work"))
+    async with world.process():
+        await world.asks("/provider b", "now uses")
+    async with world.process():
+        assert "this chat uses b, chosen here" in await world.asks("/provider", "Providers")
+        assert await model_for(world, "mine") == "model-b"
+        assert await model_for(world, "the group's", GROUP) == "model-a"
+        await world.say("the other account's", on="telegram@work")
+        await world.shows("the other account's", on="telegram@work")
+        assert world.models_asked[-1] == "model-a"
+
+
+@pytest.mark.requirement("Z-68")
+async def test_without_persistence_a_choice_lasts_as_long_as_the_process(world_of: Callable[..., World]) -> None:
+    world = world_of(config="[session]\nprovider_persistence = false")
+    async with world.process():
+        await world.asks("/provider b", "now uses")
+        assert await stored(world) is None
+        assert await model_for(world, "as long as it runs") == "model-b"
+    async with world.process():
+        assert await model_for(world, "after the start") == "model-a"
+
+
+@pytest.mark.requirement("Z-68")
+async def test_without_persistence_an_earlier_choice_is_not_taken_up(world_of: Callable[..., World]) -> None:
+    world = world_of()
+    async with world.process():
+        await world.asks("/provider b", "now uses")
+    world.config = "[session]\nprovider_persistence = false"
+    async with world.process():
+        assert await model_for(world, "hello") == "model-a"
+
+
+@pytest.mark.requirement("Z-70")
+async def test_a_provider_that_is_gone_falls_back_silently(world_of: Callable[..., World]) -> None:
+    world = world_of()
+    async with world.process():
+        await world.asks("/provider b", "now uses")
+    world.providers = ("a",)
+    async with world.process():
+        before = len(world.texts())
+        assert await model_for(world, "hello") == "model-a"
+        assert len(world.texts()) == before + 1, "the answer and nothing else"
+        assert await stored(world) is not None, "it may come back"
+
+
+async def test_reset_forgets_the_choice_and_keeps_the_history(world: World) -> None:
+    await model_for(world, "remember plover")
+    await world.asks("/provider b", "now uses")
+    assert "Back to the default: a (model-a)" in await world.asks("/provider reset")
+    assert await stored(world) is None
+    assert await model_for(world, "what now") == "model-a"
+    assert "plover" in str(world.llm.bodies[-1]["messages"])
+
+
+async def test_a_model_is_chosen_shown_and_reset(world: World) -> None:
+    assert "a uses model-a" in await world.asks("/model")
+    assert "now asks other-1 on a" in await world.asks("/model other-1")
+    kept = await stored(world)
+    assert kept is not None
+    assert (kept.provider, kept.model) == ("a", "other-1")
+    assert await model_for(world, "hello") == "other-1"
+    assert "Back to the configured model: model-a" in await world.asks("/model reset")
+    assert await model_for(world, "again") == "model-a"
+
+
+async def test_a_reset_of_no_model_pins_nothing(world: World) -> None:
+    assert "model-a" in await world.asks("/model reset")
+    assert await stored(world) is None
+
+
+async def test_a_button_switches_with_the_role_of_who_presses(world: World) -> None:
+    await world.asks("/provider", "Providers", chat=GROUP)
+    assert (await world.press("c:/provider b", person=BOB, chat=GROUP, id="p1")).outcome == "accepted"
+    await world.shows("is for admins", GROUP)
+    assert await stored(world, GROUP) is None
+    await world.press("c:/provider b", chat=GROUP, id="p2")
+    await world.shows("This chat now uses", GROUP)
+    assert (await world.press("c:/provider b", chat=GROUP, id="p2")).outcome == "duplicate"

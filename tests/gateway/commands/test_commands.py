@@ -1,0 +1,133 @@
+"""What is a command, who may use it, and how platforms learn of it."""
+
+import pytest
+from sqlalchemy import text as sql
+
+from gateway.access.policy import Role
+from gateway.channels.inbound import Mention
+from gateway.commands.all import all_commands, specs
+from gateway.commands.command import MOST_ACTION, Call, Command, Commands, Reply, choices, split_command
+from gateway.phrases.catalogue import read_catalogue
+from tests.gateway.world import BOB, GROUP, World
+
+COMMANDS = all_commands()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param("/help", ("help", ""), id="alone"),
+        pytest.param("  /Help  ", ("help", ""), id="spaces and capitals"),
+        pytest.param("/provider b", ("provider", "b"), id="with words"),
+        pytest.param("/provider\tb", ("provider", "b"), id="a tab"),
+        pytest.param("/new\nand then this", ("new", "and then this"), id="a line break"),
+        pytest.param("/ask a\nb  c", ("ask", "a\nb  c"), id="the words stay as they are"),
+        pytest.param("/clear_queue", ("clear-queue", ""), id="as Telegram writes it"),
+        pytest.param("/etc/hosts is a file", ("", ""), id="a path"),
+        pytest.param("/", ("", ""), id="a slash"),
+        pytest.param("/ help", ("", ""), id="a slash apart"),
+        pytest.param("/_", ("", ""), id="no letters"),
+        pytest.param("no /help here", ("", ""), id="not at the beginning"),
+        pytest.param("", ("", ""), id="nothing"),
+    ],
+)
+def test_what_is_a_command(text: str, found: tuple[str, str]) -> None:
+    assert split_command(text) == found
+
+
+def test_two_of_one_name_are_found_at_start() -> None:
+    async def run(call: Call) -> Reply:
+        return Reply()
+
+    with pytest.raises(ValueError, match="/quit"):
+        Commands(
+            (
+                Command(name="quit", run=run, group="more"),
+                Command(name="exit", run=run, group="more", aliases=("quit",)),
+            )
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "in_group", "allowed"),
+    [
+        pytest.param("status", Role.MEMBER, True, True, id="looking is for all"),
+        pytest.param("stop", Role.MEMBER, True, True, id="stopping too"),
+        pytest.param("provider", Role.MEMBER, False, True, id="one's own chat is one's own"),
+        pytest.param("provider", Role.MEMBER, True, False, id="a group's provider is the admins'"),
+        pytest.param("provider", Role.ADMIN, True, True, id="which admins may"),
+        pytest.param("allow", Role.MEMBER, False, False, id="letting in is the admins', everywhere"),
+        pytest.param("allow", Role.OWNER, False, True, id="and the owners'"),
+    ],
+)
+def test_who_may(name: str, role: Role, in_group: bool, allowed: bool) -> None:
+    command = COMMANDS.named(name)
+    assert command is not None
+    assert command.allowed(role, in_group=in_group) is allowed
+
+
+def test_platforms_learn_each_command_with_a_sentence() -> None:
+    phrase = read_catalogue()
+    known = {spec.name: spec for spec in specs(lambda key: phrase(key, "en"))}
+    assert {"help", "stop", "provider", "allow", "queue", "sessions", "usage", "why"} <= set(known)
+    assert "start" not in known, "platforms send it by themselves"
+    assert known["provider"].options == "[name | reset]"
+    assert known["allow"].admin
+    assert all(spec.description and len(spec.description) <= 100 for spec in known.values())
+
+
+def test_names_that_do_not_fit_into_a_button_have_none() -> None:
+    names = ["short", "x" * 60, "ü" * 30, *(f"n{number}" for number in range(20))]
+    buttons = choices("persona", names, most=8)
+    assert len(buttons) == 8
+    assert [button.label for (button,) in buttons][:2] == ["short", "n0"]
+    assert all(len(button.action.encode()) <= MOST_ACTION for (button,) in buttons)
+
+
+async def test_help_shows_what_this_person_may_use_here(world: World) -> None:
+    for_admin = await world.asks("/help")
+    assert "/allow" in for_admin
+    for_member = await world.asks("/help", person=BOB)
+    assert "/allow" not in for_member
+    assert "/provider" in for_member
+    in_group = await world.asks("/help", person=BOB, chat=GROUP)
+    assert "/provider" not in in_group
+    assert "/stop" in in_group
+    auf_deutsch = await world.asks("/help", "Befehle", person=BOB, language="de-AT")
+    assert "Modell" in auf_deutsch
+
+
+async def test_an_unknown_command_is_answered_with_the_nearest(world: World) -> None:
+    assert "Did you mean /provider?" in await world.asks("/provier b")
+    assert "/help lists" in await world.asks("/xyzzy")
+    assert world.llm.calls == []
+
+
+async def test_what_only_looks_like_a_command_goes_to_the_model(world: World) -> None:
+    await world.say("/etc/hosts is a file")
+    await world.shows("/etc/hosts is a file")
+    assert len(world.llm.calls) == 1
+
+
+async def test_members_are_refused_in_groups_and_told_alone(world: World) -> None:
+    assert "is for admins" in await world.asks("/provider b", person=BOB, chat=GROUP)
+    await world.asks("/provider b", "This chat now uses", chat=GROUP)
+    refused = await world.asks("/allow telegram:99", person=BOB)
+    assert "You are: member" in refused
+
+
+async def test_a_command_needs_no_mention_in_a_group(world: World) -> None:
+    assert "role" in await world.asks("/whoami", chat=GROUP, mention=Mention.NONE)
+
+
+async def test_a_broken_command_ends_in_a_sentence_and_does_not_come_again(world: World) -> None:
+    await world.database.write(lambda conn: conn.execute(sql("drop table channel_setting")))
+    broken = world.said("/queue")
+    assert (await world.hears(broken)).outcome == "accepted"
+    assert f"under telegram:77:{broken.message_id}." in await world.shows("That command failed")
+    assert (await world.hears(broken)).outcome == "duplicate"
+    assert "role" in await world.asks("/whoami")
+
+
+async def test_start_says_hello_by_name(world: World) -> None:
+    assert "Hello Person 77" in await world.asks("/start")

@@ -1,0 +1,96 @@
+"""What waits and what runs: /queue /clear-queue /drop-last-queued /stop (SPEC §3.3)."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.fakes.waiting import until
+from tests.gateway.world import ANN, BOB, GROUP, World, file, slowly
+
+
+async def busy(world: World, seconds: float = 3.0, chat: str = ANN) -> None:
+    """A turn is under way for so long."""
+    world.script(slowly("slow", seconds))
+    calls = len(world.llm.calls)
+    await world.say("slow please", chat=chat)
+    await world.until_asked(calls + 1)
+
+
+async def test_it_shows_what_waits_and_the_mode(world: World) -> None:
+    assert "Nothing is waiting. Mode: queue." in await world.asks("/queue")
+    await busy(world)
+    await world.say("first *thing*\nand more")
+    await world.say("", attachments=(file("a.txt"),))
+    assert await world.asks("/queue", "Waiting: 2.") == "Waiting: 2. Mode: queue.\n\n1. first *thing*\n2. a.txt"
+
+
+async def test_a_mode_is_set_for_this_chat_and_outlives_a_restart(world_of: Callable[..., World]) -> None:
+    world = world_of()
+    async with world.process():
+        assert "loud is no mode" in await world.asks("/queue loud")
+        assert "From now on: drop." in await world.asks("/queue drop")
+    async with world.process():
+        assert "Mode: drop." in await world.asks("/queue", "Mode: drop")
+        assert "Mode: queue." in await world.asks("/queue", chat=GROUP)
+        await busy(world)
+        assert (await world.say("and this")).outcome == "refused"
+        await world.shows("I am still working")
+
+
+async def test_in_a_group_all_may_look_and_admins_may_set_and_clear(world: World) -> None:
+    assert "Nothing is waiting" in await world.asks("/queue", person=BOB, chat=GROUP)
+    for command in ("/queue drop", "/queue clear", "/clear-queue", "/drop-last-queued"):
+        assert "is for admins" in await world.asks(command, person=BOB, chat=GROUP)
+    assert "Mode: queue" in await world.asks("/queue", chat=GROUP)
+
+
+@pytest.mark.parametrize("command", ["/clear-queue", "/queue clear", "/clear_queue"])
+async def test_clearing_refuses_what_waits_and_leaves_what_runs(world: World, command: str) -> None:
+    assert "Dropped: 0" in await world.asks(command)
+    await busy(world, 0.5)
+    await world.say("one")
+    await world.say("two")
+    assert "Dropped: 2 waiting messages." in await world.asks(command, "Dropped: 2")
+    await world.shows("the slow answer")
+    assert [row for row in await world.rows() if row[0] == "refused"] == [("refused", "cleared by telegram:77")] * 2
+
+
+async def test_the_newest_is_dropped_alone(world: World) -> None:
+    assert "Dropped: 0" in await world.asks("/drop-last-queued")
+    await busy(world, 0.5)
+    await world.say("one")
+    await world.say("two")
+    await world.asks("/drop-last-queued", "Dropped the newest")
+    await world.shows("one")
+    assert [status for status, _ in await world.rows()].count("refused") == 1
+    assert not any("two" in text for text in world.texts())
+
+
+@pytest.mark.requirement("G-05", "R-53")
+async def test_stop_never_queues_and_its_repeat_does_nothing(world: World) -> None:
+    assert "Nothing is running" in await world.asks("/stop")
+    await busy(world, 30)
+    stop = world.said("/cancel")
+    assert (await world.hears(stop)).reason == "command"
+    await world.shows("Stopping.")
+    await world.shows("Stopped.")
+    await busy(world, 0.5)
+    assert (await world.hears(stop)).outcome == "duplicate"
+    await world.shows("the slow answer")
+    assert world.texts().count("Stopping.") == 1
+
+
+async def test_a_stop_button_stops_too(world: World) -> None:
+    await busy(world, 30)
+    said = world.said("/stop", id="b1", interaction="b1", interaction_id="b1")
+    assert (await world.hears(said)).outcome == "accepted"
+    await world.shows("Stopped.")
+    assert (await world.hears(said)).outcome == "duplicate"
+
+
+async def test_what_waits_behind_a_turn_is_told_for_a_while(world: World) -> None:
+    await busy(world, 0.8)
+    await world.say("one more")
+    await until(lambda: "Waiting: 1" in world.texts())
+    await world.shows("one more")
+    await until(lambda: "Waiting: 1" not in world.texts())

@@ -1,0 +1,96 @@
+"""How things stand: /status /usage /verbose /exit."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.fakes.waiting import until
+from tests.gateway.world import BOB, GROUP, World, slowly
+
+PRICED = """
+[[llm.providers]]
+name = "priced"
+type = "openai"
+model = "p-1"
+base_url = "{url}/v1"
+api_key = "sk-double"
+prices = {{ input = 1000.0, output = 1000.0 }}
+"""
+
+
+async def test_status_tells_what_is_really_in_use(world: World) -> None:
+    answer = await world.asks("/status")
+    assert "Provider: a (model-a), the default" in answer
+    assert "🟢 0 of 128,000 tokens (0 %)" in answer
+    assert "Idle" in answer
+    assert "telegram: connected" in answer
+    await world.asks("/model other", "now asks")
+    await world.answered("hello there")
+    answer = await world.asks("/status", "other")
+    assert "a (other), chosen here" in answer
+    assert "2 messages" in answer
+
+
+async def test_status_beside_a_running_turn(world: World) -> None:
+    world.script(slowly("slow", 0.8))
+    await world.say("slow please", person=BOB)
+    await world.until_asked()
+    await world.say("waiting", person=BOB)
+    answer = await world.asks("/status", "Status", person=BOB)
+    assert "Working for 0 s" in answer
+    assert "Waiting: 1, mode queue" in answer
+    assert "telegram: connected" not in answer, "health is the admins'"
+
+
+async def test_usage_counts_tokens_and_says_where_the_price_is_unknown(world_of: Callable[..., World]) -> None:
+    world = world_of()
+    world.config = PRICED.format(url=world.llm.url)  # the first one: the default
+    async with world.process():
+        assert "this conversation: 0 in, 0 out, 0 from cache, no cost" in await world.asks("/usage")
+        world.script({"match": {}, "reply": {"text": "ok", "usage": {"input_tokens": 1200, "output_tokens": 34}}})
+        await world.asks("/provider a", "now uses")
+        await world.answered("hello", "ok")
+        answer = await world.asks("/usage", "1,200 in")
+        assert "this conversation: 1,200 in, 34 out, 0 from cache, price not known" in answer
+        await world.asks("/provider reset", "Back to the default")
+        await world.answered("hello again", "ok")
+        answer = await world.asks("/usage", "2,400 in")
+        assert "all time here: 2,400 in, 68 out, 0 from cache, 1.2340 USD, + price not known" in answer
+        assert "0 in, 0 out" in await world.asks("/usage", person=BOB)
+
+
+@pytest.mark.parametrize("mode", ["quiet", "normal", "verbose"])
+async def test_verbosity_is_set_for_this_chat(world: World, mode: str) -> None:
+    assert "I show: normal. Choose" in await world.asks("/verbose")
+    assert "I show: normal. Choose" in await world.asks("/verbose loud")
+    assert f"From now on I show: {mode}." in await world.asks(f"/verbose {mode.upper()}")
+    assert f"I show: {mode}. Choose" in await world.asks("/verbose", "Choose")
+    assert "I show: normal" in await world.asks("/verbose", chat=GROUP)
+
+
+async def test_verbosity_counts_at_once_and_after_a_restart(world_of: Callable[..., World]) -> None:
+    world = world_of()
+    async with world.process():
+        await world.asks("/verbose verbose", "From now on")
+        call = {"type": "tool_use", "name": "calculate", "input": {"expression": "1/0"}}
+        world.script(
+            {"match": {"tool_result": True}, "reply": {"text": "42", "ttft": 2.0}},
+            {"match": {}, "reply": {"blocks": [call]}},
+        )
+        await world.say("how much")
+        await world.shows("🔧 calculate failed")
+        await world.shows("42")
+    async with world.process():
+        assert "I show: verbose" in await world.asks("/verbose", "Choose")
+
+
+async def test_a_server_channel_cannot_be_left(world: World) -> None:
+    assert "/exit only leaves the terminal" in await world.asks("/exit")
+    await world.say("still there?")
+    await world.shows("still there?")
+
+
+async def test_the_terminal_can(world_of: Callable[..., World]) -> None:
+    async with world_of(accounts=("console",)).process() as world:
+        await world.hears(world.said("/quit", on="console", chat=""))
+        await world.shows("Bye.", "", "console")
