@@ -4,12 +4,10 @@ Loaded by name after the web server is bound: it imports what is slow to import.
 """
 
 import logging
-import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -17,9 +15,8 @@ from anyio.abc import TaskGroup
 from agent.assembly import Shared, house_tools, known_tools, shared_executor
 from agent.core.clock import Clock
 from agent.core.events import EventBus
-from agent.core.ids import ConversationId
 from agent.core.ids_source import random_uuid
-from agent.core.outbox import Answer, Question, Say
+from agent.core.outbox import Answer, Question
 from agent.definitions import Definitions
 from agent.providers.opening import Surroundings as ProviderSurroundings
 from agent.providers.registry import Registry as Providers
@@ -34,19 +31,10 @@ from gateway.channels.keys import ConversationKey
 from gateway.commands.all import all_commands
 from gateway.commands.desk import Desk
 from gateway.commands.house import House as CommandHouse
-from gateway.commands.queue import MODE_SETTING
-from gateway.commands.status import VERBOSITY_SETTING
 from gateway.config.live import Live
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
-from gateway.delivery.settings import Settings as DeliverySettings
-from gateway.delivery.verbosity import Verbosity
-from gateway.dispatch.dispatcher import DeadLetter, Timing
-from gateway.dispatch.dispatcher import Surroundings as DispatchSurroundings
-from gateway.dispatch.drain import Drain
-from gateway.dispatch.leases import Leases
 from gateway.dispatch.local import LocalDispatcher
-from gateway.dispatch.queue_modes import QueueMode
 from gateway.operations.desk import Bystanders, Operations
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.attachments import Attachments
@@ -57,9 +45,11 @@ from gateway.router.router import Router
 from gateway.running.accounts import Accounts
 from gateway.running.agents import Waking
 from gateway.running.alerts import Alerts
+from gateway.running.chosen import load_chosen
+from gateway.running.dispatching import Running, local_dispatcher
 from gateway.running.overview import OverviewDesk
 from gateway.running.upkeep import Upkeep
-from gateway.storage import grants, places, settings_rows
+from gateway.storage import grants, places
 from gateway.storage.opening import open_database
 from gateway.telemetry.loop_lag import LoopLag
 from gateway.telemetry.metrics import Metrics
@@ -142,8 +132,7 @@ async def build(
     inner = await open_database(settings.database.url, settings.home)
     database = SteadyDatabase(inner, clock=clock, on_trouble=partial(_storage_trouble, troubles))
     book = AccessBook(await database.read(grants.all_grants))
-    chosen = Chosen(modes=await _stored(database, MODE_SETTING), verbosities=await _stored(database, VERBOSITY_SETTING))
-
+    chosen = await load_chosen(database)
     live.listen(lambda _: setattr(delivery, "settings", chosen.delivery(live)))
 
     providers = Providers(live.provider_settings(), ProviderSurroundings(home=settings.home, clock=clock))
@@ -229,7 +218,7 @@ async def build(
     )
     session = settings.session
     conversations = Conversations(waking.wake, clock=clock, idle_s=session.idle_minutes * 60, most=session.most_awake)
-    dispatcher = _dispatcher(live, database, clock, conversations, delivery, alerts, phrase)
+    dispatcher = local_dispatcher(live, database, clock, conversations, delivery, alerts, phrase)
     router = Router(
         RouterHouse(
             database=database,
@@ -244,7 +233,7 @@ async def build(
             desk=desk,
             notices=notices,
             questions=delivery.questions,
-            conversations=_Running(dispatcher, conversations),
+            conversations=Running(dispatcher, conversations),
             outbox_for=delivery.outbox_for,
             queue_mode=lambda conversation: chosen.mode(conversation, live),
             channel=accounts.channel,
@@ -293,70 +282,10 @@ async def build(
     )
 
 
-def _dispatcher(
-    live: Live,
-    database: Database,
-    clock: Clock,
-    conversations: Conversations,
-    delivery: Delivery,
-    alerts: Alerts,
-    phrase: Catalogue,
-) -> LocalDispatcher:
-    queue, lock = live.settings.queue, live.settings.lock
-    timing = Timing(
-        merge_within=queue.merge_ms / 1000,
-        linger=queue.linger_ms / 1000,
-        queue_timeout=lock.queue_timeout_ms / 1000,
-        lock_timeout=lock.lock_timeout_ms / 1000,
-    )
-    surroundings = DispatchSurroundings(
-        notice=partial(_dead_letter_notice, phrase),
-        deliver=lambda conversation: delivery.wake(ConversationKey.parse(conversation)),
-        on_dead=lambda letter: alerts.tell("owner_dead", {"chat": letter.conversation}),
-    )
-    worker = f"local-{secrets.token_hex(4)}"
-    leases = Leases(database, clock=clock, new_id=random_uuid, worker=worker, timing=timing)
-    drain = Drain(
-        database=database, clock=clock, leases=leases, agents=conversations, surroundings=surroundings, timing=timing
-    )
-    return LocalDispatcher(
-        drain,
-        database=database,
-        clock=clock,
-        leases=leases,
-        agents=conversations,
-        surroundings=surroundings,
-        timing=timing,
-    )
-
-
 def _opened(adapter: Adapter, mount: Callable[[Adapter], None], delivery: Delivery) -> None:
     """Its routes are served, and what waited for the account is sent."""
     mount(adapter)
     delivery.look_again()
-
-
-def _dead_letter_notice(phrase: Catalogue, letter: DeadLetter) -> Say | None:
-    incoming = letter.incoming
-    text = phrase("dead_letter", incoming.language, attempts=letter.attempts)
-    return Say(text=text, kind="notice", reply_to=incoming.message_ref, interaction=incoming.interaction)
-
-
-@dataclass(frozen=True, slots=True)
-class _Running:
-    """What the router asks of dispatcher and registry."""
-
-    dispatcher: LocalDispatcher
-    conversations: Conversations
-
-    def is_running(self, conversation: ConversationId) -> bool:
-        return self.dispatcher.is_running(conversation)
-
-    def stop(self, conversation: ConversationId, reason: str) -> bool:
-        return self.conversations.stop(conversation, reason)
-
-    async def forget(self, conversation: ConversationId) -> None:
-        await self.conversations.forget(conversation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,34 +299,6 @@ class _Reports:
 
     def gone(self, key: ConversationKey, reason: str) -> None:
         self.alerts().tell("owner_gone", {"chat": str(key)})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """What people set for single conversations, kept in memory so that no message asks the database."""
-
-    modes: dict[ConversationId, str]
-    verbosities: dict[ConversationId, str]
-
-    def mode(self, conversation: ConversationId, live: Live) -> QueueMode:
-        return cast(QueueMode, self.modes.get(conversation, live.settings.queue.mode))
-
-    def delivery(self, live: Live) -> DeliverySettings:
-        base = live.settings.delivery
-        stored = {str(key): cast(Verbosity, mode) for key, mode in self.verbosities.items()}
-        return replace(base, verbosities={**base.verbosities, **stored})
-
-    def change(self, conversation: ConversationId, key: str, value: str, live: Live, delivery: Delivery) -> None:
-        """Somebody set it in the chat: it counts from now on."""
-        if key == MODE_SETTING:
-            self.modes[conversation] = value
-        elif key == VERBOSITY_SETTING:
-            self.verbosities[conversation] = value
-            delivery.settings = self.delivery(live)
-
-
-async def _stored(database: Database, key: str) -> dict[ConversationId, str]:
-    return dict(await database.read(lambda conn: settings_rows.everywhere(conn, key)))
 
 
 async def _known_places(database: Database, clock: Clock, channel_type: str) -> Sequence[Place]:

@@ -1,0 +1,82 @@
+"""The dispatcher of this process, set up by the configuration, and what the router may ask of it."""
+
+import secrets
+from dataclasses import dataclass
+from functools import partial
+
+from agent.core.clock import Clock
+from agent.core.ids import ConversationId
+from agent.core.ids_source import random_uuid
+from agent.core.outbox import Say
+from agent.storage.database import Database
+from gateway.channels.keys import ConversationKey
+from gateway.config.live import Live
+from gateway.conversations.registry import Registry as Conversations
+from gateway.delivery.delivery import Delivery
+from gateway.dispatch.dispatcher import DeadLetter, Surroundings, Timing
+from gateway.dispatch.drain import Drain
+from gateway.dispatch.leases import Leases
+from gateway.dispatch.local import LocalDispatcher
+from gateway.phrases.catalogue import Catalogue
+from gateway.running.alerts import Alerts
+
+
+def local_dispatcher(
+    live: Live,
+    database: Database,
+    clock: Clock,
+    conversations: Conversations,
+    delivery: Delivery,
+    alerts: Alerts,
+    phrase: Catalogue,
+) -> LocalDispatcher:
+    """One that owns the database alone; its numbers are those of `[queue]` and `[lock]`."""
+    queue, lock = live.settings.queue, live.settings.lock
+    timing = Timing(
+        merge_within=queue.merge_ms / 1000,
+        linger=queue.linger_ms / 1000,
+        queue_timeout=lock.queue_timeout_ms / 1000,
+        lock_timeout=lock.lock_timeout_ms / 1000,
+    )
+    surroundings = Surroundings(
+        notice=partial(_dead_letter_notice, phrase),
+        deliver=lambda conversation: delivery.wake(ConversationKey.parse(conversation)),
+        on_dead=lambda letter: alerts.tell("owner_dead", {"chat": letter.conversation}),
+    )
+    worker = f"local-{secrets.token_hex(4)}"
+    leases = Leases(database, clock=clock, new_id=random_uuid, worker=worker, timing=timing)
+    drain = Drain(
+        database=database, clock=clock, leases=leases, agents=conversations, surroundings=surroundings, timing=timing
+    )
+    return LocalDispatcher(
+        drain,
+        database=database,
+        clock=clock,
+        leases=leases,
+        agents=conversations,
+        surroundings=surroundings,
+        timing=timing,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What the router asks of dispatcher and registry."""
+
+    dispatcher: LocalDispatcher
+    conversations: Conversations
+
+    def is_running(self, conversation: ConversationId) -> bool:
+        return self.dispatcher.is_running(conversation)
+
+    def stop(self, conversation: ConversationId, reason: str) -> bool:
+        return self.conversations.stop(conversation, reason)
+
+    async def forget(self, conversation: ConversationId) -> None:
+        await self.conversations.forget(conversation)
+
+
+def _dead_letter_notice(phrase: Catalogue, letter: DeadLetter) -> Say | None:
+    incoming = letter.incoming
+    text = phrase("dead_letter", incoming.language, attempts=letter.attempts)
+    return Say(text=text, kind="notice", reply_to=incoming.message_ref, interaction=incoming.interaction)
