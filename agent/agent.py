@@ -107,6 +107,7 @@ class Agent:
                 staged = self.operations.take_staged()
                 if result.go_on_with is None:
                     await self._commit(work, result.says, ends="done", staged=staged)
+                    await self.runtime.outbox.end()  # no turn follows that would take "waiting" off the screen
                     return not result.end
                 await self._commit(work, result.says)
                 work = _going_on(work, result)
@@ -185,5 +186,5 @@ class Agent:
 def _going_on(work: Work, result: CommandResult) -> Work:
     """The work with a command's words in place of the command."""
     assert result.go_on_with is not None
-    incoming = replace(work.incoming, text=result.go_on_with, files=result.go_on_files, quoted=None)
+    incoming = replace(work.incoming, text=result.go_on_with, files=result.go_on_files, quoted=result.go_on_quoted)
     return replace(work, incoming=incoming)

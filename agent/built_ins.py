@@ -16,6 +16,7 @@ class CommandResult:
     says: tuple[Say, ...] = ()
     go_on_with: str | None = None
     go_on_files: tuple[FilePart, ...] = ()
+    go_on_quoted: str | None = None
     end: bool = False
 
 

@@ -20,7 +20,7 @@ from agent.sessions import export, store, usage
 from agent.sessions.records import Session, UsageTotals
 from agent.storage import inbox_rows
 from agent.storage.moments import to_us
-from agent.turn.prompt import words_of
+from agent.turn.prompt import quoted_in, words_of
 from agent.turn.run import StagedChanges
 from agent.turn.settings import DEFAULT_WINDOW
 from agent.turn.states import States, announce
@@ -69,6 +69,7 @@ class Retry:
 
     text: str
     files: tuple[FilePart, ...]
+    quoted: str | None = None
 
 
 class Operations:
@@ -117,7 +118,8 @@ class Operations:
         if last is None or last.id is None:
             return None
         self._staged = StagedChanges(hide_from=last.id, hide_from_people=True)
-        return Retry(text=words_of(last), files=tuple(part for part in last.parts if isinstance(part, FilePart)))
+        files = tuple(part for part in last.parts if isinstance(part, FilePart))
+        return Retry(text=words_of(last), files=files, quoted=quoted_in(last))
 
     async def sessions(self, most: int = 20) -> tuple[Session, ...]:
         """The conversation's sessions, the one used last first."""

@@ -19,9 +19,9 @@ from gateway.channels.adapter import Adapter
 from gateway.config.live import Live
 from gateway.config.settings import Settings
 from gateway.phrases.catalogue import read_catalogue
-from gateway.telemetry.logging import follow_runs, set_up
+from gateway.telemetry.logging import FOLLOWED, follow_runs, set_up
 from gateway.telemetry.loop_lag import LoopLag
-from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.metrics import COUNTED, Metrics
 from gateway.telemetry.redaction import Redactor
 from gateway.telemetry.traces import Traces
 from gateway.telemetry.trouble import Troubles
@@ -92,7 +92,7 @@ class App:
     async def _serve(self, stop: anyio.Event) -> None:
         self._house = house = await self._build()
         first_turn = anyio.Event()
-        self._bus.listen(lambda published: first_turn.set() if isinstance(published.event, LoopStarted) else None)
+        self._bus.listen(lambda _: first_turn.set(), [LoopStarted])
         try:
             async with anyio.create_task_group() as tasks:
                 self._mount(tasks)
@@ -131,8 +131,8 @@ class App:
 
     def _mount(self, tasks: TaskGroup) -> None:
         house = self._house
-        self._bus.listen(self._metrics.listen)
-        self._bus.listen(follow_runs)
+        self._bus.listen(self._metrics.listen, COUNTED)
+        self._bus.listen(follow_runs, FOLLOWED)
         if self.live.settings.logging.traces:
             traces = Traces(self.live.settings.home / "traces", self._clock, self._redactor)
             self._bus.listen(traces.listen)

@@ -34,6 +34,7 @@ from gateway.commands.house import House as CommandHouse
 from gateway.config.live import Live
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
+from gateway.delivery.load import Load
 from gateway.dispatch.local import LocalDispatcher
 from gateway.operations.desk import Bystanders, Operations
 from gateway.phrases.catalogue import Catalogue
@@ -162,6 +163,7 @@ async def build(
         phrase=phrase,
         reports=_Reports(lambda: alerts),
         settings=chosen.delivery(live),
+        is_busy=Load(clock).is_high,
     )
     notices = Notices(database, clock, delivery.wake)
     alerts = Alerts(

@@ -3,7 +3,7 @@
 `name` is the public one: Brain's names for the loop, Roku's in snake case beside them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -152,24 +152,46 @@ class EventBus:
     """
 
     def __init__(self, on_error: Callable[[Exception, Event], None]) -> None:
-        self._listeners: list[Listener] = []
+        self._listeners: list[tuple[Listener, frozenset[type[Event]] | None]] = []
+        self._audiences: dict[type[Event], tuple[Listener, ...]] = {}
         self._sequences: dict[ConversationId, int] = {}
         self._on_error = on_error
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
-        """Hear every event from now on; call what is returned to stop."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+    def listen(self, listener: Listener, only: Iterable[type[Event]] | None = None) -> Callable[[], None]:
+        """Hear every event from now on, or every one of the kinds in `only`; call what is returned to stop."""
+        entry = (listener, None if only is None else frozenset(only))
+        self._listeners.append(entry)
+        self._audiences.clear()
+
+        def stop() -> None:
+            self._listeners.remove(entry)
+            self._audiences.clear()
+
+        return stop
+
+    def hears(self, kind: type[Event]) -> bool:
+        """Whether anybody listens to such events: one that comes by the thousand and is not heard need not be made."""
+        return bool(self._audience(kind))
 
     def publish(self, event: Event) -> None:
         sequence = self._sequences.get(event.conversation, 0) + 1
         self._sequences[event.conversation] = sequence
+        audience = self._audience(type(event))
+        if not audience:
+            return
         published = Published(sequence, event)
-        for listener in tuple(self._listeners):
+        for listener in audience:
             try:
                 listener(published)
             except Exception as error:  # noqa: BLE001 - the event seam of STYLE §6
                 self._on_error(error, event)
+
+    def _audience(self, kind: type[Event]) -> tuple[Listener, ...]:
+        found = self._audiences.get(kind)
+        if found is None:
+            found = tuple(listener for listener, only in self._listeners if only is None or kind in only)
+            self._audiences[kind] = found
+        return found
 
     def forget(self, conversation: ConversationId) -> None:
         """Its agent went to sleep: its numbering starts anew."""

@@ -78,6 +78,7 @@ async def _consume(attempt: Attempt, taker: Accumulator, run: Run, states: State
     conversation = states.session.conversation
     began = runtime.clock.monotonic()
     first_token_ms: int | None = None
+    publishes = runtime.bus.hears(StreamDelta)
     heard = anyio.current_time()
     last = heard + timeouts.llm_stream
     with run.interrupts.scope() as scope:
@@ -91,7 +92,8 @@ async def _consume(attempt: Attempt, taker: Accumulator, run: Run, states: State
                         runtime.outbox.status("")
                 if delta:
                     run.speech.delta(delta)
-                    runtime.bus.publish(StreamDelta(conversation=conversation, run=run.id, content=delta))
+                    if publishes:
+                        runtime.bus.publish(StreamDelta(conversation=conversation, run=run.id, content=delta))
                 # Setting a deadline costs more than asking for the time.
                 if (now := anyio.current_time()) > heard + timeouts.llm / 20:
                     heard, scope.deadline = now, min(last, now + timeouts.llm)

@@ -21,7 +21,7 @@ from agent.turn.states import States
 
 def refusal_of(incoming: Incoming, limit: int) -> Executed | None:
     """Why this cannot be a turn, or None (B-05)."""
-    if not incoming.text.strip() and not incoming.files:
+    if not incoming.text.strip() and not incoming.files and not incoming.quoted:
         return Executed(verdict="refused", notice=Notice("message_empty"))
     if len(incoming.text) > limit:
         values: dict[str, object] = {"length": len(incoming.text), "limit": limit}

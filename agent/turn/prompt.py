@@ -28,6 +28,7 @@ NO_TOOLS = "You have no tools in this conversation."
 
 # Tags that only the house writes. Somebody else's are made harmless, so that a model can trust these.
 _HOUSE_TAGS = re.compile(r"<(?=\s*/?\s*(?:reminder|sender|quoted|notes|scheduled|system)\b)", re.IGNORECASE)
+_QUOTED = re.compile(r"^<quoted>\n(.*)\n</quoted>\Z", re.DOTALL | re.MULTILINE)
 
 
 def stable_prompt(definition: Definition, tools: ToolSchema) -> str:
@@ -79,6 +80,13 @@ def words_of(message: Message) -> str:
         if isinstance(part, FilePart):
             break
     return ""
+
+
+def quoted_in(message: Message) -> str | None:
+    """What a stored user message answers, as its header has it."""
+    header = message.parts[0] if message.parts else None
+    found = _QUOTED.search(header.text) if isinstance(header, TextPart) and len(message.parts) > 1 else None
+    return found[1] if found else None
 
 
 def harmless(text: str) -> str:

@@ -58,6 +58,7 @@ class Reply:
     files: tuple[FileRef, ...] = ()
     go_on_with: str | None = None
     go_on_files: tuple[FilePart, ...] = ()
+    go_on_quoted: str | None = None
     end: bool = False
 
 

@@ -71,7 +71,13 @@ class Desk:
         else:
             reply = await found[0].run(call)
         says = (_say(reply, incoming),) if reply.text else ()
-        return CommandResult(says=says, go_on_with=reply.go_on_with, go_on_files=reply.go_on_files, end=reply.end)
+        return CommandResult(
+            says=says,
+            go_on_with=reply.go_on_with,
+            go_on_files=reply.go_on_files,
+            go_on_quoted=reply.go_on_quoted,
+            end=reply.end,
+        )
 
 
 def _say(reply: Reply, incoming: Incoming) -> Say:

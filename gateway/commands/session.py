@@ -42,7 +42,7 @@ async def retry(call: Call) -> Reply:
     last = await call.agent.retry()
     if last is None:
         return Reply(text=call.house.phrase("nothing_to_retry", call.incoming.language))
-    return Reply(go_on_with=last.text, go_on_files=last.files)
+    return Reply(go_on_with=last.text, go_on_files=last.files, go_on_quoted=last.quoted)
 
 
 async def undo(call: Call) -> Reply:

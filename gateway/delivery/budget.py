@@ -1,19 +1,24 @@
 """What one conversation may still send: shared by its previews and its status, with a share kept for final messages."""
 
+from collections.abc import Callable
+
 from gateway.delivery import pacing
 
+BUSY_PAUSE_S = 0.5  # before a busy process looks again whether it has time for what may be left out
 BURST = 4.0  # calls in a row that every platform takes in one chat
 
 
 class Budget:
-    """A bucket with a memory. Moments are monotonic seconds."""
+    """A bucket with a memory. Moments are monotonic seconds; while `is_busy` nothing goes that may be left out."""
 
-    def __init__(self, per_s: float, now: float) -> None:
+    def __init__(self, per_s: float, now: float, is_busy: Callable[[], bool] = lambda: False) -> None:
+        self._is_busy = is_busy
         self._bucket = pacing.full(BURST, per_s, now)
 
     def wait(self, now: float) -> float:
         """How long something that may be left out has to wait; 0: it may go now."""
-        return pacing.take(self._bucket, now, reserve=pacing.RESERVE)[1]
+        wait_s = pacing.take(self._bucket, now, reserve=pacing.RESERVE)[1]
+        return max(wait_s, BUSY_PAUSE_S) if self._is_busy() else wait_s
 
     def spend(self, now: float) -> None:
         """Something was sent."""

@@ -54,7 +54,10 @@ class Delivery:
         phrase: Phrases,
         reports: Reports,
         settings: Settings | None = None,
+        is_busy: Callable[[], bool] = lambda: False,
     ) -> None:
+        """While `is_busy`, nothing is sent that may be left out."""
+        self.is_busy = is_busy
         self.settings = settings or Settings()
         self.clock = clock
         self.phrase = phrase

@@ -30,6 +30,7 @@ class Stage(Protocol):
     phrase: Phrases
     ephemera: Ephemera
     questions: Questions
+    is_busy: Callable[[], bool]
 
     def channel_for(self, key: ConversationKey) -> Channel | None: ...
     def wake(self, key: ConversationKey) -> None: ...
@@ -62,7 +63,7 @@ class ConversationOutbox:
         channel = self._open()
         if channel is not None and channel.presence is not None:
             emoji = self._stage.settings.acknowledge
-            self._presence = Presence(channel, audience.message, emoji, self._stage.clock)
+            self._presence = Presence(channel, audience.message, emoji, self._stage.clock, self._stage.is_busy)
             self._stage.spawn(self._presence.run)
 
     def preview(self, delta: str) -> None:
@@ -130,7 +131,7 @@ class ConversationOutbox:
     def _budget_of(self, channel: Channel) -> Budget:
         if self._budget is None:
             per_s = 1.0 / max(channel.capabilities.stream_every_s, 0.05)
-            self._budget = Budget(max(per_s, 1.0), self._stage.clock.monotonic())
+            self._budget = Budget(max(per_s, 1.0), self._stage.clock.monotonic(), self._stage.is_busy)
         return self._budget
 
     def _finish(self) -> None:

@@ -1,7 +1,7 @@
 """Signs of life while a turn runs: "typing", and a reaction on the message being answered. One owner, a hard limit."""
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 import anyio
 
@@ -15,17 +15,26 @@ log = logging.getLogger("tieline.delivery")
 TYPING_AFTER_S = 0.15  # an answer that is there sooner needs no sign of life
 REACT_AFTER_S = 0.6
 TIME_TO_LIVE_S = 600.0
+BUSY_PAUSE_S = 1.0  # before a busy process looks again whether it has time for signs of life
 CALL_DEADLINE_S = 10.0
 
 
 class Presence:
     """`run` shows it until `end`, or until the limit: nothing keeps typing for ever (PEERS §3.18)."""
 
-    def __init__(self, channel: Channel, message_id: str | None, emoji: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        message_id: str | None,
+        emoji: str,
+        clock: Clock,
+        is_busy: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._channel = channel
         self._message_id = message_id
         self._emoji = emoji
         self._clock = clock
+        self._is_busy = is_busy
         self._over = False
         self._rest = Rest(clock)
 
@@ -40,13 +49,17 @@ class Presence:
         started = self._clock.monotonic()
         may_react = capabilities.reactions and self._message_id is not None and bool(self._emoji)
         reacted = False
-        type_at = started + TYPING_AFTER_S
+        type_at, react_at = started + TYPING_AFTER_S, started + REACT_AFTER_S
         try:
             while not self._over and self._clock.monotonic() < started + TIME_TO_LIVE_S:
                 now = self._clock.monotonic()
-                if capabilities.typing and now >= type_at:
+                types = capabilities.typing and now >= type_at
+                reacts = may_react and not reacted and now >= react_at
+                if (types or reacts) and self._is_busy():
+                    type_at, react_at = max(type_at, now + BUSY_PAUSE_S), max(react_at, now + BUSY_PAUSE_S)
+                elif types:
                     type_at = now + max(capabilities.typing_every_s, await self._try(channel.presence.typing()))
-                elif may_react and not reacted and now >= started + REACT_AFTER_S:
+                elif reacts:
                     reacted = True
                     await self._try(channel.presence.react(self._message_id or "", self._emoji))
                 else:
@@ -54,7 +67,7 @@ class Presence:
                     if capabilities.typing:
                         due.append(type_at)
                     if may_react and not reacted:
-                        due.append(started + REACT_AFTER_S)
+                        due.append(react_at)
                     await self._rest.sleep(min(due) - now)
         finally:
             if reacted:

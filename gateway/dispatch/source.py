@@ -62,20 +62,28 @@ class InboxSource:
         self._bell = bell
         self._forgiven = forgiven
         self._stopped = anyio.Event()
+        self._had_all = False  # the last look gave all there was
 
     def __aiter__(self) -> "InboxSource":
         return self
 
     async def __anext__(self) -> Work:
         self.close()
+        lingered = False
         while not self._stopped.is_set():
+            if self._had_all and not self._bell.rang:
+                # Nothing came since the last look, which left nothing: the next one can wait for the end of the linger
+                # time. It is made in any case, for a run that ended without doing its work.
+                self._had_all = False
+                lingered = not await self._bell.wait(self._timing.linger)
+                continue
             self._bell.silence()
             found = await self._look()
             if isinstance(found, Work):
                 return found
             if isinstance(found, _InVain):
                 await self._pause(found.attempts)
-            elif found is None and not await self._bell.wait(self._timing.linger):
+            elif found is None and (lingered or not await self._bell.wait(self._timing.linger)):
                 break
         self.is_exhausted = True
         raise StopAsyncIteration
@@ -137,6 +145,7 @@ class InboxSource:
         check_epoch(conn, self.conversation, self.epoch)
         now = to_us(self._clock.now())
         rows = inbox_rows.due(conn, self.conversation, now=now)
+        self._had_all = False
         choice = choose(rows, within=timedelta(seconds=self._timing.merge_within))
         if choice is None:
             return None
@@ -148,6 +157,7 @@ class InboxSource:
         if self.last is not None and self.last.inbox_id == row.id:
             return _InVain(row.attempts)
         attempt = inbox_rows.begin(conn, row, choice.incoming, choice.absorbed)
+        self._had_all = len(rows) == 1 + len(choice.absorbed)
         return Work(
             inbox_ids=(row.id, *choice.absorbed),
             kind=row.kind,

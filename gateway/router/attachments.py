@@ -16,7 +16,7 @@ from gateway.channels.channel import Channel, Files
 from gateway.channels.inbound import Attachment, Said
 from gateway.phrases.catalogue import Catalogue
 
-FETCH_TIMEOUT_S = 30.0  # for all files of one message
+FETCH_TIMEOUT_S = 30.0
 MOST_FILES = 10
 MEGABYTE = 1024 * 1024
 
@@ -34,17 +34,19 @@ class Fetched:
 class Attachments:
     """Keeps fetched files below `home`/files."""
 
-    def __init__(self, home: Path, phrase: Catalogue, *, limit_mb: int) -> None:
+    def __init__(self, home: Path, phrase: Catalogue, *, limit_mb: int, within_s: float = FETCH_TIMEOUT_S) -> None:
+        """`within_s` is the time that all files of one message have together."""
         self._home = home
         self._phrase = phrase
         self._limit_mb = limit_mb
+        self._within_s = within_s
 
     async def fetch(self, channel: Channel | None, said: Said, folder: str, language: str) -> Fetched:
         """Every file of the message; `folder` is its own, so that a repeat writes the same paths."""
         source = channel.files if channel is not None else None
         files: list[FilePart] = []
         notes: list[str] = []
-        with anyio.move_on_after(FETCH_TIMEOUT_S):
+        with anyio.move_on_after(self._within_s):
             for index, attachment in enumerate(said.attachments[:MOST_FILES]):
                 if (attachment.size or 0) > self._limit_mb * MEGABYTE:
                     notes.append(self._note(attachment, language, "file_too_large", self._limit_mb))

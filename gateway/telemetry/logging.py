@@ -34,8 +34,11 @@ def log_context(*, conversation: str = "", run: str = "") -> Iterator[None]:
         _context.reset(token)
 
 
+FOLLOWED = (LoopStarted, LoopEnded, LoopFailed)
+
+
 def follow_runs(published: Published) -> None:
-    """A listener for the event bus: events are published in the run's own task, so its lines get the ids."""
+    """A listener for the kinds in FOLLOWED: they are published in the run's own task, so its lines get the ids."""
     match published.event:
         case LoopStarted(conversation=conversation, run=run):
             _context.set((conversation, run or ""))

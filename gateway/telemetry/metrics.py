@@ -21,6 +21,17 @@ from agent.core.events import (
 )
 from agent.core.ids import ConversationId
 
+COUNTED = (
+    ContextBuilt,
+    ContextDegraded,
+    DecisionCompleted,
+    LoopEnded,
+    LoopFailed,
+    ProviderSwitched,
+    RetryScheduled,
+    TokensUsed,
+    ToolEnded,
+)
 CONVERSATIONS_KEPT = 5_000  # least recently heard of goes; totals are not touched by that
 
 # Buckets of OpenTelemetry's GenAI semantic conventions (gen-ai-metrics: operation duration, time to first token).
@@ -75,7 +86,7 @@ class MetricsSnapshot:
 
 
 class Metrics:
-    """Give `listen` to the bus; read `totals`, `of(conversation)` and the histograms whenever."""
+    """Give `listen` to the bus for the kinds in COUNTED; read `totals`, `of(conversation)`, the histograms whenever."""
 
     def __init__(self) -> None:
         self.totals = MetricsSnapshot()

@@ -10,7 +10,16 @@ import pytest
 
 from agent.agent import Agent
 from agent.core.errors import ProviderBusy, ProviderRefused
-from agent.core.events import Event, EventBus, LoopEnded, LoopFailed, LoopStarted, Published, StreamDelta
+from agent.core.events import (
+    Event,
+    EventBus,
+    LoopEnded,
+    LoopFailed,
+    LoopStarted,
+    PersistStarted,
+    Published,
+    StreamDelta,
+)
 from agent.core.ids import ConversationId
 from agent.core.outbox import Outbox
 from agent.core.phrases import ENGLISH, english
@@ -211,6 +220,19 @@ class TestEvents:
         stop()
         await world.say("again")
         assert len(world.broken_listeners) < len(heard)
+
+    def test_a_listener_may_choose_what_it_hears(self) -> None:
+        bus = EventBus(lambda error, event: pytest.fail(str(error)))
+        heard: list[int] = []
+        stop = bus.listen(lambda published: heard.append(published.sequence), [PersistStarted])
+        assert (bus.hears(PersistStarted), bus.hears(Event)) == (True, False)
+        for event in (Event, PersistStarted, Event, PersistStarted):
+            bus.publish(event(conversation=ConversationId("a")))
+        assert heard == [2, 4]
+        stop()
+        assert not bus.hears(PersistStarted)
+        bus.publish(PersistStarted(conversation=ConversationId("a")))
+        assert heard == [2, 4]
 
     def test_sequences_are_counted_for_each_conversation(self) -> None:
         bus = EventBus(lambda error, event: pytest.fail(str(error)))

@@ -17,6 +17,7 @@ from sqlalchemy import Connection, func, select
 
 from agent.core.clock import SystemClock
 from agent.core.events import Event, EventBus
+from agent.core.outbox import Say
 from agent.storage.database import Database
 from agent.storage.tables import inbox, outbox
 from gateway.channels.adapter import ChannelSettings, Surroundings
@@ -26,6 +27,7 @@ from gateway.config.live import Live
 from gateway.config.settings import Sections, Settings, load
 from gateway.house import House, build
 from gateway.phrases.catalogue import read_catalogue
+from gateway.router.notices import Notices
 from gateway.storage import grants
 from gateway.storage.grants import Grant
 from gateway.storage.opening import open_database
@@ -44,6 +46,7 @@ CONFIG = """
 allow = ["telegram:78"]
 allow_groups = ["telegram:-1005"]
 admins = ["telegram:77", "discord:77"]
+{access}
 [queue]
 linger_ms = 0
 merge_ms = 0
@@ -113,6 +116,7 @@ class World:
         self.account_names = accounts
         self.providers = tuple(providers)
         self.config = config
+        self.access = "messages_per_minute = 1000"  # more of that section
         self.grants: tuple[Grant, ...] = ()  # given before the start
         self.events: list[Event] = []
         self.house: House
@@ -126,7 +130,7 @@ class World:
             for name in self.providers
         )
         path = self.home / "gateway.toml"
-        path.write_text(f"{CONFIG}{self.config}\n{llm}")
+        path.write_text(f"{CONFIG.format(access=self.access)}{self.config}\n{llm}")
         loaded = load(path, {"TIELINE_HOME": str(self.home)})
         sections = {name: getattr(loaded, name) for name in Sections.model_fields}
         channels = tuple(
@@ -184,6 +188,11 @@ class World:
     @property
     def database(self) -> Database:
         return self.house.database
+
+    async def notice(self, text: str, chat: str, on: str = "telegram") -> None:
+        """The house says something there on its own account."""
+        notices = Notices(self.database, self.clock, self.house.delivery.wake)
+        await notices.say(ConversationKey(on, chat), Say(text=text, kind="notice"), dedup=f"{chat}:{text}")
 
     # -- what people do
 

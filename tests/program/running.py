@@ -2,10 +2,12 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 import aiohttp
@@ -75,6 +77,19 @@ class Program:
                     seen = repr(error)
                 await anyio.sleep(0.05)
         raise AssertionError(f"not ready after {seconds} s: {seen}\n{self.log.read_text()[-3000:]}")
+
+    async def settled(self, seconds: float = 10.0) -> None:
+        """Wait until every answer is noted as sent: a kill before that makes a send unsure (DESIGN §13.6)."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            with closing(sqlite3.connect(f"file:{self.home}/tieline.db?mode=ro", uri=True)) as database:
+                open_rows = database.execute(
+                    "select count(*) from outbox where status in ('new', 'sending')"
+                ).fetchone()
+            if open_rows == (0,):
+                return
+            await anyio.sleep(0.05)
+        raise AssertionError(f"answers are still on their way after {seconds} s")
 
     def kill(self) -> None:
         """As the power cut does."""

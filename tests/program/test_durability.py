@@ -40,6 +40,7 @@ async def test_the_same_update_twice_or_after_a_restart_is_answered_once(doubles
     async with tieline:
         await doubles.telegram.post("updates", update)
         await telegram.hears("only once")
+        await tieline.settled()
         tieline.kill()
         raw = (await doubles.telegram.get("state"))["messages"][0]
         tieline.start()

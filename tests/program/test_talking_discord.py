@@ -265,3 +265,24 @@ async def test_text_commands_work_as_well(stage: Stage) -> None:
     await ann.hears("no message of yours", channel=channel)
     await ann.slash("sessions", channel=channel)
     await ann.hears("Conversations here", channel=channel)
+
+
+async def test_a_slash_command_waits_its_turn_and_discord_is_not_kept_waiting(stage: Stage) -> None:
+    ann, channel = OnDiscord(stage.doubles), await direct(stage, 1008)
+    await stage.script("take your time", "I took it.", ttft=3.0)
+    await ann.say("take your time", channel)
+    await stage.asking("take your time")
+    await ann.slash("undo", channel=channel)
+
+    async def thinks() -> Any:
+        return [one for one in await ann.messages(channel) if one["ephemeral"]]
+
+    await until(thinks, what="a sign of waiting for the one who asked")
+    await ann.hears("I took it.", channel=channel)
+    await ann.hears("Taken back", channel=channel)
+
+    async def over() -> bool:
+        return not await thinks()
+
+    await until(over, what="no sign of waiting")
+    assert len(await ann.messages(channel)) == 2

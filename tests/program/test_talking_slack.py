@@ -326,3 +326,33 @@ async def test_a_tool_is_shown_while_it_runs_and_leaves_no_message(stage: Stage)
         return not (await ann.state())["status"].get(f"C0TOOL:{asked}")
 
     await until(no_status, what="no status line")
+
+
+async def test_an_assistant_thread_is_a_conversation_that_streams(stage: Stage) -> None:
+    ann, channel = OnSlack(stage.doubles), "D0ASSIST"
+    await stage.doubles.slack.post("events", {"kind": "assistant_thread_started", "channel": channel, "user": "U0ANN"})
+    root = next(one["ts"] for one in (await ann.state())["messages"] if one["channel"] == channel)
+    await stage.script("assist me", POEM, ttft=0.9, token_delay=0.02)
+    await ann.say("assist me please", channel, thread_ts=root)
+
+    async def status() -> Any:
+        return (await ann.state())["status"].get(f"{channel}:{root}")
+
+    assert "thinking" in await until(status, what="the status line")
+    message = await answered(ann, root, channel, "verse39")
+    assert read(message) == POEM
+    assert len(await thread_of(ann, root, channel)) == 1
+    started = [call for call in await ann.calls("chat.startStream") if call["params"]["channel"] == channel]
+    assert len(started) == 1
+
+    async def quiet() -> bool:
+        return not await status()
+
+    await until(quiet, what="no status line")
+
+
+async def test_the_umbrella_command_takes_ordinary_words(stage: Stage) -> None:
+    ann = OnSlack(stage.doubles)
+    await stage.script("the weather", "Fine.")
+    await ann.slash("/tieline", "how is the weather", "D0WEATHER")
+    await ann.hears("Fine.", channel="D0WEATHER")

@@ -392,3 +392,49 @@ async def test_a_tool_is_shown_while_it_runs_and_not_afterwards(stage: Stage) ->
     await until(gone, what="no status line")
     assert "42" in str((await stage.asked("six times"))[-1]["body"]["messages"][-1])
     assert ANN["id"] != bea.user["id"]
+
+
+async def test_a_reply_is_meant_for_the_bot_and_brings_what_it_answers(stage: Stage) -> None:
+    bea, chat = OnTelegram(stage.doubles, somebody(211)), {**GROUP, "id": -1203}
+    await bea.say("@double_bot hello there", chat=chat)
+    await bea.hears("hello there", chat=-1203)
+    (answer,) = await bea.messages(-1203)
+    await bea.say("no mention in this", chat=chat, reply_to=answer["message_id"])
+    await bea.hears("no mention in this", chat=-1203)
+
+    claim = await bea.say("the moon is made of cheese", chat=chat)
+    asked = await bea.say("@double_bot", chat=chat, reply_to=claim)  # "what do you say to that?"
+    call = await stage.asking("cheese")
+    assert "<quoted>\nthe moon is made of cheese\n</quoted>" in str(call["body"]["messages"][-1]["content"])
+    await bea.hears("cheese", chat=-1203)
+    assert (await bea.messages(-1203))[-1]["reply_to_message"]["message_id"] == asked
+    await bea.say("@double_bot is that so", chat=chat, reply_to=claim)
+    await bea.hears("is that so", chat=-1203)
+    await bea.say("/retry", chat=chat)
+
+    async def again() -> bool:
+        return len(await stage.asked("is that so")) == 2
+
+    await until(again, what="the second question")
+    assert "made of cheese" in str((await stage.asked("is that so"))[1]["body"]["messages"][-1])
+
+
+@pytest.mark.requirement("G-08")
+async def test_commands_in_a_row_leave_no_sign_of_waiting(stage: Stage) -> None:
+    bea = OnTelegram(stage.doubles, somebody(212))
+    for command in ("/export", "/undo", "/retry", "/sessions"):
+        await bea.say(command)
+    await bea.hears("no earlier conversations")
+
+    async def only_answers() -> bool:
+        return len(await bea.messages()) == 4 and not any("Waiting" in text for text in await bea.texts())
+
+    await until(only_answers, what="four answers and nothing else")
+
+
+async def test_people_are_told_in_their_language(stage: Stage) -> None:
+    bea = OnTelegram(stage.doubles, {**somebody(213), "language_code": "de-AT"})
+    await bea.say("/stop")
+    await bea.hears("Es läuft nichts")
+    await bea.say("/undo")
+    await bea.hears("Es gibt nichts")

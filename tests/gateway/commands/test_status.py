@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.fakes.waiting import until
 from tests.gateway.world import BOB, GROUP, World, slowly
 
 PRICED = """

@@ -69,6 +69,7 @@ class World:
         self.screens: dict[ConversationKey, Screen] = {}
         self.reports = Reports()
         self.absent: set[ConversationKey] = set()
+        self.is_busy = False
         self._count = 0
         self.delivery = self._new()
 
@@ -81,6 +82,7 @@ class World:
             phrase=phrase,
             reports=self.reports,
             settings=self.settings,
+            is_busy=lambda: self.is_busy,
         )
 
     def screen(self, name: str = "1") -> Screen:

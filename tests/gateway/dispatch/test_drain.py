@@ -131,6 +131,26 @@ async def test_an_agent_that_leaves_its_work_undone_gets_it_again_and_in_the_end
     assert [work.attempt for work in house.given] == [1, 2, 3, 4, 5]
 
 
+async def test_after_the_last_message_nobody_looks_again_before_the_linger_time_is_over(database: Database) -> None:
+    class Counting(Troubled):
+        looks = 0
+
+        async def write(self, work: Callable[[Connection], T]) -> T:
+            self.looks += getattr(work, "__name__", "") == "_begin"
+            return await super().write(work)
+
+    counting = Counting(database)
+    house = House(counting, timing=replace(QUICK, linger=0.3, look_around=60))
+    async with house.running():
+        await house.says(CHAT, "a")
+        await until(partial(is_answered, database, "a"))
+        await until(lambda: not house.dispatcher.is_running(CHAT))
+        assert counting.looks == 1
+        await until(lambda: counting.looks == 2)
+        await house.says(CHAT, "b")
+        await until(partial(is_answered, database, "a", "b"))
+
+
 async def test_an_agent_that_ends_by_itself_is_replaced_for_the_next_message(database: Database) -> None:
     class Leaving(EchoAgent):
         async def run(self, source: Source) -> None:

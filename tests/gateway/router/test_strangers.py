@@ -1,0 +1,102 @@
+"""Unknown people: a code and nothing else, one at a time, and no way to be a nuisance (DESIGN §6)."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from gateway.access.pairing import MOST_PENDING
+from tests.fakes.waiting import until
+from tests.gateway.world import ZOE, World
+
+CODE = re.compile(r"tieline pair approve (\w{8})")
+
+
+async def code_of(world: World, person: str = ZOE, count: int = 1) -> str:
+    """The newest of `count` codes that the person was given."""
+    await until(lambda: len(CODE.findall("\n".join(world.texts(person)))) == count)
+    return CODE.findall("\n".join(world.texts(person)))[-1]
+
+
+@pytest.mark.requirement("G-12")
+async def test_a_code_once_then_silence_until_they_are_let_in(world: World) -> None:
+    for text in ("hello?", "anybody there?", "/help", "/status"):
+        receipt = await world.say(text, person=ZOE)
+        assert (receipt.outcome, receipt.reason) == ("ignored", "not paired yet")
+    code = await code_of(world)
+    assert world.llm.calls == []
+    assert await world.rows() == []
+    assert len(world.texts(ZOE)) == 1
+    await world.house.operations.pair_approve({"code": code.lower()})
+    await world.shows("You are in", ZOE)
+    await world.answered("finally", person=ZOE)
+    assert len(world.llm.calls) == 1
+
+
+async def test_in_the_persons_language(world: World) -> None:
+    await world.say("hallo?", person=ZOE, language="de-CH")
+    await world.shows("Kopplungscode", ZOE)
+
+
+async def test_a_code_lives_ten_minutes(world: World) -> None:
+    await world.say("hello?", person=ZOE)
+    first = await code_of(world)
+    world.clock.ahead_s += 599
+    await world.say("hello?", person=ZOE)
+    world.clock.ahead_s += 2
+    with pytest.raises(Exception, match="no open pairing"):
+        await world.house.operations.pair_approve({"code": first})
+    await world.say("hello?", person=ZOE)
+    second = await code_of(world, count=2)
+    assert second != first
+    await world.house.operations.pair_approve({"code": second})
+
+
+async def test_who_asks_again_and_again_gets_no_code_after_code(world: World) -> None:
+    for count in (1, 2, 3):
+        await world.say("hello?", person=ZOE)
+        code = await code_of(world, count=count)
+        await world.house.operations.pair_deny({"code": code})
+    await world.say("hello?", person=ZOE)
+    await world.settled()
+    assert len(world.texts(ZOE)) == 3
+    world.clock.ahead_s += 60
+    await world.say("hello?", person=ZOE)
+    await code_of(world, count=4)
+
+
+async def test_a_crowd_of_strangers_is_bounded(world: World) -> None:
+    for number in range(MOST_PENDING + 3):
+        await world.say("hello?", person=f"9{number:03}")
+    await world.settled()
+    told = [number for number in range(MOST_PENDING + 3) if world.texts(f"9{number:03}")]
+    assert told == list(range(MOST_PENDING))
+    assert len(await world.house.operations.pair_list({})) == MOST_PENDING
+
+
+async def test_the_same_message_again_is_no_second_request(world: World) -> None:
+    said = world.said("hello?", person=ZOE)
+    await world.hears(said)
+    await world.hears(said)
+    await world.settled()
+    await code_of(world)
+    assert len(await world.house.operations.pair_list({})) == 1
+
+
+@pytest.mark.parametrize(("policy", "why"), [("allowlist", "unknown person"), ("closed", "direct messages are closed")])
+async def test_without_pairing_a_stranger_hears_nothing(world_of: Callable[..., World], policy: str, why: str) -> None:
+    world = world_of()
+    world.access = f'dm = "{policy}"'
+    async with world.process():
+        assert (await world.say("hello?", person=ZOE)).reason == why
+        await world.settled()
+        assert world.texts(ZOE) == []
+
+
+async def test_a_button_from_a_stranger_only_loses_its_waiting_sign(world: World) -> None:
+    await world.asks("/provider")
+    action = world.screen().shown[-1].actions[0]
+    world.screen(ZOE).shown.append(world.screen().shown[-1])
+    assert (await world.press(action, person=ZOE)).reason == "not paired yet"
+    assert world.screen(ZOE).notes == [""]
+    assert await world.house.operations.pair_list({}) == []
