@@ -25,9 +25,10 @@ from gateway.telemetry.metrics import COUNTED, Metrics
 from gateway.telemetry.redaction import Redactor
 from gateway.telemetry.traces import Traces
 from gateway.telemetry.trouble import Troubles
-from gateway.web.control import Control, ControlError
+from gateway.web.control import Control, ControlError, OperationError
 from gateway.web.server import WebError, WebServer
 
+HEARD_WITHIN_S = 30.0
 DRAIN_S = 30.0  # for running turns, when told to end (G-27)
 
 _log = logging.getLogger("tieline")
@@ -51,7 +52,7 @@ class App:
         self._troubles = Troubles(self._clock, redact=self._redactor)
         self._lag = LoopLag(self._clock)
         self._web = WebServer(settings.web, home=settings.home, clock=self._clock)
-        self._control = Control(settings.home, {"sign-in-link": self._link, "version": _version})
+        self._control = Control(settings.home, {"sign-in-link": self._link, "version": _version, "heard": self._heard})
         self._house: Any = None
         self._has_pages = False  # the operator's pages come with the first web chat, which they link to
         self.ready = anyio.Event()
@@ -170,6 +171,15 @@ class App:
         link = self._web.sign_in_link()
         self._redactor.add(link.rpartition("=")[2])
         return link
+
+    async def _heard(self, arguments: Mapping[str, Any]) -> str:
+        """Answers once that account hears: a second shell may ask before everything is open."""
+        channel_type = str(arguments.get("channel", "console"))
+        with anyio.move_on_after(HEARD_WITHIN_S):
+            await self.ready.wait()
+            await self.heard(channel_type)
+            return channel_type
+        raise OperationError(f"{channel_type} does not hear yet", fix="look at `tieline doctor`, then try again")
 
     async def _link(self, _: Mapping[str, Any]) -> str:
         return self._new_link()

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 import anyio
 from starlette.routing import BaseRoute
@@ -17,7 +18,7 @@ from adapters.telegram.parse import Context, moved
 from adapters.telegram.polling import Polling, pause_s
 from adapters.telegram.publishing import publish
 from adapters.telegram.pulse import Pulse
-from adapters.telegram.settings import TelegramSettings
+from adapters.telegram.settings import PUBLIC_API, TelegramSettings
 from adapters.telegram.webhook import PROBE_S, Webhook
 from adapters.telegram.wording import Me
 from gateway.channels.adapter import Admit, Diagnosis, Health, Surroundings
@@ -138,9 +139,14 @@ class TelegramAdapter:
                 log.exception("the move of a group was not stored; Telegram tells it again", extra={"chat": old})
 
 
+def _is_local(url: str) -> bool:
+    """An address that only this machine can call: Telegram itself cannot."""
+    return urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1")
+
+
 def _webhook_url(settings: TelegramSettings, public_url: str | None) -> str | None:
     if settings.webhook_url is not None:
         return settings.webhook_url
-    if public_url is None:
+    if public_url is None or (_is_local(public_url) and settings.api_base_url == PUBLIC_API):
         return None
     return f"{public_url.rstrip('/')}/channels/{settings.channel_type}{settings.webhook_path}"

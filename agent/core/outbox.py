@@ -71,6 +71,7 @@ class Audience:
     """Whom a turn's transient output is for: the person who asked, and the handles the platform gave.
 
     `message` is what they wrote, to react on; `reply_to` is the same where the answer is to be shown as a reply.
+    `inbox_id` is the work that is answered: the reply to it, and no other, takes the place of its preview.
     """
 
     person: PersonId | None = None
@@ -78,6 +79,7 @@ class Audience:
     reply_to: str | None = None
     interaction: str | None = None
     language: str = "en"
+    inbox_id: int | None = None
 
 
 class Outbox(Protocol):

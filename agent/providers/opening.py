@@ -55,7 +55,7 @@ class LazyProvider:
     ) -> None:
         self.name = settings.name
         self.family: str = settings.type
-        self.model = settings.model
+        self.model = settings.model or settings.type  # the demo has no model to name
         self.context_window = settings.context_window or DEFAULT_WINDOW
         self.prices = settings.prices
         self.takes = frozenset(settings.takes or ())

@@ -18,6 +18,8 @@ from sqlalchemy import (
     text,
 )
 
+from agent.storage.partial import partial_index
+
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -63,13 +65,7 @@ inbox = Table(
     Column("note", Text),  # why it was refused or is dead
     Column("created_at", BigInteger, nullable=False),
 )
-Index(
-    "ix_inbox_new",
-    inbox.c.conv,
-    inbox.c.id,
-    sqlite_where=text("status = 'new'"),
-    postgresql_where=text("status = 'new'"),
-)
+partial_index("ix_inbox_new", inbox.c.conv, inbox.c.id, where="status = 'new'")
 Index("ix_inbox_platform_ref", inbox.c.conv, inbox.c.platform_ref)
 
 outbox = Table(
@@ -88,13 +84,7 @@ outbox = Table(
     Column("note", Text),
     Column("created_at", BigInteger, nullable=False),
 )
-Index(
-    "ix_outbox_open",
-    outbox.c.conv,
-    outbox.c.id,
-    sqlite_where=text("status in ('new', 'sending')"),
-    postgresql_where=text("status in ('new', 'sending')"),
-)
+partial_index("ix_outbox_open", outbox.c.conv, outbox.c.id, where="status in ('new', 'sending')")
 
 turn = Table(
     "turn",

@@ -79,6 +79,7 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
             reply_to=reply_to,
             interaction=incoming.interaction,
             language=incoming.language,
+            inbox_id=work.inbox_id,
         ),
         began=runtime.clock.monotonic(),
         reminder=reminder_for(runtime.clock.now(), work),

@@ -106,6 +106,8 @@ def write_staged(conn: Connection, staged: StagedChanges, states: States) -> Non
 
 def settle_staged(staged: StagedChanges, states: States) -> None:
     """The changes are on disk: let the states follow."""
+    if staged.switch_session or staged.hide_from is not None:
+        states.metrics.context_tokens = 0  # of what is no longer there
     if staged.switch_session:
         states.session.id = staged.session
         states.session.known = True

@@ -10,10 +10,10 @@ import anyio
 import anyio.from_thread
 import click
 
-from gateway.cli.options import config_option, fail, settings_from
+from gateway.cli.options import config_option, fail, home_from, settings_from
 from gateway.cli.terminal import Terminal
 from gateway.config.settings import Settings
-from gateway.web.control_client import is_running
+from gateway.web.control_client import NoGateway, Refused, call, is_running
 
 START_WITHIN_S = 30.0
 
@@ -22,10 +22,15 @@ START_WITHIN_S = 30.0
 @config_option
 def command(config_path: Path | None, home: Path | None) -> None:
     """Talk to the bot in this terminal; /exit or Ctrl-D leaves."""
-    settings = settings_from(config_path, home)
-    if is_running(settings.home):
-        Terminal(settings.home).talk()
+    folder = home_from(home)
+    if is_running(folder):
+        try:
+            call(folder, "heard", channel="console")
+        except (NoGateway, Refused) as error:
+            fail(str(error))
+        Terminal(folder).talk()
         return
+    settings = settings_from(config_path, home)
     click.echo("No gateway runs here; starting one for this terminal…", err=True)
     with _gateway(settings):
         Terminal(settings.home).talk()

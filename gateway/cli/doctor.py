@@ -84,17 +84,18 @@ def _home(home: Path) -> Iterator[Diagnosis]:
 async def _database(settings: Settings, running: bool) -> Sequence[Diagnosis]:
     if running:
         return [_line("database", "held by the running gateway")]
-    opening = await anyio.to_thread.run_sync(import_module, "gateway.storage.opening")
-    errors = import_module("agent.storage.errors")
-    if settings.database.url.startswith("sqlite") and not settings.home.exists():
-        return [_line("database", "will be made at the first start")]
+    looking = await anyio.to_thread.run_sync(import_module, "agent.storage.looking")
+    schema = import_module("gateway.storage.opening").SCHEMA
     try:
-        database = await opening.open_database(settings.database.url, settings.home)
-    except errors.DatabaseUnusable as error:
+        state = await anyio.to_thread.run_sync(looking.look, settings.database.url, settings.home, schema)
+    except import_module("agent.storage.errors").DatabaseUnusable as error:
         fix = "see [database] in the configuration"
         return [Diagnosis(subject="database", level="error", finding=str(error), fix=fix)]
-    await database.aclose()
-    return [_line("database", f"{database.dialect}, up to date")]
+    if state is looking.State.FOREIGN:
+        fix = "name an empty database in [database] url"
+        return [Diagnosis(subject="database", level="error", finding="it holds tables that are not ours", fix=fix)]
+    said = {None: "will be made at the first start", looking.State.OTHER: "will be migrated at the next start"}
+    return [_line("database", said.get(state, "there and up to date"))]
 
 
 def _agents(settings: Settings) -> Iterator[Diagnosis]:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import click
 
 from gateway.config.mistakes import ConfigError
-from gateway.config.settings import Settings, load
+from gateway.config.settings import Settings, home_directory, load
 
 
 def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -31,6 +31,11 @@ def settings_from(config_path: Path | None, home: Path | None) -> Settings:
         return load(config_path, environ)
     except ConfigError as error:
         fail(str(error))
+
+
+def home_from(home: Path | None) -> Path:
+    """The data directory alone: whoever only speaks to a running gateway needs no configuration."""
+    return home.absolute() if home is not None else home_directory(os.environ)
 
 
 def fail(message: str, code: int = 1) -> NoReturn:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.options import config_option, fail, settings_from
+from gateway.cli.options import config_option, fail, home_from
 from gateway.web.control_client import NoGateway, Refused, call
 
 
@@ -13,6 +13,6 @@ from gateway.web.control_client import NoGateway, Refused, call
 def command(config_path: Path | None, home: Path | None) -> None:
     """Print a new one-time link to the chat page, good for ten minutes."""
     try:
-        click.echo(call(settings_from(config_path, home).home, "sign-in-link"))
+        click.echo(call(home_from(home), "sign-in-link"))
     except (NoGateway, Refused) as error:
         fail(str(error))

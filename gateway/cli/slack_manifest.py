@@ -16,8 +16,9 @@ from gateway.phrases.catalogue import read_catalogue
     "--request-url", help="Public address of this gateway (https://chat.example.org); leave it out for Socket Mode."
 )
 @click.option("--account", default="default", show_default=True, help="The account of the [[channels]] section.")
+@click.option("--slash-command", default="/tieline", show_default=True, help="As in the [[channels]] section.")
 @click.option("--format", "form", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
-def command(name: str, request_url: str | None, account: str, form: str) -> None:
+def command(name: str, request_url: str | None, account: str, slash_command: str, form: str) -> None:
     """Print the manifest for your Slack app.
 
     Create the app at https://api.slack.com/apps → Create New App → From a manifest, and paste it there.
@@ -25,7 +26,10 @@ def command(name: str, request_url: str | None, account: str, form: str) -> None
     phrase = read_catalogue()
     try:
         manifest = import_module("adapters.slack.manifest").manifest(
-            specs(lambda key: phrase(key, "en")), name=name, request_url=_endpoint(request_url, account)
+            specs(lambda key: phrase(key, "en")),
+            name=name,
+            request_url=_endpoint(request_url, account),
+            slash_command=slash_command,
         )
     except ValueError as error:
         fail(str(error))

@@ -171,9 +171,10 @@ class Terminal:
                 with self._heard:
                     self._screen.show(event)
                     self._heard.notify_all()
-        except (NoGateway, Refused):
+        except (NoGateway, Refused, BrokenPipeError):
             pass
-        self._lost.set()
+        finally:
+            self._lost.set()
 
     def _print(self, text: str) -> None:
         sys.stdout.write(text)

@@ -9,19 +9,20 @@ from typing import Any
 import anyio
 import click
 
-from gateway.cli.options import fail, settings_from
+from gateway.cli.options import fail, home_from, settings_from
 from gateway.web.control_client import NoGateway, Refused, call, is_running
 
 
 def operate(operation: str, config_path: Path | None, home: Path | None, **arguments: Any) -> Any:
     """Do it and return its answer; ends the program with the reason and the fix."""
-    settings = settings_from(config_path, home)
+    folder = home_from(home)
     try:
-        if is_running(settings.home):
-            return call(settings.home, operation, **arguments)
+        if is_running(folder):  # its configuration is its own affair: ours may have mistakes by now
+            return call(folder, operation, **arguments)
     except (NoGateway, Refused) as error:
         fail(f"{error}{'; ' + error.fix if isinstance(error, Refused) and error.fix else ''}")
     # Loaded only now: a running gateway answers without the price of these imports.
+    settings = settings_from(config_path, home)
     alone = import_module("gateway.cli.alone")
     try:
         return anyio.run(partial(alone.Alone(settings).operate, operation, arguments))

@@ -19,6 +19,8 @@ from gateway.config.settings import Sections, Settings, load
 LOOK_EVERY_S, SETTLE_S = 1.0, 0.5
 # Sections that are read when they are needed; a change of any other one needs a restart.
 RELOADABLE = ("access", "agent", "timeouts", "budget", "context", "tools", "retry", "queue", "delivery", "retention")
+# Keys of those sections that are fixed at the start all the same.
+FIXED = {"queue": ("merge_ms", "linger_ms"), "retention": ("attachment_mb",), "context": ("tokenizer",)}
 _PACKAGE = Path(__file__).parent.parent
 # In a checkout, and where an installed package carries them (pyproject.toml, force-include).
 SHIPPED_AGENTS = (_PACKAGE.parent / "config" / "agents", _PACKAGE / "agents")
@@ -61,6 +63,12 @@ class Live:
             return ()
         changed = [name for name in Sections.model_fields if getattr(fresh, name) != getattr(self.settings, name)]
         waiting = [name for name in changed if name not in RELOADABLE]
+        waiting += [
+            f"{name}.{key}"
+            for name, keys in FIXED.items()
+            for key in keys
+            if getattr(getattr(fresh, name), key) != getattr(getattr(self.settings, name), key)
+        ]
         if fresh.channels != self.settings.channels:
             waiting.append("channels")
         now = [name for name in changed if name in RELOADABLE]

@@ -14,7 +14,6 @@ from anyio.abc import TaskGroup
 
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
-from agent.core.outbox import Say
 from agent.core.phrases import Phrases
 from agent.storage import conversation_rows, ephemeral_rows, outbox_rows
 from agent.storage.database import Database
@@ -153,6 +152,10 @@ class Delivery:
         except Exception:
             log.exception("a preview, status or sign of life failed; what must arrive is not touched")
 
+    def is_delivering(self, key: ConversationKey) -> bool:
+        """Something that was said before is still on its way."""
+        return key in self._workers
+
     def open_draft(self, key: ConversationKey, draft: Draft) -> None:
         self._drafts.setdefault(key, []).append(draft)
         self.spawn(draft.run)
@@ -244,13 +247,16 @@ class Delivery:
         self._awaiting = False
 
     def _worker(self, key: ConversationKey, channel: Channel, kept: list[Shown]) -> Worker:
-        async def take_preview(say: Say) -> Shown | None:
-            if kept:
-                return kept.pop(0)
-            for draft in self._drafts.get(key, ()):
-                if draft.audience.reply_to == say.reply_to:
-                    self._remove(key, draft)
-                    return await draft.take()
+        async def take_preview(work: int | None) -> Shown | None:
+            """Only that of the same work: another one's would hide whether this reply had arrived already."""
+            if work is None:
+                return None
+            for shown in [shown for shown in kept if shown.of == work]:
+                kept.remove(shown)
+                return shown
+            for draft in [draft for draft in self._drafts.get(key, ()) if draft.audience.inbox_id == work]:
+                self._remove(key, draft)
+                return await draft.take()
             return None
 
         return Worker(

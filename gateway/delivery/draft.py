@@ -2,6 +2,7 @@
 
 import logging
 import secrets
+from collections.abc import Callable
 
 import anyio
 from anyio import to_thread
@@ -26,6 +27,7 @@ log = logging.getLogger("tieline.delivery")
 CALL_DEADLINE_S = 10.0
 LONG_TEXT = 8_000  # characters; parsing more takes milliseconds and goes to a thread
 ROOM = 8  # units kept for the "…" before a tail
+EARLIER_PAUSE_S = 0.1
 
 
 def frame_of(text: str, limit: int, measure: Measure) -> Document:
@@ -48,7 +50,17 @@ class Draft:
     One task runs `run`; frames never queue up behind each other: each shows the newest text.
     """
 
-    def __init__(self, channel: Channel, audience: Audience, ephemera: Ephemera, budget: Budget, clock: Clock) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        audience: Audience,
+        ephemera: Ephemera,
+        budget: Budget,
+        clock: Clock,
+        waits: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """While it `waits`, nothing is shown yet: what was said before comes first."""
+        self._waits = waits
         self.audience = audience
         self.ended = False  # its turn is over; whoever does not take it now drops it
         self._channel = channel
@@ -98,6 +110,9 @@ class Draft:
                     self._shown_version = self._version
                     self._changed = anyio.Event()
                     await self._changed.wait()
+                    continue
+                if self._shown is None and self._waits():
+                    await self._rest.sleep(EARLIER_PAUSE_S)
                     continue
                 now = self._clock.monotonic()
                 if wait := max(pacing.wait_for(pace, now), self._budget.wait(now)):
@@ -149,9 +164,9 @@ class Draft:
         if streams is not None:
             to = UserId(self.audience.person.partition(":")[2]) if self.audience.person else None
             sent = await streams.open(document, reply_to=self.audience.reply_to, to=to)
-            self._shown = Shown(sent, "stream")
+            self._shown = Shown(sent, "stream", self.audience.inbox_id)
         else:
-            self._shown = Shown(await self._send_first(document))
+            self._shown = Shown(await self._send_first(document), of=self.audience.inbox_id)
         await self._ephemera.note(self._channel.key, "preview", self._shown)
 
     async def _send_first(self, document: Document) -> SentRef:

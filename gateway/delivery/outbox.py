@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Protocol
 
 from agent.core.clock import Clock
@@ -35,6 +36,7 @@ class Stage(Protocol):
     def channel_for(self, key: ConversationKey) -> Channel | None: ...
     def wake(self, key: ConversationKey) -> None: ...
     def spawn(self, job: Callable[[], Awaitable[None]]) -> None: ...
+    def is_delivering(self, key: ConversationKey) -> bool: ...
     def open_draft(self, key: ConversationKey, draft: Draft) -> None: ...
     def end_draft(self, key: ConversationKey, draft: Draft) -> None: ...
 
@@ -72,7 +74,12 @@ class ConversationOutbox:
             if channel is None or not self._stage.settings.stream or not Draft.possible(channel):
                 return
             self._draft = Draft(
-                channel, self._audience, self._stage.ephemera, self._budget_of(channel), self._stage.clock
+                channel,
+                self._audience,
+                self._stage.ephemera,
+                self._budget_of(channel),
+                self._stage.clock,
+                partial(self._stage.is_delivering, self._key),
             )
             self._stage.open_draft(self._key, self._draft)
         self._draft.grow(delta)

@@ -27,10 +27,11 @@ class Claimed:
     """A row that is marked `sending`. `cut_off`: it was so before, so its next piece may have arrived already.
 
     `sent_refs` are the platform's ids of the pieces that did arrive; `repeated` is the number of a piece that was sent
-    twice without knowing better; moments are UTC microseconds.
+    twice without knowing better; `inbox_id` is the work that it answers; moments are UTC microseconds.
     """
 
     id: int
+    inbox_id: int | None
     conversation: ConversationId
     say: Say
     cut_off: bool
@@ -53,6 +54,7 @@ class Waiting:
 _NEXT = (
     select(
         outbox.c.id,
+        outbox.c.inbox_id,
         outbox.c.payload,
         outbox.c.status,
         outbox.c.sent_refs,
@@ -89,6 +91,7 @@ def claim(conn: Connection, key: ConversationId, now: int) -> Claimed | Waiting 
         note = row.note or ""
         return Claimed(
             id=row.id,
+            inbox_id=row.inbox_id,
             conversation=key,
             say=say,
             cut_off=row.status == "sending",

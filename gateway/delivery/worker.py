@@ -10,7 +10,6 @@ from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
-from agent.core.outbox import Say
 from agent.core.phrases import Phrases
 from agent.storage import ephemeral_rows, outbox_rows
 from agent.storage.database import Database
@@ -49,7 +48,7 @@ class Reports(Protocol):
 
 
 class Worker:
-    """`take_preview` hands over the live preview that a reply takes the place of, if there is one."""
+    """`take_preview` hands over the preview that the reply to a piece of work takes the place of, if there is one."""
 
     def __init__(
         self,
@@ -63,7 +62,7 @@ class Worker:
         reports: Reports,
         settings: Settings,
         language: str,
-        take_preview: Callable[[Say], Awaitable[Shown | None]],
+        take_preview: Callable[[int | None], Awaitable[Shown | None]],
     ) -> None:
         self._key = key
         self._conversation = ConversationId(str(key))
@@ -119,7 +118,7 @@ class Worker:
         if row.sent_refs or row.say.kind != "reply" or row.say.private_to is not None:
             return None
         if self._preview is None or self._preview[0] != row.id:
-            shown = await self._take_preview(row.say)
+            shown = await self._take_preview(row.inbox_id)
             self._preview = (row.id, shown) if shown is not None else None
         return self._preview[1] if self._preview else None
 

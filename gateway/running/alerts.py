@@ -106,7 +106,7 @@ class Alerts:
                 if not remembered:
                     await self._remember()
                     remembered = True
-                await self._save_chats()
+                await self.save()
                 await self._tell_waiting()
             except StorageTrouble as error:
                 _log.warning("the owners cannot be told now: %s", error)
@@ -138,7 +138,8 @@ class Alerts:
             person, _, language = value.partition(" ")
             self._chats.setdefault(person, _Chat(ConversationKey.parse(conversation), language or "en"))
 
-    async def _save_chats(self) -> None:
+    async def save(self) -> None:
+        """Keep where owners were met, for the next start."""
         if not self._unsaved:
             return
         unsaved, self._unsaved = self._unsaved, {}

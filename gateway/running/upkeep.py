@@ -76,6 +76,7 @@ def _remove_files(folder: Path, before: float) -> None:
 
 
 def _keep_newest(folder: Path, count: int) -> None:
-    backups = sorted(folder.glob("tieline-*.db"), key=lambda path: path.stat().st_mtime, reverse=True)
+    """Those of `tieline backup`, by their date; copies made before a migration stay."""
+    backups = sorted(folder.glob("tieline-????????-??????.db"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in backups[count:]:
         path.unlink(missing_ok=True)

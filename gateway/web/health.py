@@ -35,7 +35,9 @@ def not_ready(adapters: Mapping[str, Health], troubles: Sequence[Trouble]) -> tu
         for name, health in adapters.items()
         if health.state is not State.CONNECTED
     ]
-    return (*deaf, *(Reason(trouble.subject, trouble.text) for trouble in troubles if trouble.blocking))
+    named = {reason.subject for reason in deaf}
+    rest = (trouble for trouble in troubles if trouble.blocking and trouble.subject not in named)
+    return (*deaf, *(Reason(trouble.subject, trouble.text) for trouble in rest))
 
 
 class HealthPages:

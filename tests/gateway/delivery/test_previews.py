@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from agent.core.outbox import Say
 from agent.storage.database import Database
-from gateway.channels.document import CodeBlock, is_blank
+from gateway.channels.document import CodeBlock, Plain, is_blank
 from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected, ChannelUnsure
-from gateway.channels.outbound import SentRef
+from gateway.channels.outbound import Outbound, SentRef
 from gateway.delivery.draft import frame_of
 from gateway.delivery.refs import Shown, decode, encode
 from tests.fakes.channel import DEFAULT, Act
@@ -107,22 +107,52 @@ async def test_a_notice_does_not_take_the_reply_s_place(world: World) -> None:
         await world.until(lambda: world.screen().texts == ["Stopped."])
 
 
-async def test_an_earlier_reply_does_not_take_a_later_turn_s_preview(world: World) -> None:
+@pytest.mark.parametrize("reply_to", [None, "m2"], ids=["in a direct chat", "in a group"])
+async def test_what_was_said_before_comes_first_and_takes_no_later_turn_s_preview(
+    world: World, reply_to: str | None
+) -> None:
     world.screen().fail("send", ChannelBusy("flood", after_s=3.0))
     async with world.process() as delivery:
-        await world.commit(Say(text="first answer", reply_to="m1"))
+        await world.commit(Say(text="first answer", reply_to=reply_to and "m1"))
         await world.still()
         voice = delivery.outbox_for(key())
-        voice.begin(audience(reply_to="m2"))
+        voice.begin(audience(reply_to=reply_to, inbox_id=2))
         voice.preview("second")
-        await world.until(lambda: "second" in world.screen().texts)
-        await world.until_idle()
-        assert world.screen().texts == ["second", "first answer"]
-        await world.commit(Say(text="second answer", reply_to="m2"))
+        await world.pass_time(1)
+        assert world.screen().texts == []
+        await world.until(lambda: world.screen().texts == ["first answer", "second"])
+        await world.commit(Say(text="second answer", reply_to=reply_to))
         await world.until_idle()
         await voice.end()
         await world.still()
-    assert sorted(world.screen().texts) == ["first answer", "second answer"]
+    assert world.screen().texts == ["first answer", "second answer"]
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["the same process", "after a kill"])
+async def test_a_reply_that_may_have_arrived_is_looked_for_and_takes_no_other_preview(
+    sqlite_database: Database, clock: FakeClock, tmp_path: Path, restarts: bool
+) -> None:
+    """A preview of the next turn would look like a place to put it, and it would be there twice."""
+    capabilities = replace(SILENT, idempotent_send="lookup")
+    world = World(sqlite_database, clock, tmp_path, capabilities)
+    world.screen().fail("send", ChannelUnsure("cut"), carried_out=True)
+    async with world.process() as delivery:
+        await world.commit("first answer")
+        await world.until(lambda: world.screen().texts == ["first answer"])
+        await world.still()
+        if restarts:  # the next turn of an earlier process had shown something already
+            shown = await world.channel(key()).send(Outbound(document=(Plain("second"),)))  # type: ignore[union-attr]
+            await delivery.ephemera.note(key(), "preview", Shown(shown, of=2))
+        else:
+            voice = delivery.outbox_for(key())
+            voice.begin(audience(reply_to=None, inbox_id=2))
+            voice.preview("second")
+            await world.until(lambda: world.screen().texts == ["first answer", "second"])
+    if restarts:
+        async with world.process():
+            await world.until_idle()
+            await world.until(lambda: world.screen().texts == ["first answer"])
+    assert world.screen().texts.count("first answer") == 1
 
 
 @pytest.mark.requirement("G-09")
@@ -398,7 +428,9 @@ def test_every_frame_fits_and_shows_something(text: str, so_far: int, limit: int
     assert not is_blank(frame)
 
 
-@pytest.mark.parametrize("shown", [Shown(SentRef("1")), Shown(SentRef("a|b:c", "draft"), "stream")])
+@pytest.mark.parametrize(
+    "shown", [Shown(SentRef("1")), Shown(SentRef("a|b:c", "draft"), "stream"), Shown(SentRef("x|y"), of=7)]
+)
 def test_a_reference_survives_the_table(shown: Shown) -> None:
     assert decode(encode(shown)) == shown
 

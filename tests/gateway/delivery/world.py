@@ -165,7 +165,7 @@ class World:
 
 
 def audience(**values: object) -> Audience:
-    return replace(Audience(person=ANN, message="m1", reply_to="m1"), **values)  # type: ignore[arg-type]
+    return replace(Audience(person=ANN, message="m1", reply_to="m1", inbox_id=1), **values)  # type: ignore[arg-type]
 
 
 def joined(texts: Iterable[str]) -> str:

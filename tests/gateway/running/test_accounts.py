@@ -1,0 +1,236 @@
+"""Accounts: each on its own; one that fails is started again, and the others do not notice."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import anyio
+import pytest
+
+from gateway.channels.adapter import Adapter, Admit, ChannelSettings, State, Surroundings
+from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelRejected
+from gateway.channels.inbound import Inbound, Outcome, Receipt
+from gateway.channels.keys import ConversationKey
+from gateway.channels.outbound import CommandSpec
+from gateway.running.accounts import FIRST_PAUSE_S, LONGEST_PAUSE_S, Accounts
+from tests.fakes.channel import FakeAdapter
+from tests.fakes.clock import FakeClock
+from tests.fakes.running import running
+from tests.fakes.waiting import until
+
+HELP = CommandSpec(name="help", description="List the commands")
+
+
+class Flaky(FakeAdapter):
+    """Runs as `ends` tells: an error is raised, None ends by itself; with none left it goes on."""
+
+    def __init__(self, settings: ChannelSettings, surroundings: Surroundings) -> None:
+        super().__init__(settings.channel_type)
+        self.ends: list[Exception | None] = []
+        self.starts = 0
+        self.publishings: list[Exception] = []
+        self.close_error: Exception | None = None
+
+    async def run(self, admit: Admit) -> None:
+        self.starts += 1
+        self.state = State.CONNECTED
+        if self.ends:
+            error = self.ends.pop(0)
+            if error is not None:
+                raise error
+            return
+        await super().run(admit)
+
+    async def publish(self, commands: Sequence[CommandSpec]) -> None:
+        if self.publishings:
+            raise self.publishings.pop(0)
+        await super().publish(commands)
+
+    async def aclose(self) -> None:
+        if self.close_error is not None:
+            raise self.close_error
+        await super().aclose()
+
+
+def refusing(settings: ChannelSettings, surroundings: Surroundings) -> Adapter:
+    if settings.account == "fatal":
+        raise ChannelFatal("the token was refused")
+    if settings.account == "missing":
+        raise ImportError("No module named 'telegram'")
+    raise ValueError("the token 123:SECRET is no token")
+
+
+class FlakySettings(ChannelSettings):
+    adapter: ClassVar[str] = "tests.gateway.running.test_accounts:Flaky"
+
+
+class RefusedSettings(ChannelSettings):
+    adapter: ClassVar[str] = "tests.gateway.running.test_accounts:refusing"
+
+
+class House:
+    """The accounts and what is heard of them."""
+
+    def __init__(self, clock: FakeClock, home: Path, *settings: ChannelSettings) -> None:
+        self.opened: dict[str, Flaky] = {}
+        self.failed: list[tuple[str, str]] = []
+        self.admitted: list[Inbound] = []
+
+        async def known(channel_type: str) -> tuple[()]:
+            return ()
+
+        def opened(adapter: Adapter) -> None:
+            self.opened[adapter.channel_type] = adapter  # type: ignore[assignment] # `Flaky`, as the settings say
+
+        self.accounts = Accounts(
+            settings,
+            Surroundings(clock=clock, home=home, known_places=known),
+            opened=opened,
+            failed=lambda name, reason: self.failed.append((name, reason)),
+        )
+
+    async def admit(self, inbound: Inbound) -> Receipt:
+        self.admitted.append(inbound)
+        return Receipt(Outcome.ACCEPTED)
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            await self.accounts.run(self.admit, (HELP,), tasks)
+            await anyio.sleep_forever()
+
+
+@pytest.fixture
+async def house(clock: FakeClock, tmp_path: Path) -> House:
+    """Two accounts, opened."""
+    house = House(clock, tmp_path, FlakySettings(type="telegram"), FlakySettings(type="slack"))
+    await house.accounts.open_all()
+    return house
+
+
+async def test_a_place_has_one_channel_as_long_as_it_is_used(house: House) -> None:
+    key = ConversationKey("telegram", "77")
+    assert house.accounts.channel(key) is house.accounts.channel(key)
+    assert house.accounts.channel(ConversationKey("discord", "77")) is None
+    for number in range(600):
+        house.accounts.channel(ConversationKey("slack", str(number)))
+    assert house.accounts.channel(key) is not None
+
+
+async def test_one_that_crashes_is_started_again_later_each_time(house: House, clock: FakeClock) -> None:
+    broken, well = house.opened["telegram"], house.opened["slack"]
+    broken.ends = [RuntimeError(f"boom {number}") for number in range(7)]
+    async with running(house.run):
+        for crashes, pause_s in enumerate((1, 2, 4, 8, 16, 32, 60), 1):
+            await until(lambda: clock.sleepers == 1)
+            health = house.accounts.health()
+            assert (health["telegram"].state, health["slack"].hears) == (State.RECONNECTING, True)
+            clock.advance(pause_s - 0.1)
+            await anyio.sleep(0.005)
+            assert broken.starts == crashes
+            clock.advance(0.1)
+            await until(lambda crashes=crashes: broken.starts == crashes + 1)  # type: ignore[misc]
+        await until(lambda: house.accounts.health()["telegram"].hears)
+        await broken.says("back again")
+    assert broken.receipts == ["accepted"]
+    assert well.starts == 1
+    assert house.failed == []
+
+
+async def test_one_that_ends_by_itself_is_started_again_too(house: House, clock: FakeClock) -> None:
+    house.opened["telegram"].ends = [None]
+    async with running(house.run):
+        await until(lambda: clock.sleepers == 1)
+        assert "ended by itself" in house.accounts.health()["telegram"].detail
+        clock.advance(FIRST_PAUSE_S)
+        await until(lambda: house.opened["telegram"].starts == 2)
+
+
+async def test_after_a_good_while_the_pause_is_short_again(house: House, clock: FakeClock) -> None:
+    class Once(Flaky):
+        async def run(self, admit: Admit) -> None:
+            self.starts += 1
+            await clock.sleep(LONGEST_PAUSE_S + 1)
+            raise RuntimeError("after a while")
+
+    adapter = house.opened["telegram"]
+    adapter.__class__ = Once
+    async with running(house.run):
+        for starts in (1, 2, 3, 4):
+            await until(lambda starts=starts: adapter.starts == starts and clock.sleepers == 1)  # type: ignore[misc]
+            clock.advance(LONGEST_PAUSE_S + 1)
+            await until(lambda: house.accounts.health()["telegram"].state is State.RECONNECTING)
+            assert "in 1 s" in house.accounts.health()["telegram"].detail
+            clock.advance(FIRST_PAUSE_S)
+
+
+async def test_a_refused_login_is_told_and_not_tried_again(house: House, clock: FakeClock) -> None:
+    house.opened["telegram"].ends = [ChannelFatal("the token was revoked")]
+    async with running(house.run):
+        await until(lambda: bool(house.failed))
+        assert house.failed == [("telegram", "the token was revoked")]
+        health = house.accounts.health()
+        assert (health["telegram"].state, health["telegram"].detail) == (State.FAILED, "the token was revoked")
+        assert health["slack"].hears
+        assert clock.sleepers == 0
+
+
+@pytest.mark.parametrize(
+    ("account", "reason"),
+    [
+        ("fatal", "the token was refused"),
+        ("missing", "No module named 'telegram'; install tieline[telegram]"),
+        ("broken", "ValueError; the log has more"),
+    ],
+)
+async def test_one_that_cannot_be_opened_leaves_the_others_alone(
+    clock: FakeClock, tmp_path: Path, account: str, reason: str
+) -> None:
+    bad = RefusedSettings(type="telegram", account=account)
+    house = House(clock, tmp_path, bad, FlakySettings(type="slack"))
+    assert house.accounts.health()["slack"].state is State.STARTING
+    await house.accounts.open_all()
+    assert house.failed == [(f"telegram@{account}", reason)]
+    async with running(house.run):
+        await until(lambda: house.accounts.health()["slack"].hears)
+        assert house.accounts.health()[f"telegram@{account}"].state is State.FAILED
+
+
+async def test_when_nothing_is_taken_in_any_more_messages_stay_unacknowledged(house: House) -> None:
+    async with running(house.run):
+        telegram = house.opened["telegram"]
+        await telegram.says("before")
+        assert telegram.receipts == ["accepted"]
+        house.accounts.stop_taking_in()
+        with anyio.move_on_after(0.05):
+            await telegram.says("after")
+        assert telegram.receipts == ["accepted"], "no receipt, so the platform keeps it"
+        assert len(house.admitted) == 1
+
+
+async def test_commands_are_registered_when_the_platform_can_take_them(house: House, clock: FakeClock) -> None:
+    busy, refusing_ = house.opened["telegram"], house.opened["slack"]
+    busy.publishings = [ChannelBusy("not signed in yet", after_s=7), ChannelBusy("nor now", after_s=1)]
+    refusing_.publishings = [ChannelRejected("no"), ChannelRejected("never asked again")]
+    async with running(house.run):
+        await until(lambda: clock.sleepers == 1)
+        clock.advance(6.9)
+        await anyio.sleep(0.01)
+        assert len(busy.publishings) == 1
+        clock.advance(0.1)
+        await until(lambda: not busy.publishings and clock.sleepers == 1)
+        clock.advance(30)
+        await until(lambda: busy.published == (HELP,))
+        assert len(refusing_.publishings) == 1
+
+
+async def test_a_defect_while_registering_does_not_end_the_process(house: House) -> None:
+    house.opened["telegram"].publishings = [ZeroDivisionError()]
+    async with running(house.run):
+        await until(lambda: house.opened["slack"].published == (HELP,))
+        await house.opened["telegram"].says("still here")
+
+
+async def test_all_are_closed_even_if_one_fails_to(house: House) -> None:
+    house.opened["telegram"].close_error = RuntimeError("boom")
+    await house.accounts.aclose()
+    assert house.opened["slack"].closed

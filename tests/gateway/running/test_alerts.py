@@ -1,0 +1,255 @@
+"""What owners are told, where, and how often."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from sqlalchemy import select
+from sqlalchemy import text as sql
+
+from agent.storage.database import Database
+from agent.storage.payloads import decode_say
+from agent.storage.retries import SteadyDatabase
+from agent.storage.tables import outbox
+from gateway.channels.adapter import Health, State
+from gateway.channels.keys import ConversationKey
+from gateway.phrases.catalogue import read_catalogue
+from gateway.router.notices import Notices
+from gateway.running.alerts import DEAF_AFTER_S, LOOK_EVERY_S, Alerts
+from gateway.telemetry.trouble import Troubles
+from tests.fakes.clock import FakeClock
+from tests.fakes.running import running
+from tests.fakes.waiting import until
+from tests.gateway.world import BOB, World
+
+CONNECTED = Health(state=State.CONNECTED)
+
+
+class Desk:
+    """Alerts over a real database; what they say stays in the outbox."""
+
+    def __init__(self, database: Database, clock: FakeClock, *owners: str, accounts: tuple[str, ...]) -> None:
+        self.database, self.clock = database, clock
+        self.healths = dict.fromkeys(accounts, CONNECTED)
+        self.troubles = Troubles(clock)
+        self.owners = owners
+        self.alerts = self.new()
+
+    def new(self) -> Alerts:
+        return Alerts(
+            database=self.database,
+            clock=self.clock,
+            troubles=self.troubles,
+            health=lambda: self.healths,
+            owners=lambda: self.owners,
+            notices=Notices(self.database, self.clock, lambda key: None),
+            phrase=read_catalogue(),
+        )
+
+    @asynccontextmanager
+    async def process(self) -> AsyncIterator[Alerts]:
+        self.alerts = self.new()
+        async with running(self.alerts.run):
+            await until(lambda: self.clock.sleepers == 1)
+            yield self.alerts
+            await self.look()
+
+    async def look(self, seconds: float = LOOK_EVERY_S) -> None:
+        """Let so much time pass, in steps in which the alerts look around."""
+        for _ in range(round(seconds / LOOK_EVERY_S)):
+            await until(lambda: self.clock.sleepers == 1)
+            self.clock.advance(LOOK_EVERY_S)
+            await until(lambda: self.clock.sleepers == 1)
+
+    async def told(self) -> list[tuple[str, str]]:
+        """Where what was said, in order."""
+        query = select(outbox.c.conv, outbox.c.payload).order_by(outbox.c.id)
+        rows = await self.database.read(lambda conn: conn.execute(query).all())
+        return [(row.conv, decode_say(row.payload).text) for row in rows]
+
+
+def desk(database: Database, clock: FakeClock, *owners: str, accounts: tuple[str, ...] = ("telegram", "slack")) -> Desk:
+    return Desk(database, clock, *owners, accounts=accounts)
+
+
+def key(text: str) -> ConversationKey:
+    return ConversationKey.parse(text)
+
+
+async def test_an_owner_on_telegram_is_told_in_their_own_chat(sqlite_database: Database, clock: FakeClock) -> None:
+    house = desk(sqlite_database, clock, "telegram:77")
+    async with house.process() as alerts:
+        alerts.tell("owner_dead", {"chat": "telegram:78"})
+        await house.look()
+        ((chat, text),) = await house.told()
+    assert chat == "telegram:77"
+    assert text.startswith("⚠️ A message in telegram:78 could not be answered")
+
+
+async def test_owners_elsewhere_are_told_where_they_were_met_in_their_language_also_after_a_restart(
+    sqlite_database: Database, clock: FakeClock
+) -> None:
+    house = desk(sqlite_database, clock, "slack:U0ANN", "discord:5")
+    async with house.process() as alerts:
+        alerts.met("slack:U0ANN", key("slack:T1:D1"), "de")
+        alerts.met("web:operator", key("web:operator:main"), "en")
+    async with house.process() as alerts:
+        alerts.tell("owner_dead", {"chat": "telegram:78"})
+        await house.look()
+        told = dict(await house.told())
+    assert set(told) == {"slack:T1:D1", "web:operator:main"}, "where discord:5 talks to us is not known"
+    assert told["slack:T1:D1"].startswith("⚠️ Eine Nachricht in telegram:78")
+
+
+async def test_the_chat_of_the_last_meeting_counts(sqlite_database: Database, clock: FakeClock) -> None:
+    house = desk(sqlite_database, clock, "slack:U0ANN")
+    async with house.process() as alerts:
+        alerts.met("slack:U0ANN", key("slack:T1:D1"), "en")
+        await house.look()
+        alerts.met("slack:U0ANN", key("slack:T1:D2"), "en")
+    async with house.process() as alerts:
+        alerts.tell("owner_dead", {"chat": "telegram:78"})
+        await house.look()
+    assert [chat for chat, _ in await house.told()] == ["slack:T1:D2"]
+
+
+async def test_who_is_no_owner_any_more_is_not_told(sqlite_database: Database, clock: FakeClock) -> None:
+    house = desk(sqlite_database, clock)
+    async with house.process() as alerts:
+        alerts.met("slack:U0ANN", key("slack:T1:D1"), "en")
+        alerts.tell("owner_dead", {"chat": "telegram:78"})
+        await house.look()
+    assert await house.told() == []
+
+
+@pytest.mark.parametrize(
+    ("accounts", "chats"),
+    [
+        pytest.param(("slack",), [], id="without an account on Telegram"),
+        pytest.param(("telegram@work",), ["telegram@work:77"], id="by the account there is"),
+    ],
+)
+async def test_a_private_chat_needs_an_account(
+    sqlite_database: Database, clock: FakeClock, accounts: tuple[str, ...], chats: list[str]
+) -> None:
+    house = desk(sqlite_database, clock, "telegram:77", "telegram:77", accounts=accounts)
+    async with house.process() as alerts:
+        alerts.tell("owner_dead", {"chat": "x"})
+        await house.look()
+    assert [chat for chat, _ in await house.told()] == chats
+
+
+async def test_the_same_is_told_once_an_hour(sqlite_database: Database, clock: FakeClock) -> None:
+    house = desk(sqlite_database, clock, "telegram:77")
+    async with house.process() as alerts:
+        for _ in range(5):
+            alerts.tell("owner_dead", {"chat": "a"})
+        alerts.tell("owner_dead", {"chat": "b"})
+        await house.look(3600)
+        alerts.tell("owner_dead", {"chat": "a"})
+        await house.look()
+    assert [text.split()[4] for _, text in await house.told()] == ["a", "b", "a"]
+
+
+async def test_a_deaf_account_is_told_once_whatever_it_says_about_it(
+    sqlite_database: Database, clock: FakeClock
+) -> None:
+    house = desk(sqlite_database, clock, "telegram:77")
+    async with house.process():
+        for seconds in range(0, 300, 10):
+            house.healths["slack"] = Health(state=State.RECONNECTING, detail=f"again in {seconds} s")
+            await house.look()
+            assert bool(house.troubles.blocking) is (seconds >= DEAF_AFTER_S)
+        house.healths["slack"] = CONNECTED
+        await house.look()
+        assert house.troubles.open == ()
+        ((_, text),) = await house.told()
+        assert text.startswith("⚠️ slack hears nothing since 2 min: again in")
+
+
+@pytest.mark.parametrize("state", [State.STARTING, State.RECONNECTING])
+async def test_one_that_never_came_up_is_deaf_too(sqlite_database: Database, clock: FakeClock, state: State) -> None:
+    house = desk(sqlite_database, clock, "telegram:77")
+    house.healths["slack"] = Health(state=state)
+    async with house.process():
+        await house.look(DEAF_AFTER_S - 20)
+        assert await house.told() == []
+        house.healths |= {"slack": CONNECTED}
+        await house.look()
+        house.healths |= {"slack": Health(state=state)}
+        await house.look(DEAF_AFTER_S)
+        assert await house.told() == [], "a short break in between is a new beginning"
+        await house.look(20)
+        assert len(await house.told()) == 1
+
+
+async def test_a_refused_login_is_told_once_and_makes_the_process_not_ready(
+    sqlite_database: Database, clock: FakeClock
+) -> None:
+    house = desk(sqlite_database, clock, "telegram:77")
+    async with house.process() as alerts:
+        house.healths["slack"] = Health(state=State.FAILED, detail="invalid_auth")
+        alerts.login_refused("slack", "invalid_auth")
+        await house.look(DEAF_AFTER_S * 3)
+        (trouble,) = house.troubles.blocking
+        assert "cannot sign in: invalid_auth" in trouble.text
+        assert [text for _, text in await house.told()] == ["⚠️ slack cannot sign in: invalid_auth"]
+
+
+async def test_an_answer_that_cannot_be_delivered_is_told(sqlite_database: Database, clock: FakeClock) -> None:
+    house = desk(sqlite_database, clock, "telegram:77")
+    async with house.process() as alerts:
+        alerts.undeliverable(key("slack:T1:D1"), 5, "msg_too_long")
+        await house.look()
+        assert [text for _, text in await house.told()] == [
+            "⚠️ An answer in slack:T1:D1 could not be delivered: msg_too_long"
+        ]
+        assert house.troubles.recent()[0].subject == "slack:T1:D1"
+
+
+async def test_what_the_disk_refuses_is_told_later_and_once(sqlite_database: Database, clock: FakeClock) -> None:
+    class Full:
+        """The disk is full for a while."""
+
+        dialect = "sqlite"
+        full = True
+
+        async def write(self, work: object) -> object:
+            if self.full:
+                raise OSError(28, "No space left on device")
+            return await sqlite_database.write(work)  # type: ignore[arg-type]
+
+        async def read(self, work: object) -> object:
+            return await sqlite_database.read(work)  # type: ignore[arg-type]
+
+        async def aclose(self) -> None:
+            pass
+
+    class Impatient(FakeClock):
+        async def sleep(self, seconds: float) -> None:
+            await anyio.lowlevel.checkpoint()
+
+    full = Full()
+    steady = SteadyDatabase(full, clock=Impatient(), on_trouble=lambda reason: None)  # type: ignore[arg-type]
+    house = desk(steady, clock, "telegram:77", "telegram:78")
+    async with house.process() as alerts:
+        alerts.met("telegram:77", key("telegram:77"), "en")
+        alerts.tell("owner_dead", {"chat": "a"})
+        await house.look(30)
+        full.full = False
+        await house.look(30)
+        assert sorted(chat for chat, _ in await house.told()) == ["telegram:77", "telegram:78"]
+
+
+async def test_the_router_tells_where_an_admin_talks_to_us(world: World) -> None:
+    await world.answered("hello from Ann", language="de")
+    await world.answered("hello from Bob", person=BOB)
+    values = sql("select conv, value from channel_setting where key = 'owner'")
+
+    async def kept() -> list[Mapping[str, str]]:
+        rows = await world.database.read(lambda conn: conn.execute(values).all())
+        return [dict(row._mapping) for row in rows]
+
+    await world.house.alerts.save()
+    assert await kept() == [{"conv": "telegram:77", "value": "telegram:77 de"}]
