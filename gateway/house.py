@@ -34,7 +34,6 @@ from gateway.commands.house import House as CommandHouse
 from gateway.config.live import Live
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
-from gateway.delivery.load import Load
 from gateway.dispatch.local import LocalDispatcher
 from gateway.operations.desk import Bystanders, Operations
 from gateway.phrases.catalogue import Catalogue
@@ -163,7 +162,7 @@ async def build(
         phrase=phrase,
         reports=_Reports(lambda: alerts),
         settings=chosen.delivery(live),
-        is_busy=Load(clock).is_high,
+        is_busy=lag.is_busy,
     )
     notices = Notices(database, clock, delivery.wake)
     alerts = Alerts(
@@ -192,7 +191,10 @@ async def build(
         default_verbosity=lambda: live.settings.delivery.verbosity,
         persistence=lambda: live.settings.session.provider_persistence,
         health=accounts.health,
-        stop=lambda conversation, reason: conversations.stop(conversation, reason),
+        # Where nothing runs itself, what is meant are the threads: a Slack command cannot be given in one.
+        stop=lambda conversation, reason: (
+            conversations.stop(conversation, reason) or conversations.stop_within(conversation, reason)
+        ),
         running_since=lambda conversation: waking.running_since(conversation),
         ask=partial(_ask, delivery),
         setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),

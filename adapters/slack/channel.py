@@ -9,13 +9,15 @@ from adapters.slack.api import SlackApi
 from adapters.slack.files import SlackFiles
 from adapters.slack.history import SlackHistory
 from adapters.slack.interactive import person_of, response_url_of
+from adapters.slack.mrkdwn import mrkdwn
 from adapters.slack.posting import FILE, RESPONSE, Posting
 from adapters.slack.presence import TYPING_EVERY_S, SlackPresence
 from adapters.slack.refusals import cut
 from adapters.slack.render import Body, measure, poor, rich
 from adapters.slack.settings import SlackSettings
 from adapters.slack.streams import SlackStreams
-from gateway.channels.channel import Capabilities
+from adapters.slack.text import unescaped
+from gateway.channels.channel import Capabilities, Presence
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected
 from gateway.channels.keys import ConversationKey, UserId
@@ -36,6 +38,9 @@ def capabilities(address: Address, settings: SlackSettings) -> Capabilities:
         upload_limit=settings.upload_limit_mib * 1024 * 1024,
         idempotent_send="lookup",
     )
+
+
+STATUS = "status"  # of `SentRef`: a thread's status line
 
 
 class SlackInteractions:
@@ -93,7 +98,8 @@ class SlackChannel:
         self.key = key
         self.capabilities = capabilities(address, settings)
         self.streams = streams
-        self.presence = presence
+        self.presence: Presence = presence
+        self._presence = presence
         self.files = files
         self.history = history
         self.interactions = interactions
@@ -114,14 +120,29 @@ class SlackChannel:
             return SentRef(message.key or "response", RESPONSE)
 
     async def edit(self, sent: SentRef, message: Outbound) -> None:
+        if sent.kind == STATUS:
+            await self._presence.tell(_words(message))
+            return
         # What carries no key is a frame of a preview or a status: final texts go before it.
         await self._posting.update(sent, message, frame=not message.key)
 
     async def delete(self, sent: SentRef) -> None:
-        await self._posting.delete(sent)
+        if sent.kind == STATUS:
+            await self._presence.over()
+        else:
+            await self._posting.delete(sent)
 
     async def whisper(self, message: Outbound, to: UserId | None) -> SentRef | None:
-        """Shown to one person where it is known to whom; else sent for the caller to delete."""
+        """Shown to one person where it is known to whom; else sent for the caller to delete.
+
+        What is silent tells of something that goes on. Slack never takes back what it showed to one person, so that is
+        the status line of a thread, and in a direct message a message that can be deleted.
+        """
+        if message.silent and not message.buttons:
+            if await self._presence.tell(_words(message)):
+                return SentRef(str(self._address.thread_ts), STATUS)
+            if self._address.is_direct:
+                return await self._posting.post(message)
         if message.interaction is not None and to in (None, person_of(message.interaction)):
             try:
                 await self.interactions.respond(message.interaction, message)
@@ -147,3 +168,8 @@ class SlackChannel:
             sent = await self._posting.post(replace(anchor, files=()))
         await self.files.show(self._address, uploads)
         return sent or SentRef(next(iter(uploads)), FILE)
+
+
+def _words(message: Outbound) -> str:
+    """A status as the line of text that it is."""
+    return " ".join(unescaped(mrkdwn(message.document)).split())

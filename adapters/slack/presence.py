@@ -30,23 +30,32 @@ class Statuses:
         self._under_way: dict[Address, bool] = {}  # being set, and whether the bot wrote meanwhile
         self._refused: OrderedDict[Address, None] = OrderedDict()
 
-    async def show(self, address: Address, status: str) -> None:
-        """Raises nothing: where Slack has no status line, none is shown, and it is not asked again."""
+    async def show(self, address: Address, status: str, *, lasts: bool = False) -> bool:
+        """False where Slack has no status line; it is not asked there again.
+
+        One that `lasts` stands until it is cleared, also below words that the bot is just beginning to say.
+        """
         now = self._clock.monotonic()
         known = self._showing.get(address)
         if address in self._refused:
-            return
+            return False
         if known is not None and known[0] == status and now < known[1] - FADES_AFTER_S + TYPING_EVERY_S / 2:
-            return
+            return True
         self._under_way[address] = False
         try:
             is_set = await self._set(address, status)
         finally:
             too_late = self._under_way.pop(address, False)
-        if is_set and too_late:  # it may have come after the words that would have taken it away
-            await self._set(address, "")
-        elif is_set:
+        if is_set and too_late:  # words came meanwhile: before it, and it stands, or after it, and it is gone
+            is_set = await self._set(address, status if lasts else "") and lasts
+        if is_set:
             self._showing[address] = (status, now + FADES_AFTER_S)
+        return address not in self._refused
+
+    def showing(self, address: Address) -> str:
+        """The status that stands there; "" for none."""
+        known = self._showing.get(address)
+        return known[0] if known is not None else ""
 
     def replied(self, address: Address) -> None:
         """Slack takes the status away when the bot writes in the thread."""
@@ -55,11 +64,17 @@ class Statuses:
             self._under_way[address] = True
 
     async def over(self, address: Address) -> None:
-        """An answer that was streamed is complete: what was set after its first words goes now."""
+        """What it told of is over: a status that no words of the bot have taken away goes now."""
         if address in self._showing:
-            with suppress(ChannelError):
-                if not await self._set(address, ""):
-                    return  # `fade` tries again
+            await self.clear(address)
+        else:
+            self.replied(address)
+
+    async def clear(self, address: Address) -> None:
+        """Take the status away, also one that an earlier process set."""
+        with suppress(ChannelError):
+            if not await self._set(address, ""):
+                return  # `fade` tries again
         self.replied(address)
 
     async def fade(self) -> None:
@@ -99,7 +114,18 @@ class SlackPresence:
     async def typing(self, status: str = "") -> None:
         """Only threads have a status line; it fades by itself."""
         if self._address.thread_ts is not None:
-            await self._statuses.show(self._address, (status or DEFAULT_STATUS)[:_STATUS_LIMIT])
+            shown = status or self._statuses.showing(self._address) or DEFAULT_STATUS
+            await self._statuses.show(self._address, shown[:_STATUS_LIMIT])
+
+    async def tell(self, status: str) -> bool:
+        """Show what is going on in the thread's status line; False when there is none."""
+        if self._address.thread_ts is None:
+            return False
+        return await self._statuses.show(self._address, status[:_STATUS_LIMIT], lasts=True)
+
+    async def over(self) -> None:
+        """Take the status line back."""
+        await self._statuses.clear(self._address)
 
     async def react(self, message_id: str, emoji: str, *, on: bool = True) -> None:
         """Doing it twice is doing it once. Raises ChannelRejected for an emoji without a name here."""

@@ -20,6 +20,15 @@ class ConversationKey:
     def platform(self) -> str:
         return self.channel_type.partition("@")[0]
 
+    @property
+    def around(self) -> "ConversationKey | None":
+        """The place that this is a topic or thread of, as far as keys tell (DESIGN §13.1).
+
+        What was chosen there counts here as long as nothing else was: a Slack command cannot be given in a thread.
+        """
+        place, colon, _ = self.channel_id.rpartition(":")
+        return ConversationKey(self.channel_type, place) if colon else None
+
     @classmethod
     def parse(cls, text: str) -> "ConversationKey":
         """The key that `str(key)` gave. Raises ValueError without a colon."""

@@ -2,6 +2,8 @@
 
 import logging
 
+from sqlalchemy import Connection
+
 from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.ids import ConversationId
 from agent.providers.registry import UnknownProvider
@@ -26,7 +28,7 @@ async def provider(call: Call) -> Reply:
         return await _list(call)
     if name.lower() == "reset":
         choice = call.agent.reset_provider()
-        await _forget(call)
+        await _forget(call, choice)
         model = call.house.providers().get(choice.provider).model
         return Reply(text=phrase("provider_reset", language, name=choice.provider, model=model))
     registry = call.house.providers()
@@ -123,9 +125,16 @@ async def _save(call: Call, choice: Choice) -> None:
     await call.house.database.write(lambda conn: preferences.save(conn, kept))
 
 
-async def _forget(call: Call) -> None:
-    key = call.key
-    await call.house.database.write(lambda conn: preferences.forget(conn, key.channel_type, key.channel_id))
+async def _forget(call: Call, default: Choice) -> None:
+    """Nothing is chosen here any more; where that would let the choice of the place around count, the default is."""
+    key, around = call.key, call.key.around
+
+    def work(conn: Connection) -> bool:
+        preferences.forget(conn, key.channel_type, key.channel_id)
+        return around is not None and preferences.load(conn, around.channel_type, around.channel_id) is not None
+
+    if await call.house.database.write(work):
+        await _save(call, default)
 
 
 PROVIDER = Command(name="provider", run=provider, group="model", usage="[name | reset]", admin_in_groups=True)

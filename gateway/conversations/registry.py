@@ -9,6 +9,7 @@ import anyio
 
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
+from gateway.channels.keys import ConversationKey
 from gateway.conversations.agents import Agent
 
 Wake = Callable[[ConversationId], Awaitable[Agent]]
@@ -68,6 +69,11 @@ class Registry:
         """Cancel the turn under way; False when there is none."""
         place = self._places.get(conversation)
         return place is not None and place.agent is not None and place.agent.stop(reason)
+
+    def stop_within(self, place: ConversationId, reason: str) -> bool:
+        """The same for every topic and thread of a place."""
+        within = [key for key in self._places if str(ConversationKey.parse(key).around) == place]
+        return sum(self.stop(key, reason) for key in within) > 0
 
     async def forget(self, conversation: ConversationId) -> None:
         """Put the agent to sleep now, or as soon as it is free; fine when it sleeps."""

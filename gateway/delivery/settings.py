@@ -25,4 +25,6 @@ class Settings:
     give_up_after_s: float = 24 * 3600.0
 
     def verbosity_of(self, key: ConversationKey) -> Verbosity:
-        return self.verbosities.get(str(key)) or self.verbosities.get(key.channel_type, self.verbosity)
+        """What was chosen for it, for the place around it, or for its platform."""
+        places = (str(key), str(key.around), key.channel_type)
+        return next((mode for place in places if (mode := self.verbosities.get(place))), self.verbosity)

@@ -120,13 +120,13 @@ class LocalDispatcher:
                         failures += 1
                         with anyio.move_on_after(pause_s(failures, self._timing)):
                             await activity.stopped.wait()
-                    elif ending in (Ending.BUSY, Ending.FENCED):
+                    elif ending in (Ending.BUSY, Ending.FENCED) and not activity.bell.rang:
                         return  # the other owner does it, or we find it when we look around
                     elif ending is Ending.EMPTY and not activity.bell.rang:
                         # From here to the removal below nothing waits, so no message can come in between.
                         return
                     else:
-                        failures = 0
+                        failures = 0  # or somebody rang meanwhile: a wake must not get lost
         finally:
             del self._active[activity.conversation]
             if not self._active:

@@ -93,11 +93,14 @@ class Waking:
         return Awake(conversation=conversation, agent=agent, voice=voice, closed=lambda key: self._awake.pop(key, None))
 
     async def _stored(self, key: ConversationKey) -> tuple[Preference | None, str | None]:
-        conversation = ConversationId(str(key))
+        """Its own choices, or those of the place around it."""
+        places = [place for place in (key, key.around) if place is not None]
 
         def read(conn: Connection) -> tuple[Preference | None, str | None]:
-            wanted = preferences.load(conn, key.channel_type, key.channel_id) if self._persistence() else None
-            return wanted, settings_rows.get(conn, conversation, PERSONA_SETTING)
+            wanted = [preferences.load(conn, place.channel_type, place.channel_id) for place in places]
+            personas = [settings_rows.get(conn, ConversationId(str(place)), PERSONA_SETTING) for place in places]
+            preference = next(filter(None, wanted), None) if self._persistence() else None
+            return preference, next(filter(None, personas), None)
 
         try:
             with anyio.fail_after(LOAD_WITHIN_S):

@@ -5,6 +5,7 @@ from typing import cast
 
 from agent.core.ids import ConversationId
 from agent.storage.database import Database
+from gateway.channels.keys import ConversationKey
 from gateway.commands.queue import MODE_SETTING
 from gateway.commands.status import VERBOSITY_SETTING
 from gateway.config.live import Live
@@ -23,7 +24,9 @@ class Chosen:
     verbosities: dict[ConversationId, str]
 
     def mode(self, conversation: ConversationId, live: Live) -> QueueMode:
-        return cast(QueueMode, self.modes.get(conversation, live.settings.queue.mode))
+        around = ConversationKey.parse(conversation).around
+        chosen = self.modes.get(conversation) or self.modes.get(ConversationId(str(around)))
+        return cast(QueueMode, chosen or live.settings.queue.mode)
 
     def delivery(self, live: Live) -> DeliverySettings:
         base = live.settings.delivery

@@ -2,11 +2,14 @@
 
 import logging
 from collections import deque
+from itertools import islice
 
 from agent.core.clock import Clock
 
 EVERY_S = 0.5
 WINDOW = 120  # samples: one minute
+RECENT = 4  # samples
+BUSY_S = 0.05  # an idle loop is late by a millisecond or two, on a machine that others use by ten
 WARN_S = 1.0
 
 log = logging.getLogger("tieline.telemetry")
@@ -26,6 +29,10 @@ class LoopLag:
     @property
     def worst_s(self) -> float:
         return max(self._samples, default=0.0)
+
+    def is_busy(self) -> bool:
+        """It was late in the last two seconds: what may be left out should be, it makes all else later."""
+        return any(late > BUSY_S for late in islice(reversed(self._samples), RECENT))
 
     async def run(self) -> None:
         """Measure until cancelled."""

@@ -69,7 +69,11 @@ class Scene:
             async def found(place: Place = place) -> bool:
                 return await holds(place)
 
-            await until(found, seconds=seconds, what=f"{what} on {place.name}")
+            try:
+                await until(found, seconds=seconds, what=f"{what} on {place.name}")
+            except AssertionError as error:
+                log = await anyio.Path(self.program.log).read_text()
+                raise AssertionError(f"{error}\nshown: {await place.shown()}\nlog: …{log[-2000:]}") from error
 
     async def asked(self, word: str) -> int:
         """How often the model was asked with this word in the newest message."""

@@ -309,23 +309,41 @@ async def test_stop_ends_a_running_answer_within_a_second(stage: Stage) -> None:
 
 
 @pytest.mark.requirement("G-08")
-async def test_a_tool_is_shown_while_it_runs_and_leaves_no_message(stage: Stage) -> None:
+async def test_a_tool_is_shown_while_it_runs_and_not_afterwards(stage: Stage) -> None:
+    """In the status line of a thread; in a direct message by a message that goes."""
     ann = OnSlack(stage.doubles)
     call = {"type": "tool_use", "name": "calculate", "input": {"expression": "6 * 7"}}
     rules = [
-        {"match": {"contains": "six times", "tool_result": True}, "reply": {"text": "It is 42.", "ttft": 1.0}},
+        {"match": {"contains": "six times", "tool_result": True}, "reply": {"text": "It is 42.", "ttft": 1.5}},
         {"match": {"contains": "six times"}, "reply": {"blocks": [{"type": "text", "text": "Let me see."}, call]}},
     ]
     await stage.doubles.llm.post("script", rules, append="1")
     asked = await ann.say(f"{ME} what is six times seven", "C0TOOL")
+
+    async def status() -> Any:
+        return (await ann.state())["status"].get(f"C0TOOL:{asked}")
+
+    async def told() -> bool:
+        return "calculate" in (await status() or "")
+
+    await until(told, what="the status line")
     await answered(ann, asked, "C0TOOL", "It is 42.")
-    assert "calculate" in await whispered(ann, "calculate")
-    assert len(await ann.messages("C0TOOL")) == 1
 
     async def no_status() -> bool:
-        return not (await ann.state())["status"].get(f"C0TOOL:{asked}")
+        return not await status()
 
     await until(no_status, what="no status line")
+    assert len(await ann.messages("C0TOOL")) == 1
+
+    await ann.say("what is six times seven", "D0TOOL")
+    await ann.hears("calculate", channel="D0TOOL")
+    await ann.hears("It is 42.", channel="D0TOOL")
+
+    async def only_the_answer() -> bool:
+        return len(await ann.messages("D0TOOL")) == 1
+
+    await until(only_the_answer, what="no status message")
+    assert not [one for one in (await ann.state())["ephemeral"] if "calculate" in one["text"]]
 
 
 async def test_an_assistant_thread_is_a_conversation_that_streams(stage: Stage) -> None:
@@ -356,3 +374,25 @@ async def test_the_umbrella_command_takes_ordinary_words(stage: Stage) -> None:
     await stage.script("the weather", "Fine.")
     await ann.slash("/tieline", "how is the weather", "D0WEATHER")
     await ann.hears("Fine.", channel="D0WEATHER")
+
+
+async def test_a_slash_command_in_a_channel_counts_for_its_threads(stage: Stage) -> None:
+    """Slack takes no slash commands in threads, and there is nothing but threads in a channel."""
+    ann = OnSlack(stage.doubles)
+    await ann.slash("/provider", "b", "C0CHOICE")
+    await ann.hears("This chat now uses", channel="C0CHOICE")
+    asked = await ann.say(f"{ME} which model is this", "C0CHOICE")
+    await answered(ann, asked, "C0CHOICE", "which model is this")
+    assert (await stage.asked("which model is this"))[0]["body"]["model"] == "model-b"
+    await ann.say("/provider reset", "C0CHOICE", thread_ts=asked)
+    await answered(ann, asked, "C0CHOICE", "Back to the default")
+    await ann.say("and which one now", "C0CHOICE", thread_ts=asked)
+    await answered(ann, asked, "C0CHOICE", "and which one now")
+    assert (await stage.asked("and which one now"))[0]["body"]["model"] == "model-a"
+
+    await stage.script("run away", " ".join(f"word{number}" for number in range(300)), token_delay=0.05)
+    await ann.say(f"{ME} run away", "C0CHOICE")
+    await stage.asking("run away")
+    await ann.slash("/stop", "", "C0CHOICE")
+    await ann.hears("Stopping", channel="C0CHOICE")
+    assert (await stage.over("run away"))["client_closed"]

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from agent.storage.database import Database
-from gateway.delivery.load import Load
 from gateway.delivery.settings import Settings
 from tests.fakes.channel import DEFAULT
 from tests.fakes.clock import FakeClock
@@ -43,18 +42,3 @@ async def test_what_was_held_back_is_shown_when_there_is_time_again(world: World
         await world.pass_time(2)
         assert world.screen().texts == ["The cat"]
         assert world.screen().made("typing")
-
-
-def test_load_is_the_share_of_a_processor_since_the_last_look(clock: FakeClock) -> None:
-    used = 5.0
-    load = Load(clock, lambda: used)
-    clock.advance(0.1)
-    used += 0.1
-    assert not load.is_high()  # too short a time to tell
-    clock.advance(0.1)
-    used += 0.08
-    assert load.is_high()
-    clock.advance(0.1)
-    assert load.is_high()
-    clock.advance(0.1)
-    assert not load.is_high()

@@ -263,7 +263,7 @@ async def test_a_long_turn_keeps_its_lease(database: Database) -> None:
         await until(partial(is_answered, database, "a"))
 
 
-@pytest.mark.requirement("B-12", "B-61", "B-83")
+@pytest.mark.requirement("B-11", "B-12", "B-61", "B-83")
 async def test_a_lease_of_another_worker_is_waited_for_thirty_seconds(
     sqlite_database: Database, clock: FakeClock
 ) -> None:
@@ -294,7 +294,26 @@ async def test_a_lease_of_another_worker_is_waited_for_thirty_seconds(
     assert (await mine.take(CHAT)).epoch == 2
 
 
-@pytest.mark.requirement("B-61")
+@pytest.mark.requirement("B-08", "B-44", "B-63")
+async def test_the_lease_is_taken_before_the_work_and_freed_after_it(database: Database) -> None:
+    seen = []
+
+    async def turn(work: Work) -> None:
+        seen.append(await lease(database))
+
+    house = House(database, turn)
+    async with house.running():
+        await house.says(CHAT, "a")
+        await until(partial(is_answered, database, "a"))
+    (held,) = seen
+    assert held is not None
+    assert held.epoch == 1
+    assert held.run
+    assert held.expires_at > held.acquired_at
+    assert await lease(database) is None
+
+
+@pytest.mark.requirement("B-11", "B-61")
 async def test_a_message_behind_a_foreign_lease_is_not_lost(database: Database) -> None:
     house = House(database, timing=replace(QUICK, queue_timeout=0.01))
     async with house.running():

@@ -15,7 +15,7 @@ CODE = re.compile(r"tieline pair approve (\w{8})")
 async def code_of(world: World, person: str = ZOE, count: int = 1) -> str:
     """The newest of `count` codes that the person was given."""
     await until(lambda: len(CODE.findall("\n".join(world.texts(person)))) == count)
-    return CODE.findall("\n".join(world.texts(person)))[-1]
+    return str(CODE.findall("\n".join(world.texts(person)))[-1])
 
 
 @pytest.mark.requirement("G-12")

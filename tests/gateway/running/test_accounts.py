@@ -128,7 +128,7 @@ async def test_one_that_crashes_is_started_again_later_each_time(house: House, c
             await anyio.sleep(0.005)
             assert broken.starts == crashes
             clock.advance(0.1)
-            await until(lambda crashes=crashes: broken.starts == crashes + 1)  # type: ignore[misc]
+            await until(lambda crashes=crashes: broken.starts == crashes + 1)
         await until(lambda: house.accounts.health()["telegram"].hears)
         await broken.says("back again")
     assert broken.receipts == ["accepted"]
@@ -156,7 +156,7 @@ async def test_after_a_good_while_the_pause_is_short_again(house: House, clock: 
     adapter.__class__ = Once
     async with running(house.run):
         for starts in (1, 2, 3, 4):
-            await until(lambda starts=starts: adapter.starts == starts and clock.sleepers == 1)  # type: ignore[misc]
+            await until(lambda starts=starts: adapter.starts == starts and clock.sleepers == 1)
             clock.advance(LONGEST_PAUSE_S + 1)
             await until(lambda: house.accounts.health()["telegram"].state is State.RECONNECTING)
             assert "in 1 s" in house.accounts.health()["telegram"].detail

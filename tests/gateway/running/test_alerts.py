@@ -26,10 +26,25 @@ from tests.gateway.world import BOB, World
 CONNECTED = Health(state=State.CONNECTED)
 
 
+class Rounds(FakeClock):
+    """Counts how often somebody lay down to sleep."""
+
+    rounds = 0
+
+    async def sleep(self, seconds: float) -> None:
+        self.rounds += 1
+        await super().sleep(seconds)
+
+
+@pytest.fixture
+def clock() -> Rounds:
+    return Rounds()
+
+
 class Desk:
     """Alerts over a real database; what they say stays in the outbox."""
 
-    def __init__(self, database: Database, clock: FakeClock, *owners: str, accounts: tuple[str, ...]) -> None:
+    def __init__(self, database: Database, clock: Rounds, *owners: str, accounts: tuple[str, ...]) -> None:
         self.database, self.clock = database, clock
         self.healths = dict.fromkeys(accounts, CONNECTED)
         self.troubles = Troubles(clock)
@@ -49,18 +64,18 @@ class Desk:
 
     @asynccontextmanager
     async def process(self) -> AsyncIterator[Alerts]:
-        self.alerts = self.new()
+        self.alerts, before = self.new(), self.clock.rounds
         async with running(self.alerts.run):
-            await until(lambda: self.clock.sleepers == 1)
+            await until(lambda: self.clock.rounds > before)
             yield self.alerts
             await self.look()
 
     async def look(self, seconds: float = LOOK_EVERY_S) -> None:
         """Let so much time pass, in steps in which the alerts look around."""
         for _ in range(round(seconds / LOOK_EVERY_S)):
-            await until(lambda: self.clock.sleepers == 1)
+            before = self.clock.rounds
             self.clock.advance(LOOK_EVERY_S)
-            await until(lambda: self.clock.sleepers == 1)
+            await until(lambda before=before: self.clock.rounds > before)
 
     async def told(self) -> list[tuple[str, str]]:
         """Where what was said, in order."""
@@ -69,7 +84,7 @@ class Desk:
         return [(row.conv, decode_say(row.payload).text) for row in rows]
 
 
-def desk(database: Database, clock: FakeClock, *owners: str, accounts: tuple[str, ...] = ("telegram", "slack")) -> Desk:
+def desk(database: Database, clock: Rounds, *owners: str, accounts: tuple[str, ...] = ("telegram", "slack")) -> Desk:
     return Desk(database, clock, *owners, accounts=accounts)
 
 
@@ -77,7 +92,7 @@ def key(text: str) -> ConversationKey:
     return ConversationKey.parse(text)
 
 
-async def test_an_owner_on_telegram_is_told_in_their_own_chat(sqlite_database: Database, clock: FakeClock) -> None:
+async def test_an_owner_on_telegram_is_told_in_their_own_chat(sqlite_database: Database, clock: Rounds) -> None:
     house = desk(sqlite_database, clock, "telegram:77")
     async with house.process() as alerts:
         alerts.tell("owner_dead", {"chat": "telegram:78"})
@@ -88,7 +103,7 @@ async def test_an_owner_on_telegram_is_told_in_their_own_chat(sqlite_database: D
 
 
 async def test_owners_elsewhere_are_told_where_they_were_met_in_their_language_also_after_a_restart(
-    sqlite_database: Database, clock: FakeClock
+    sqlite_database: Database, clock: Rounds
 ) -> None:
     house = desk(sqlite_database, clock, "slack:U0ANN", "discord:5")
     async with house.process() as alerts:
@@ -102,7 +117,7 @@ async def test_owners_elsewhere_are_told_where_they_were_met_in_their_language_a
     assert told["slack:T1:D1"].startswith("⚠️ Eine Nachricht in telegram:78")
 
 
-async def test_the_chat_of_the_last_meeting_counts(sqlite_database: Database, clock: FakeClock) -> None:
+async def test_the_chat_of_the_last_meeting_counts(sqlite_database: Database, clock: Rounds) -> None:
     house = desk(sqlite_database, clock, "slack:U0ANN")
     async with house.process() as alerts:
         alerts.met("slack:U0ANN", key("slack:T1:D1"), "en")
@@ -114,7 +129,7 @@ async def test_the_chat_of_the_last_meeting_counts(sqlite_database: Database, cl
     assert [chat for chat, _ in await house.told()] == ["slack:T1:D2"]
 
 
-async def test_who_is_no_owner_any_more_is_not_told(sqlite_database: Database, clock: FakeClock) -> None:
+async def test_who_is_no_owner_any_more_is_not_told(sqlite_database: Database, clock: Rounds) -> None:
     house = desk(sqlite_database, clock)
     async with house.process() as alerts:
         alerts.met("slack:U0ANN", key("slack:T1:D1"), "en")
@@ -131,7 +146,7 @@ async def test_who_is_no_owner_any_more_is_not_told(sqlite_database: Database, c
     ],
 )
 async def test_a_private_chat_needs_an_account(
-    sqlite_database: Database, clock: FakeClock, accounts: tuple[str, ...], chats: list[str]
+    sqlite_database: Database, clock: Rounds, accounts: tuple[str, ...], chats: list[str]
 ) -> None:
     house = desk(sqlite_database, clock, "telegram:77", "telegram:77", accounts=accounts)
     async with house.process() as alerts:
@@ -140,7 +155,7 @@ async def test_a_private_chat_needs_an_account(
     assert [chat for chat, _ in await house.told()] == chats
 
 
-async def test_the_same_is_told_once_an_hour(sqlite_database: Database, clock: FakeClock) -> None:
+async def test_the_same_is_told_once_an_hour(sqlite_database: Database, clock: Rounds) -> None:
     house = desk(sqlite_database, clock, "telegram:77")
     async with house.process() as alerts:
         for _ in range(5):
@@ -152,9 +167,7 @@ async def test_the_same_is_told_once_an_hour(sqlite_database: Database, clock: F
     assert [text.split()[4] for _, text in await house.told()] == ["a", "b", "a"]
 
 
-async def test_a_deaf_account_is_told_once_whatever_it_says_about_it(
-    sqlite_database: Database, clock: FakeClock
-) -> None:
+async def test_a_deaf_account_is_told_once_whatever_it_says_about_it(sqlite_database: Database, clock: Rounds) -> None:
     house = desk(sqlite_database, clock, "telegram:77")
     async with house.process():
         for seconds in range(0, 300, 10):
@@ -169,7 +182,7 @@ async def test_a_deaf_account_is_told_once_whatever_it_says_about_it(
 
 
 @pytest.mark.parametrize("state", [State.STARTING, State.RECONNECTING])
-async def test_one_that_never_came_up_is_deaf_too(sqlite_database: Database, clock: FakeClock, state: State) -> None:
+async def test_one_that_never_came_up_is_deaf_too(sqlite_database: Database, clock: Rounds, state: State) -> None:
     house = desk(sqlite_database, clock, "telegram:77")
     house.healths["slack"] = Health(state=state)
     async with house.process():
@@ -185,7 +198,7 @@ async def test_one_that_never_came_up_is_deaf_too(sqlite_database: Database, clo
 
 
 async def test_a_refused_login_is_told_once_and_makes_the_process_not_ready(
-    sqlite_database: Database, clock: FakeClock
+    sqlite_database: Database, clock: Rounds
 ) -> None:
     house = desk(sqlite_database, clock, "telegram:77")
     async with house.process() as alerts:
@@ -197,7 +210,7 @@ async def test_a_refused_login_is_told_once_and_makes_the_process_not_ready(
         assert [text for _, text in await house.told()] == ["⚠️ slack cannot sign in: invalid_auth"]
 
 
-async def test_an_answer_that_cannot_be_delivered_is_told(sqlite_database: Database, clock: FakeClock) -> None:
+async def test_an_answer_that_cannot_be_delivered_is_told(sqlite_database: Database, clock: Rounds) -> None:
     house = desk(sqlite_database, clock, "telegram:77")
     async with house.process() as alerts:
         alerts.undeliverable(key("slack:T1:D1"), 5, "msg_too_long")
@@ -208,7 +221,7 @@ async def test_an_answer_that_cannot_be_delivered_is_told(sqlite_database: Datab
         assert house.troubles.recent()[0].subject == "slack:T1:D1"
 
 
-async def test_what_the_disk_refuses_is_told_later_and_once(sqlite_database: Database, clock: FakeClock) -> None:
+async def test_what_the_disk_refuses_is_told_later_and_once(sqlite_database: Database, clock: Rounds) -> None:
     class Full:
         """The disk is full for a while."""
 

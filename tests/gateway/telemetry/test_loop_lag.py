@@ -1,6 +1,6 @@
 """A loop that stands still is seen."""
 
-from gateway.telemetry.loop_lag import EVERY_S, WINDOW, LoopLag
+from gateway.telemetry.loop_lag import EVERY_S, RECENT, WINDOW, LoopLag
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running
 from tests.fakes.waiting import until
@@ -32,6 +32,10 @@ async def test_the_surplus_of_a_sleep_is_the_lag() -> None:
         for late in (0.0, 2.0, 0.25):
             await sleep_takes(EVERY_S + late)
         assert (lag.last_s, lag.worst_s) == (0.25, 2.0)
+        assert lag.is_busy()
+        for _ in range(RECENT):
+            await sleep_takes(EVERY_S + 0.01)
+        assert not lag.is_busy()
         for _ in range(WINDOW):
             await sleep_takes(EVERY_S)
         assert lag.worst_s == 0.0  # a minute ago is forgotten

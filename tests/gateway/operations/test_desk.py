@@ -1,0 +1,189 @@
+"""What an operator may do from a second shell, on a real database."""
+
+import json
+import re
+import sqlite3
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection
+
+from agent.core.ids import ConversationId
+from agent.storage import inbox_rows
+from agent.storage.moments import to_us
+from agent.storage.payloads import encode_incoming
+from gateway.access.pairing import WRONG_TRIES
+from gateway.access.policy import Role
+from gateway.router.incoming import incoming_from
+from gateway.web.control import OperationError
+from tests.gateway.world import GROUP, ZOE, World
+
+CODE = re.compile(r"tieline pair approve (\w{8})")
+
+
+async def do(world: World, operation: str, **arguments: Any) -> Any:
+    return await world.house.operations.table()[operation](arguments)
+
+
+async def refused(world: World, operation: str, **arguments: Any) -> tuple[str, str]:
+    """What it says, and the fix."""
+    with pytest.raises(OperationError) as caught:
+        await do(world, operation, **arguments)
+    return str(caught.value), caught.value.fix
+
+
+class TestPairing:
+    async def asked(self, world: World, person: str = ZOE) -> str:
+        await world.say("hello?", person=person)
+        await world.shows("pairing code", person)
+        found = CODE.search(world.texts(person)[-1])
+        assert found
+        return found[1]
+
+    async def test_a_code_lets_in_once_and_the_person_is_told(self, world: World) -> None:
+        code = await self.asked(world)
+        (request,) = await do(world, "pair.list")
+        assert (request["person"], request["display"], request["channel"]) == ("telegram:99", "Person 99", "telegram")
+        assert 590 < request["seconds_left"] <= 600
+        assert code not in json.dumps(request), "the code itself only the person has"
+        spaced = f" {code[:4].lower()}-{code[4:]} "
+        assert await do(world, "pair.approve", code=spaced) == {"person": "telegram:99", "display": "Person 99"}
+        await world.shows("You are in", ZOE)
+        assert (await world.say("hello", person=ZOE)).outcome == "accepted"
+        assert await do(world, "pair.list") == []
+        assert "no open pairing" in (await refused(world, "pair.approve", code=code))[0]
+
+    async def test_the_number_of_the_list_will_do(self, world: World) -> None:
+        await self.asked(world, "98")
+        await self.asked(world, ZOE)
+        first, second = await do(world, "pair.list")
+        assert (await do(world, "pair.approve", code=second["id"]))["person"] == "telegram:99"
+        assert (await do(world, "pair.deny", code=first["id"]))["person"] == "telegram:98"
+        with pytest.raises(KeyError):
+            await world.house.overview.decide_pairing("1", approve=True)
+
+    async def test_the_page_decides_by_number_too(self, world: World) -> None:
+        await self.asked(world)
+        (pairing,) = (await world.house.overview.overview()).pairings
+        assert await world.house.overview.decide_pairing(pairing.code, approve=True) == "Person 99 is let in."
+
+    async def test_who_is_turned_away_is_not_told_and_stays_out(self, world: World) -> None:
+        code = await self.asked(world)
+        await do(world, "pair.deny", code=code)
+        await world.settled()
+        assert len(world.texts(ZOE)) == 1
+        assert (await world.say("hello", person=ZOE)).reason == "not paired yet"
+
+    async def test_it_is_remembered_over_a_restart(self, world_of: Callable[..., World]) -> None:
+        world = world_of()
+        async with world.process():
+            await do(world, "pair.approve", code=await self.asked(world))
+        async with world.process():
+            assert (await world.say("hello", person=ZOE)).outcome == "accepted"
+
+    async def test_guessing_codes_ends_soon_and_numbers_still_work(self, world: World) -> None:
+        code = await self.asked(world)
+        for _ in range(WRONG_TRIES):
+            assert "no open pairing" in (await refused(world, "pair.approve", code="AAAA2222"))[0]
+        said, fix = await refused(world, "pair.approve", code=code)
+        assert "too many wrong codes" in said
+        assert "wait an hour" in fix
+        (request,) = await do(world, "pair.list")
+        assert "no open pairing" in (await refused(world, "pair.approve", code="4711"))[0]
+        await do(world, "pair.approve", code=request["id"])
+
+    async def test_after_an_hour_codes_work_again(self, world: World) -> None:
+        for _ in range(WRONG_TRIES):
+            await refused(world, "pair.approve", code="AAAA2222")
+        world.clock.ahead_s += 3601
+        await do(world, "pair.approve", code=await self.asked(world))
+
+
+class TestTheInbox:
+    async def dead(self, world: World) -> int:
+        """A message that was given up."""
+        incoming = incoming_from(world.said("a hard one"), Role.ADMIN)
+
+        def bury(conn: Connection) -> int:
+            admitted = inbox_rows.admit(
+                conn,
+                conversation=ConversationId("telegram:77"),
+                kind="message",
+                dedup="hard",
+                payload=encode_incoming(incoming),
+                at=to_us(world.clock.now()),
+            )
+            assert admitted.id is not None
+            inbox_rows.finish(conn, [admitted.id], "dead", note="given up after 5 attempts")
+            return admitted.id
+
+        return await world.database.write(bury)
+
+    async def test_a_dead_letter_is_listed_and_tried_again(self, world: World) -> None:
+        assert await do(world, "inbox.list") == []
+        row = await self.dead(world)
+        (letter,) = await do(world, "inbox.list")
+        assert letter["id"] == row
+        assert (letter["conversation"], letter["text"], letter["why"]) == (
+            "telegram:77", "a hard one", "given up after 5 attempts",
+        )  # fmt: skip
+        assert await do(world, "inbox.retry", id=row) == {"conversation": "telegram:77"}
+        await world.shows("a hard one")
+        assert await do(world, "inbox.list") == []
+
+    @pytest.mark.parametrize("arguments", [{}, {"id": "1"}, {"id": 4711}])
+    async def test_what_is_no_dead_letter_is_refused(self, world: World, arguments: Mapping[str, Any]) -> None:
+        _, fix = await refused(world, "inbox.retry", **arguments)
+        assert "tieline inbox" in fix
+
+
+class TestExport:
+    async def test_the_current_session_or_a_named_one(self, world: World) -> None:
+        await world.answered("first words")
+        await world.asks("/new", "kept")
+        await world.answered("second words")
+        current = (await do(world, "export", conversation="telegram:77"))["lines"]
+        assert [json.loads(line)["role"] for line in current] == ["user", "assistant"]
+        assert "second words" in current[0]
+        listed = await world.asks("/sessions", "Conversations")
+        session = re.search(r"– (\w+) first", listed)
+        assert session
+        older = (await do(world, "export", conversation="telegram:77", session=session[1]))["lines"]
+        assert "first words" in older[0]
+
+    async def test_after_new_the_last_one_is_meant(self, world: World) -> None:
+        await world.answered("some words")
+        await world.asks("/new", "kept")
+        assert "some words" in (await do(world, "export", conversation="telegram:77"))["lines"][0]
+
+    async def test_what_is_not_there_is_said_with_what_is(self, world: World) -> None:
+        assert (await refused(world, "export", conversation="telegram:1"))[1] == "conversations: none yet"
+        await world.answered("some words")
+        await world.answered("in the group", chat=GROUP)
+        said, fix = await refused(world, "export", conversation="telegram:1")
+        assert said == "there is nothing of 'telegram:1'"
+        assert fix == "conversations: telegram:-1005, telegram:77"
+        said, fix = await refused(world, "export", conversation="telegram:77", session="ffff-none")
+        assert said == "telegram:77 has no session 'ffff-none'"
+        assert re.fullmatch(r"its newest sessions: \w{8}", fix)
+
+
+class TestBackup:
+    async def test_a_copy_while_it_is_in_use(self, world: World, tmp_path: Path) -> None:
+        await world.answered("keep this")
+        to = tmp_path / "elsewhere" / "copy.db"
+        made = await do(world, "backup", path=str(to))
+        assert made == {"path": str(to), "bytes": to.stat().st_size}
+        with sqlite3.connect(to) as copy:
+            assert copy.execute("select count(*) from message").fetchone() == (2,)
+        assert "exists already" in (await refused(world, "backup", path=str(to)))[0]
+
+    async def test_without_a_name_it_lies_among_the_backups(self, world: World) -> None:
+        made = await do(world, "backup")
+        assert re.fullmatch(r"tieline-\d{8}-\d{6}\.db", Path(made["path"]).name)
+        assert Path(made["path"]).parent == world.home / "backups"
+
+    async def test_a_relative_path_is_refused(self, world: World) -> None:
+        assert "whole path" in (await refused(world, "backup", path="copy.db"))[1]

@@ -1,0 +1,64 @@
+"""Agents are woken with the choice of their chat; what cannot be read never keeps one asleep (SPEC §19.2)."""
+
+import logging
+import time
+from collections.abc import Callable
+
+import anyio
+import pytest
+from sqlalchemy import Connection
+from sqlalchemy import text as sql
+
+from agent.core.ids import ConversationId
+from gateway.running import agents
+from tests.gateway.world import ANN, World
+
+
+@pytest.mark.requirement("Z-71")
+async def test_unreadable_preferences_do_not_keep_a_session_from_starting(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await world.asks("/provider b", "now uses")
+    await world.database.write(lambda conn: conn.execute(sql("drop table channel_preference")))
+    await world.house.conversations.forget(ConversationId(f"telegram:{ANN}"))
+    with caplog.at_level(logging.WARNING):
+        await world.answered("hello")
+    assert world.models_asked == ["model-a"]
+    assert "defaults are used" in caplog.text
+    assert world.texts()[-1].endswith("hello"), "nobody is bothered with it"
+
+
+@pytest.mark.requirement("Z-71")
+async def test_a_slow_database_does_not_keep_a_session_from_starting(world_of: Callable[..., World]) -> None:
+    world = world_of()
+    async with world.process():
+        await world.asks("/provider b", "now uses")
+    async with world.process():
+
+        def busy(conn: Connection) -> None:
+            time.sleep(agents.LOAD_WITHIN_S + 1)
+
+        began = anyio.current_time()
+        async with anyio.create_task_group() as tasks:
+            for _ in range(2):  # as many as there are readers
+                tasks.start_soon(world.database.read, busy)
+            await anyio.sleep(0.05)
+            async with world.house.conversations.use(ConversationId(f"telegram:{ANN}")) as awake:
+                assert anyio.current_time() - began < agents.LOAD_WITHIN_S + 0.8
+                assert isinstance(awake, agents.Awake)
+                assert awake.agent.provider.slot.choice.provider == "a"
+
+
+@pytest.mark.requirement("Z-66")
+async def test_an_agent_that_slept_wakes_with_its_chats_choice(world: World) -> None:
+    await world.asks("/provider b", "now uses")
+    await world.house.conversations.forget(ConversationId(f"telegram:{ANN}"))
+    await world.answered("hello")
+    assert world.models_asked == ["model-b"]
+
+
+async def test_what_may_be_done_to_a_sleeping_conversation_wakes_nobody(world: World) -> None:
+    await world.answered("hello")
+    await world.house.conversations.forget(ConversationId(f"telegram:{ANN}"))
+    assert "2 messages" in await world.asks("/status", "Status")
+    assert world.house.conversations.awake == ()
