@@ -3,6 +3,9 @@
 import logging
 from collections import OrderedDict
 from contextlib import suppress
+from weakref import WeakValueDictionary
+
+import anyio
 
 from adapters.slack.address import Address
 from adapters.slack.api import SlackApi
@@ -27,35 +30,49 @@ class Statuses:
         self._api = api
         self._clock = surroundings.clock
         self._showing: OrderedDict[Address, tuple[str, float]] = OrderedDict()
+        self._told: dict[Address, str] = {}  # what lasts until it is cleared
         self._under_way: dict[Address, bool] = {}  # being set, and whether the bot wrote meanwhile
+        self._turns: WeakValueDictionary[Address, anyio.Lock] = WeakValueDictionary()
         self._refused: OrderedDict[Address, None] = OrderedDict()
 
-    async def show(self, address: Address, status: str, *, lasts: bool = False) -> bool:
-        """False where Slack has no status line; it is not asked there again.
+    async def show(self, address: Address, status: str) -> None:
+        """A sign of life for a while. Where Slack has no status line none is shown, and it is not asked again."""
+        async with self._turn_of(address):
+            await self._show(address, self._told.get(address, status))
 
-        One that `lasts` stands until it is cleared, also below words that the bot is just beginning to say.
-        """
-        now = self._clock.monotonic()
-        known = self._showing.get(address)
+    async def tell(self, address: Address, status: str) -> bool:
+        """What is going on, until it is cleared; False where Slack has no status line."""
+        self._told[address] = status
+        async with self._turn_of(address):
+            await self._show(address, status)
         if address in self._refused:
+            self._told.pop(address, None)
             return False
+        return True
+
+    async def _show(self, address: Address, status: str) -> None:
+        now, known = self._clock.monotonic(), self._showing.get(address)
+        if address in self._refused:
+            return
         if known is not None and known[0] == status and now < known[1] - FADES_AFTER_S + TYPING_EVERY_S / 2:
-            return True
+            return
         self._under_way[address] = False
         try:
             is_set = await self._set(address, status)
         finally:
-            too_late = self._under_way.pop(address, False)
-        if is_set and too_late:  # words came meanwhile: before it, and it stands, or after it, and it is gone
-            is_set = await self._set(address, status if lasts else "") and lasts
+            meanwhile = self._under_way.pop(address)
+        if is_set and meanwhile:  # words came before it, and it stands, or after it, and it is gone
+            told = self._told.get(address, "")
+            is_set = await self._set(address, told) and bool(told)
         if is_set:
             self._showing[address] = (status, now + FADES_AFTER_S)
-        return address not in self._refused
 
-    def showing(self, address: Address) -> str:
-        """The status that stands there; "" for none."""
-        known = self._showing.get(address)
-        return known[0] if known is not None else ""
+    def _turn_of(self, address: Address) -> anyio.Lock:
+        """One at a time in a thread, so that the last one counts."""
+        lock = self._turns.get(address)
+        if lock is None:
+            lock = self._turns[address] = anyio.Lock()
+        return lock
 
     def replied(self, address: Address) -> None:
         """Slack takes the status away when the bot writes in the thread."""
@@ -64,18 +81,19 @@ class Statuses:
             self._under_way[address] = True
 
     async def over(self, address: Address) -> None:
-        """What it told of is over: a status that no words of the bot have taken away goes now."""
-        if address in self._showing:
+        """An answer is complete: what was set after its first words goes now."""
+        if address in self._showing and address not in self._told:
             await self.clear(address)
-        else:
-            self.replied(address)
+        elif address in self._under_way:
+            self._under_way[address] = True
 
     async def clear(self, address: Address) -> None:
         """Take the status away, also one that an earlier process set."""
-        with suppress(ChannelError):
-            if not await self._set(address, ""):
-                return  # `fade` tries again
-        self.replied(address)
+        self._told.pop(address, None)
+        async with self._turn_of(address):
+            with suppress(ChannelError):
+                if await self._set(address, ""):
+                    self._showing.pop(address, None)  # else `fade` tries again
 
     async def fade(self) -> None:
         """Take back what nobody renewed, until cancelled."""
@@ -114,14 +132,13 @@ class SlackPresence:
     async def typing(self, status: str = "") -> None:
         """Only threads have a status line; it fades by itself."""
         if self._address.thread_ts is not None:
-            shown = status or self._statuses.showing(self._address) or DEFAULT_STATUS
-            await self._statuses.show(self._address, shown[:_STATUS_LIMIT])
+            await self._statuses.show(self._address, (status or DEFAULT_STATUS)[:_STATUS_LIMIT])
 
     async def tell(self, status: str) -> bool:
         """Show what is going on in the thread's status line; False when there is none."""
         if self._address.thread_ts is None:
             return False
-        return await self._statuses.show(self._address, status[:_STATUS_LIMIT], lasts=True)
+        return await self._statuses.tell(self._address, status[:_STATUS_LIMIT])
 
     async def over(self) -> None:
         """Take the status line back."""

@@ -20,7 +20,18 @@ _context: ContextVar[tuple[str, str]] = ContextVar("tieline_log_context", defaul
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 _LEVEL_COLOURS = {"WARNING": "\x1b[33m", "ERROR": "\x1b[31m", "CRITICAL": "\x1b[31;1m", "DEBUG": "\x1b[2m"}
 _OFF = "\x1b[0m"
-_CHATTY = ("httpx", "httpx2", "httpcore", "httpcore2", "uvicorn.error", "discord", "telegram", "slack_sdk", "LiteLLM", "alembic")
+_CHATTY = (
+    "httpx",
+    "httpx2",
+    "httpcore",
+    "httpcore2",
+    "uvicorn.error",
+    "discord",
+    "telegram",
+    "slack_sdk",
+    "LiteLLM",
+    "alembic",
+)
 
 
 @contextmanager
