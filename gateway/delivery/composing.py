@@ -16,17 +16,19 @@ from gateway.delivery.splitting import split
 def compose(row: Claimed, capabilities: Capabilities, home: Path, phrase: Phrases, language: str) -> list[Outbound]:
     """The messages of a row in order; the same row gives the same ones, also after a restart.
 
-    The first is the reply and answers the interaction, the last text holds the buttons. Files follow in a message of
-    their own, because the text may take the place of a preview, which cannot grow a file.
+    The first is the reply and answers the interaction, the last text holds the buttons. The files of a reply follow in
+    a message of their own, because its text may take the place of a preview, which cannot grow a file.
     """
     say = row.say
     files, notes = _files(say.files, capabilities.upload_limit, home, phrase, language)
     parts: list[tuple[Document, tuple[File, ...]]] = [
         (part, ()) for part in split(_document(say, notes), capabilities.text_limit, capabilities.measure)
     ]
-    if files:
+    with_buttons = max(len(parts) - 1, 0)
+    if files and parts and say.kind != "reply" and say.private_to is None:
+        parts[-1] = (parts[-1][0], files)
+    elif files:
         parts.append(((), files))
-    with_buttons = len(parts) - (2 if files and len(parts) > 1 else 1)
     buttons = _buttons(say.buttons) if capabilities.buttons else ()
     return [
         Outbound(

@@ -198,9 +198,11 @@ async def test_export_sends_the_conversation_as_a_file(stage: Stage) -> None:
     await bea.say("/export")
 
     async def sent() -> Any:
-        return [one["document"] for one in await bea.messages() if "document" in one]
+        return [one for one in await bea.messages() if "document" in one]
 
-    (document,) = await until(sent, what="the file")
+    (message,) = await until(sent, what="the file")
+    assert message["caption"] == "2 messages."
+    document = message["document"]
     assert document["file_name"] == "conversation.jsonl"
     lines = (await download(stage, document["file_id"])).splitlines()
     assert [json.loads(line)["role"] for line in lines] == ["user", "assistant"]

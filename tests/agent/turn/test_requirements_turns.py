@@ -1,0 +1,117 @@
+"""What the specification says of a whole turn and no test of a part can show."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection
+
+from agent.core.events import ContextBuilt
+from agent.core.messages import text_message
+from agent.providers.provider import Usage
+from agent.storage.database import Database
+from tests.agent.test_crashes import Crash, MortalDatabase
+from tests.agent.world import World
+from tests.fakes.outbox import FakeOutbox
+from tests.fakes.provider import ScriptedProvider, says
+
+
+class Telling(FakeOutbox):
+    """Asks what is on disk at the moment it is told."""
+
+    def __init__(self, database: "Counting") -> None:
+        super().__init__()
+        self.database = database
+        self.told_after: list[int] = []
+
+    def committed(self) -> None:
+        self.told_after.append(self.database.writes)
+        super().committed()
+
+
+class Counting(MortalDatabase):
+    writes = 0
+
+    async def write(self, work: Callable[[Connection], Any]) -> Any:
+        result = await super().write(work)
+        self.writes += 1
+        return result
+
+
+@pytest.mark.requirement("Z-16", "B-42")
+async def test_delivery_is_told_when_everything_is_on_disk_and_not_before(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    counting = Counting(sqlite_database)
+    world = World(counting, tmp_path, ScriptedProvider(scripts=[says("Hello.")]))
+    outbox = world.agent.runtime.outbox = world.outbox = Telling(counting)
+    work = await world.admit("Hi!")
+    before = counting.writes
+    await world.run(work)
+    assert outbox.told_after == [counting.writes], "once, after the last write"
+    assert counting.writes == before + 2  # the person's words, and everything that came of them
+    assert [say.text for say in await world.says(work)] == ["Hello."]
+
+
+@pytest.mark.requirement("B-18")
+async def test_the_estimate_counts_system_history_and_message(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(otherwise=says("ok", usage=Usage()))
+    world = World(sqlite_database, tmp_path, provider)
+
+    async def estimated(text: str) -> int:
+        await world.say(text)
+        return [event.token_estimate for event in world.events if isinstance(event, ContextBuilt)][-1]
+
+    estimator = world.agent.metrics.estimator
+    short = await estimated("hi")
+    long = await estimated("hi " + "word " * 2000)
+    counted = estimator.message(text_message("user", "word " * 2000))
+    assert long - short > 0.9 * counted, "the message"
+    after = await estimated("hi")
+    assert after - short > 0.9 * counted, "the history, though the message is short again"
+    world.write_persona("default", "---\nname: T\n---\n" + "word " * 3000)
+    assert await estimated("hi") - after > 0.9 * counted, "the system prompt"
+
+
+@pytest.mark.requirement("B-43")
+async def test_a_turn_leaves_its_marks_on_the_session(database: Database, tmp_path: Path) -> None:
+    usage = Usage(prompt=100, output=20)
+    world = World(database, tmp_path, ScriptedProvider(otherwise=says("ok", usage=usage)))
+    await world.say("one")
+    (before,) = await world.agent.operations.sessions()
+    world.clock.advance(60)
+    await world.say("two")
+    (session,) = await world.agent.operations.sessions()
+    assert (session.message_count, session.prompt_tokens, session.output_tokens) == (4, 200, 40)
+    assert (session.updated_at - before.updated_at).total_seconds() == 60
+
+
+@pytest.mark.requirement("W-15", "W-13")
+async def test_what_was_only_stored_when_the_process_died_is_in_the_next_request(
+    database: Database, tmp_path: Path
+) -> None:
+    mortal = MortalDatabase(database)
+    provider = ScriptedProvider()
+    world = World(mortal, tmp_path, provider)
+    await world.say("one")
+    work = await world.admit("two")
+    mortal.writes_left = 1  # the message is on disk, nothing of its turn is
+    with pytest.raises(Crash):
+        await world.run(work)
+    mortal.writes_left = None
+    await world.restart()
+    await world.run(await world.again(work))
+    assert [message.content for message in provider.requests[-1].messages] == ["one", "ok", "two"]
+
+
+@pytest.mark.requirement("Z-72")
+async def test_the_figures_of_the_context_are_there_and_zero_means_never(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    world = World(sqlite_database, tmp_path, ScriptedProvider(context_window=9_000))
+    await world.say("hi")
+    status = await world.agent.operations.status()
+    assert (status.context_window, world.agent.metrics.context_max_tokens) == (9_000, 9_000)
+    figures = (status.compaction_last_before, status.compaction_last_after, status.compaction_last_at_ms)
+    assert figures == (0, 0, 0)
