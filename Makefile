@@ -53,7 +53,7 @@ requirements: setup ## run the tests and print which requirements they carry
 	$(BIN)/python -m tools.requirements
 
 mutate: setup ## break the code in known ways and expect the tests to notice (SAMPLE=n for a few)
-	$(BIN)/python -m tools.mutate --sample $(or $(SAMPLE),0)
+	$(BIN)/python -m tools.mutate --sample $(or $(SAMPLE),0) $(if $(SEED),--seed $(SEED),)
 
 faults: setup ## kill the running program at its durable borders (SHORT=1 for the short form)
 	$(BIN)/pytest -q tests/faults --timeout=600 $(if $(SHORT),-m "not slow",) $(ARGS)

@@ -1,64 +1,138 @@
 """Proves that tests can fail: applies small breakages one at a time and expects the tests they name to notice.
 
-Each `tests/breakages/*.patch` begins with `# tests: <pytest arguments>` and `# breaks: <ids>`, then a unified diff.
-A breakage whose tests still pass is an error, and so is a patch that no longer applies. The work happens in a copy.
+Each `tests/breakages/*.patch` begins with `# breaks: <requirement ids>` and `# tests: <files or node ids>`, then a
+unified diff. A breakage whose tests still pass is an error, and so is a patch that no longer applies, one that names an
+unknown requirement, and tests that fail without any breakage. The work happens in a copy.
 """
 
 import argparse
+import os
 import random
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 COPIED = ("agent", "gateway", "adapters", "tests", "tools", "config", "docs", "pyproject.toml")
+LONGEST_S = 300.0  # for the tests of one breakage
 
 
-def survives(patch: Path, copy: Path) -> str | None:
-    """Why this breakage proves nothing, or None if its tests caught it."""
-    head = patch.read_text()
-    tests = re.search(r"^# tests: (.+)$", head, re.MULTILINE)
-    if tests is None:
-        return "no line `# tests: …`"
-    apply = ["patch", "--strip=1", "--batch", "--silent", f"--input={patch}"]
-    if subprocess.run([*apply, "--forward"], cwd=copy, capture_output=True).returncode:  # noqa: S603
-        return "does not apply any more: bring it up to date"
+@dataclass(frozen=True, slots=True)
+class Breakage:
+    """One patch and what it says about itself."""
+
+    path: Path
+    breaks: tuple[str, ...]
+    tests: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+
+def read(path: Path) -> Breakage:
+    """Raises ValueError for a patch that does not say what it breaks or who must notice."""
+    head = path.read_text()
+    found = {key: re.search(rf"^# {key}: (.+)$", head, re.MULTILINE) for key in ("breaks", "tests")}
+    missing = [key for key, match in found.items() if match is None]
+    if missing:
+        raise ValueError(f"no line `# {missing[0]}: …`")
+    breaks, tests = (tuple(match[1].split()) for match in found.values() if match is not None)
+    return Breakage(path, breaks, tests)
+
+
+def unknown(breakage: Breakage, requirements: Iterable[str]) -> tuple[str, ...]:
+    """The ids it names that no requirement has."""
+    return tuple(name for name in breakage.breaks if name not in set(requirements))
+
+
+def copied(target: Path) -> None:
+    """The parts of the tree that tests need, without what was built."""
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("__pycache__"))
+        elif source.exists():
+            shutil.copy(source, target / name)
+
+
+def run(tests: Sequence[str], copy: Path) -> tuple[int, str]:
+    """How pytest ended there, and the end of what it said; 1 for tests that hang, which is noticing too."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    # Compiled files are told apart by size and second alone: a patch and its reverse may be too quick for that.
+    environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests[1].split()]
-        run = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=300)  # noqa: S603
+        done = subprocess.run(command, cwd=copy, env=environ, capture_output=True, text=True, timeout=LONGEST_S)  # noqa: S603
+    except subprocess.TimeoutExpired:
+        return 1, f"took more than {LONGEST_S:g} s"
+    return done.returncode, done.stdout[-400:]
+
+
+def survives(breakage: Breakage, copy: Path) -> str | None:
+    """Why this breakage proves nothing, or None if its tests caught it."""
+    apply = ["patch", "--strip=1", "--batch", "--silent", "--no-backup-if-mismatch", f"--input={breakage.path}"]
+    if subprocess.run([*apply, "--forward", "--dry-run"], cwd=copy, capture_output=True).returncode:  # noqa: S603
+        return "does not apply any more: bring it up to date"
+    subprocess.run([*apply, "--forward"], cwd=copy, capture_output=True, check=True)  # noqa: S603
+    try:
+        code, said = run(breakage.tests, copy)
     finally:
         subprocess.run([*apply, "--reverse"], cwd=copy, capture_output=True, check=True)  # noqa: S603
-    if run.returncode == 1:
+    if code == 1:
         return None
-    return "its tests still pass" if run.returncode == 0 else f"pytest ended with {run.returncode}: {run.stdout[-400:]}"
+    return "its tests still pass" if code == 0 else f"pytest ended with {code}: {said}"
 
 
-def main() -> int:
+def chosen_from(patches: Sequence[Path], names: Sequence[str], sample: int, seed: int | None) -> list[Path]:
+    """Those named, or that many at random, or all."""
+    if names:
+        return [path for path in patches if path.stem in names]
+    if sample and sample < len(patches):
+        return sorted(random.Random(seed).sample(patches, sample))  # noqa: S311
+    return list(patches)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="the breakages to try; else all, or a sample")
     parser.add_argument("--sample", type=int, default=0, help="how many, drawn at random; 0: all")
     parser.add_argument("--seed", type=int, default=None)
-    chosen = parser.parse_args()
+    parser.add_argument("--sound", action="store_true", help="trust that the tests pass without a breakage")
+    chosen = parser.parse_args(arguments)
+    known = tomllib.loads((ROOT / "docs" / "requirements.toml").read_text())
     patches = sorted((ROOT / "tests" / "breakages").glob("*.patch"))
-    if chosen.sample and chosen.sample < len(patches):
-        patches = sorted(random.Random(chosen.seed).sample(patches, chosen.sample))  # noqa: S311
-    failures = 0
+    failures, tried = 0, 0
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
-        for name in COPIED:
-            source = ROOT / name
-            if source.is_dir():
-                shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-            else:
-                shutil.copy(source, copy / name)
-        for patch in patches:
-            why = survives(patch, copy)
+        copied(copy)
+        sound: dict[tuple[str, ...], bool] = {}
+        for path in chosen_from(patches, chosen.names, chosen.sample, chosen.seed):
+            tried, began, breakage = tried + 1, time.monotonic(), None
+            try:
+                breakage = read(path)
+                strange = unknown(breakage, known)
+                why = f"names unknown requirements: {' '.join(strange)}" if strange else None
+            except ValueError as error:
+                why = str(error)
+            if breakage is not None and why is None:
+                if not chosen.sound and breakage.tests not in sound:
+                    sound[breakage.tests] = run(breakage.tests, copy)[0] == 0
+                passes = sound.get(breakage.tests, True)
+                why = survives(breakage, copy) if passes else "its tests fail without it"
             failures += why is not None
-            print(f"{'caught ' if why is None else 'MISSED '} {patch.stem}{': ' + why if why else ''}", flush=True)
-    print(f"{len(patches) - failures} passed, {failures} failed")
-    return 1 if failures or not patches else 0
+            took = f"{time.monotonic() - began:.0f} s"
+            print(
+                f"{'caught ' if why is None else 'MISSED '} {path.stem} ({took}){': ' + why if why else ''}", flush=True
+            )
+    print(f"{tried - failures} caught, {failures} missed")
+    return 1 if failures or not tried else 0
 
 
 if __name__ == "__main__":

@@ -31,6 +31,10 @@ class Outcomes:
 # --- the plugin ---------------------------------------------------------------------------
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--requirements-to", type=Path, default=SEEN, help="where to note which tests carry what")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for mark in item.iter_markers(PROPERTY):
@@ -40,11 +44,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class Recorder:
     """Collects reports where they all arrive: in the process that has no `workerinput`."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: Path) -> None:
+        self.target = target
         self.outcomes: dict[str, Outcomes] = defaultdict(Outcomes)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when != "call" and report.outcome != "failed":
+        if report.outcome == "skipped" or (report.when != "call" and report.outcome != "failed"):
             return
         for name, requirement in report.user_properties:
             if name == PROPERTY:
@@ -52,14 +57,14 @@ class Recorder:
                 (tests.passed if report.outcome == "passed" else tests.failed).append(report.nodeid)
 
     def pytest_sessionfinish(self) -> None:
-        SEEN.parent.mkdir(exist_ok=True)
+        self.target.parent.mkdir(exist_ok=True)
         seen = {name: {"passed": tests.passed, "failed": tests.failed} for name, tests in self.outcomes.items()}
-        SEEN.write_text(json.dumps(seen, indent=1, sort_keys=True))
+        self.target.write_text(json.dumps(seen, indent=1, sort_keys=True))
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Recorder(), "requirement-recorder")
+        config.pluginmanager.register(Recorder(config.getoption("--requirements-to")), "requirement-recorder")
 
 
 # --- the table ----------------------------------------------------------------------------

@@ -17,7 +17,7 @@ class Clock(Protocol):
         """Seconds that never run backwards; only differences mean something."""
 
     async def sleep(self, seconds: float) -> None:
-        """Wait; cancellable."""
+        """Wait; cancellable. What is not above 0 is no wait: the moment passed while it was being reckoned."""
 
 
 class SystemClock:
@@ -30,4 +30,4 @@ class SystemClock:
         return monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        await anyio.sleep(seconds)
+        await anyio.sleep(max(seconds, 0.0))

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 
 from tests.bench import idle, startup, turns
-from tests.bench.measure import Line, table
+from tests.bench.measure import Line, Machine, table
 from tests.program.doubles import all_doubles
 
 
@@ -17,9 +17,11 @@ async def main(chosen: set[str]) -> None:
     def wanted(name: str) -> bool:
         return not chosen or name in chosen
 
+    machine = Machine()
     with tempfile.TemporaryDirectory(prefix="bench") as name:
         folder = Path(name)
         async with all_doubles() as doubles:
+            lines.append(await turns.floor_line(doubles))
             if wanted("startup"):
                 lines += [startup.help_time(), *await startup.start_times(folder)]
             if wanted("memory"):
@@ -36,7 +38,9 @@ async def main(chosen: set[str]) -> None:
                 lines += await turns.crowd(doubles, folder)
             if wanted("idle"):
                 lines += await idle.idle(doubles, folder)
+        others = machine.since()
     print(table(lines))
+    print(f"\n{others}")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 """What conversations cost that nobody talks in: CPU and memory."""
 
 import sqlite3
+import time
 from pathlib import Path
 
 import anyio
 
 from tests.bench.measure import Line, cpu_seconds, rss_mb
-from tests.bench.turns import FAST, answers, config_for, say
+from tests.bench.turns import FAST, Answers, config_for, say
 from tests.program.doubles import Doubles
 from tests.program.running import Program
 
@@ -34,12 +35,13 @@ async def idle(doubles: Doubles, folder: Path) -> list[Line]:
         begin = cpu_seconds(pid)
         await anyio.sleep(SECONDS)
         share = (cpu_seconds(pid) - begin) / SECONDS * 100
+        begun = time.time()
         await say(doubles, "hello", user=50_000)
-        await answers(doubles, 1, 0, 20)
+        await Answers(doubles, begun).wait(1, 20)
         before = rss_mb(pid)
         for number in range(AWAKE):
             await say(doubles, "hello", user=60_000 + number)
-        await answers(doubles, AWAKE + 1, 0, 60)
+        await Answers(doubles, begun).wait(AWAKE + 1, 60)
         each = (rss_mb(pid) - before) * 1000 / AWAKE
         await program.stop()
     per_known = max(0.0, known - empty) * 1000 / KNOWN

@@ -2,6 +2,7 @@
 
 import os
 import statistics
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,29 @@ class Line:
     budget: str
     figure: str
     met: bool | None = None  # None: a figure without a budget
+
+
+class Machine:
+    """Who else was at work: a figure from a machine that others use says little."""
+
+    def __init__(self) -> None:
+        self._begin, self._stolen = _ticks()
+        self._at = time.monotonic()
+
+    def since(self) -> str:
+        """Load and stolen time since this was made."""
+        total, stolen = _ticks()
+        share = (stolen - self._stolen) / max(total - self._begin, 1) * 100
+        took = time.monotonic() - self._at
+        load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+        cores = os.cpu_count()
+        return f"{took:.0f} s; load average {load} on {cores} cores; the host stole {share:.0f} % of the time."
+
+
+def _ticks() -> tuple[int, int]:
+    """All time of all processors, and how much of it the host gave to others."""
+    fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return sum(fields), fields[7]
 
 
 def cpu_seconds(pid: int) -> float:

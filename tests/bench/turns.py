@@ -1,6 +1,8 @@
 """What turns cost: CPU of the whole process through Telegram, latency, and a crowd of conversations at once."""
 
+import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +10,15 @@ import anyio
 
 from tests.bench.measure import Line, cpu_seconds, median, percentile
 from tests.program import configs
-from tests.program.doubles import Doubles
+from tests.program.doubles import TELEGRAM_TOKEN, Doubles
 from tests.program.running import Program
 
 THIRTY = " ".join(f"word{number}" for number in range(30))
 FAST = {"chat_rate": 10_000, "chat_burst": 10_000, "group_per_minute": 100_000, "global_rate": 100_000}
+FLOOR_MS = 0.7  # of the machine on which the budgets were set (DESIGN §11)
+BATCH = 60
+QUESTIONS = 30
+PEOPLE, ROUNDS = 100, 10
 QUICK_CHANNEL = "messages_per_second = 1000\nprivate_messages_per_second = 1000\ngroup_messages_per_minute = 100000"
 
 
@@ -52,10 +58,6 @@ class Answers:
         return len(self.sent)
 
 
-async def answers(doubles: Doubles, count: int, since: float, seconds: float) -> list[dict[str, Any]]:
-    return await Answers(doubles, since).wait(count, seconds)
-
-
 async def say(doubles: Doubles, *texts: str, user: int = 77) -> None:
     updates = [{"user": {"id": user, "first_name": "Ann"}, "text": text} for text in texts]
     await doubles.telegram.post("updates", {"updates": updates})
@@ -79,22 +81,64 @@ async def _one_by_one(doubles: Doubles, program: Program, turns: int) -> float:
     """CPU milliseconds a turn."""
     assert program.process is not None
     begin = cpu_seconds(program.process.pid)
-    for number in range(turns):
-        since = time.time()
-        await say(doubles, f"question {number}")
-        await answers(doubles, 1, since - 0.001, 20)
+    await _asked(doubles, turns)
     return (cpu_seconds(program.process.pid) - begin) * 1000 / turns
 
 
+async def _asked(doubles: Doubles, turns: int) -> None:
+    """So many questions of one person, each after the answer to the one before."""
+    for number in range(turns):
+        answers = Answers(doubles, time.time())
+        await say(doubles, f"question {number}")
+        await answers.wait(1, 20)
+
+
+async def _quickly(doubles: Doubles, turns: int) -> None:
+    """So many turns of the same person, each batch of questions waiting in the inbox."""
+    for begin in range(0, turns, BATCH):
+        batch = [f"question {number}" for number in range(begin, min(begin + BATCH, turns))]
+        answers = Answers(doubles, time.time())
+        await say(doubles, *batch)
+        await answers.wait(len(batch), 60)
+
+
+async def floor_line(doubles: Doubles) -> Line:
+    return Line(
+        "the floor: a bare bot's turn",
+        f"({FLOOR_MS:g} ms where the budgets were set)",
+        f"{await _floor(doubles):.1f} ms",
+    )
+
+
+async def _floor(doubles: Doubles) -> float:
+    """CPU milliseconds that a turn of a bot without our duties needs here and now."""
+    await _prepare(doubles)
+    ports = [str(doubles.telegram.port), str(doubles.llm.port)]
+    process = await anyio.open_process(
+        [sys.executable, "-m", "tests.bench.bare", *ports, TELEGRAM_TOKEN], stdin=None, stdout=None, stderr=None
+    )
+    try:
+        await _asked(doubles, 20)
+        begin = cpu_seconds(process.pid)
+        await _asked(doubles, 100)
+        figure = (cpu_seconds(process.pid) - begin) * 10
+    finally:
+        process.kill()
+        await process.wait()
+    return figure
+
+
 async def cpu_per_turn(doubles: Doubles, folder: Path, kind: str, budget: float, *, long: int = 0) -> list[Line]:
+    floor = await _floor(doubles)  # the machine may be slower now than a minute ago
     await _prepare(doubles)
     async with Program(folder / f"turns-{kind}", config_for(doubles, kind)) as program:
         await anyio.sleep(8 if kind != "openai" else 2)
         await _one_by_one(doubles, program, 20)
         first = await _one_by_one(doubles, program, 100)
-        lines = [Line(f"CPU a turn through Telegram, `{kind}`", f"< {budget:g} ms", f"{first:.1f} ms", first < budget)]
+        figure = f"{first:.1f} ms ({first / floor:.1f} times the floor, {floor:.1f} ms just before)"
+        lines = [Line(f"CPU a turn through Telegram, `{kind}`", f"< {budget:g} ms", figure, first < budget)]
         if long:
-            await _one_by_one(doubles, program, max(0, long - 220))
+            await _quickly(doubles, long - 220)
             late = await _one_by_one(doubles, program, 100)
             limit = first + 8
             lines.append(Line(f"the same at turn {long}, `{kind}`", "+ 8 ms at most", f"{late:.1f} ms", late < limit))
@@ -103,67 +147,96 @@ async def cpu_per_turn(doubles: Doubles, folder: Path, kind: str, budget: float,
 
 
 async def latency(doubles: Doubles, folder: Path) -> list[Line]:
-    """Seen by us → model request, and model's first token → first visible text."""
+    """Seen by us → model request, and model's first token → first visible text; nobody asks without a pause."""
     await _prepare(doubles)
     reply = {"text": THIRTY, "token_delay": 0.02}
     await doubles.llm.post("script", [{"match": {}, "reply": reply}])
     to_model, to_person = [], []
     async with Program(folder / "latency", config_for(doubles, "openai")) as program:
         await anyio.sleep(2)
-        for number in range(40):
+        for number in range(QUESTIONS + 2):
             since = time.time()
             await say(doubles, f"question {number}")
-            await answers(doubles, 1, since, 20)
+            await Answers(doubles, since).wait(1, 20)
             (call,) = (await doubles.llm.get("calls", since=str(since)))["calls"]
             shown = [
                 made["at"]
                 for made in (await doubles.telegram.get("calls", since=str(since)))["calls"]
                 if made["method"] in ("sendMessageDraft", "sendRichMessageDraft", "sendMessage", "sendRichMessage")
             ]
-            to_model.append((call["at"] - since) * 1000)
-            to_person.append((min(shown) - call["first_token_at"]) * 1000)
+            if number >= 2:  # the first ones import and connect
+                to_model.append((call["at"] - since) * 1000)
+                to_person.append((min(shown) - call["first_token_at"]) * 1000)
+            # The allowance of previews in one chat is that of its platform (one a second); a person reads meanwhile.
+            await anyio.sleep(0.6)
         await program.stop()
     p50, p99 = percentile(to_model, 0.5), percentile(to_model, 0.99)
     visible = median(to_person)
+    quick = p50 < 10 and p99 < 30
     return [
-        Line(
-            "message → model request leaves", "p50 < 10, p99 < 30 ms", f"{p50:.1f}, {p99:.1f} ms", p50 < 10 and p99 < 30
-        ),
+        Line("message → model request leaves", "p50 < 10, p99 < 30 ms", f"{p50:.1f}, {p99:.1f} ms", quick),
         Line("first model token → first visible text", "< 100 ms", f"{visible:.0f} ms", visible < 100),
     ]
 
 
 async def crowd(doubles: Doubles, folder: Path) -> list[Line]:
-    """100 conversations at once, an instant model: throughput, latency, order."""
+    """100 people, an instant model. First all say three things at once: is the order kept? Then each asks anew as soon
+    as the answer is there.
+    """
     await _prepare(doubles)
-    people, rounds = 100, 10
     await doubles.llm.post("script", [])
     async with Program(folder / "crowd", config_for(doubles, "openai")) as program:
+        assert program.process is not None
         await anyio.sleep(2)
-        begin = time.time()
-        updates = [
-            {"user": {"id": 1000 + person, "first_name": "P"}, "text": f"m{turn}"}
-            for turn in range(rounds)
-            for person in range(people)
-        ]
-        asked = {(update["user"]["id"], update["text"]): time.time() for update in updates}  # type: ignore[index]
-        await doubles.telegram.post("updates", {"updates": updates})
-        sent = await Answers(doubles, begin).wait(people * rounds, 120, every_s=0.05)
-        took = max(float(call["at"]) for call in sent) - begin
+        answers = Answers(doubles, time.time())
+        await _ask(doubles, [(person, turn) for turn in range(3) for person in range(PEOPLE)])
+        kept = _in_order(await answers.wait(PEOPLE * 3, 120, every_s=0.05))
+        begin, used = time.time(), cpu_seconds(program.process.pid)
+        waits = await _keep_asking(doubles, Answers(doubles, begin))
+        took, used = time.time() - begin, cpu_seconds(program.process.pid) - used
         await program.stop()
-    order = {1000 + person: [] for person in range(people)}  # type: ignore[var-annotated]
-    for call in sent:
-        params = call["params"]
-        assert isinstance(params, dict)
-        order[int(params["chat_id"])].append(str(params.get("text") or params.get("rich_message")))
-    kept = all([f"m{turn}" in text for turn, text in enumerate(texts)] == [True] * rounds for texts in order.values())
-    rate = people * rounds / took
-    assert asked
+    rate, p99, cpu = len(waits) / took, percentile(waits, 0.99), used * 1000 / len(waits)
+    order = "in order" if kept else "OUT OF ORDER"
     return [
         Line(
-            "100 conversations at once",
-            "> 150 turns/s, in order",
-            f"{rate:.0f} turns/s, {'in order' if kept else 'OUT OF ORDER'}",
-            rate > 150 and kept,
+            f"{PEOPLE} conversations at once",
+            "> 150 turns/s, p99 < 1 s, in order",
+            f"{rate:.0f} turns/s, p99 {p99:.1f} s, {order} ({cpu:.1f} ms CPU a turn)",
+            rate > 150 and p99 < 1 and kept,
         )
     ]
+
+
+async def _ask(doubles: Doubles, asked: Sequence[tuple[int, int]]) -> None:
+    updates = [{"user": {"id": 1000 + person, "first_name": "P"}, "text": f"m{turn}."} for person, turn in asked]
+    await doubles.telegram.post("updates", {"updates": updates})
+
+
+async def _keep_asking(doubles: Doubles, answers: Answers) -> list[float]:
+    """Everybody asks ROUNDS questions, one after the other; how long each waited, in seconds."""
+    asked = dict.fromkeys(range(PEOPLE), (0, time.time()))
+    waits: list[float] = []
+    await _ask(doubles, [(person, 0) for person in asked])
+    seen = 0
+    while len(waits) < PEOPLE * ROUNDS:
+        sent = await answers.wait(seen + 1, 60, every_s=0.005)
+        following = []
+        for call in sent[seen:]:
+            person = int(call["params"]["chat_id"]) - 1000
+            turn, at = asked[person]
+            waits.append(call["at"] - at)
+            if turn + 1 < ROUNDS:
+                asked[person] = (turn + 1, time.time())
+                following.append((person, turn + 1))
+        seen = len(sent)
+        if following:
+            await _ask(doubles, following)
+    return waits
+
+
+def _in_order(sent: Sequence[dict[str, Any]]) -> bool:
+    said: dict[int, list[str]] = {}
+    for call in sent:
+        params = call["params"]
+        said.setdefault(int(params["chat_id"]), []).append(str(params.get("text") or params.get("rich_message")))
+    return all(all(f"m{turn}." in text for turn, text in enumerate(texts)) for texts in said.values())

@@ -376,7 +376,7 @@ async def test_a_tool_is_shown_while_it_runs_and_not_afterwards(stage: Stage) ->
     bea = OnTelegram(stage.doubles, somebody(210))
     call = {"type": "tool_use", "name": "calculate", "input": {"expression": "6 * 7"}}
     rules = [
-        {"match": {"contains": "six times", "tool_result": True}, "reply": {"text": "It is 42.", "ttft": 1.0}},
+        {"match": {"contains": "six times", "tool_result": True}, "reply": {"text": "It is 42.", "ttft": 2.5}},
         {"match": {"contains": "six times"}, "reply": {"blocks": [{"type": "text", "text": "Let me see."}, call]}},
     ]
     await stage.doubles.llm.post("script", rules, append="1")

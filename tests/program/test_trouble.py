@@ -38,6 +38,9 @@ REFUSED = "The model service “a” refused the request"
 TOO_LONG = "This conversation no longer fits the model"
 
 Reply = Mapping[str, Any]
+
+# What does not depend on the model's kind is tried with one.
+with_one_model = pytest.mark.parametrize("stage", ["openai"], indirect=True)
 _persons = count(1001)
 
 
@@ -57,7 +60,20 @@ async def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
         model = configs.models(doubles, "a", kind=request.param)
         program.write(access + QUICK + model + configs.telegram(doubles, more="draft_interval_ms = 500"))
         async with program:
-            yield Stage(doubles, program)
+            stage = Stage(doubles, program)
+            await warm_up(stage)
+            yield stage
+
+
+async def warm_up(stage: Stage) -> None:
+    """Until the model's library is loaded: that takes longer than the silence that counts as a stall here."""
+
+    async def answered() -> bool:
+        person = Person(stage)
+        await person.asks({"text": "warm"})
+        return "warm" in await person.hears("")
+
+    await until(answered, seconds=30, what="a first answer")
 
 
 class Person(OnTelegram):
@@ -101,6 +117,12 @@ class Person(OnTelegram):
 
     async def calls_made(self) -> Sequence[dict[str, Any]]:
         return await self.stage.asked(self.words)
+
+    async def refused(self) -> list[dict[str, Any]]:
+        """The bot's calls about this chat that the platform refused."""
+        calls = (await self.stage.doubles.telegram.get("calls"))["calls"]
+        mine = str(self.user["id"])
+        return [call for call in calls if str(call["params"].get("chat_id")) == mine and call.get("fault")]
 
     async def goes_on(self) -> None:
         """The next message is answered as if nothing had been."""
@@ -193,20 +215,23 @@ async def test_what_stays_is_told_in_one_short_message(
     await person.goes_on()
 
 
+@with_one_model
 @pytest.mark.requirement("G-09", "G-11")
 async def test_a_platform_that_says_wait_gets_its_wait_and_the_answer_comes_once(stage: Stage) -> None:
     person = Person(stage)
-    methods = ("sendMessage", "sendRichMessage", "sendMessageDraft", "sendRichMessageDraft", "sendChatAction")
+    methods = ("sendMessage", "sendMessageDraft", "sendChatAction")
     faults = [{"method": method, "kind": "rate_limit", "retry_after": 1} for method in methods]
     await stage.doubles.telegram.post("faults", faults)
     began = time.time()
-    await person.asks({"text": ANSWER, "token_delay": 0.05, "ttft": 0.3})
-    await person.gets(ANSWER)
+    long = " ".join(f"word{number}" for number in range(30))
+    await person.asks({"text": long, "token_delay": 0.05, "ttft": 0.3})
+    await person.gets(long)
     assert time.time() - began >= 1
+    assert {call["method"] for call in await person.refused()} == set(methods)
     await person.goes_on()
-    await person.hears("Fine again.")
 
 
+@with_one_model
 @pytest.mark.requirement("G-09")
 async def test_in_a_group_an_edit_that_must_wait_does_not_lose_the_end(stage: Stage) -> None:
     person, number = Person(stage), -next(_persons)
@@ -220,33 +245,20 @@ async def test_in_a_group_an_edit_that_must_wait_does_not_lose_the_end(stage: St
     assert len(await person.messages(number)) == 1
 
 
+@with_one_model
 @pytest.mark.requirement("G-09")
 async def test_a_platform_that_fails_for_a_while_gets_the_answer_later(stage: Stage) -> None:
     person = Person(stage)
-    faults = [
-        {"method": method, "kind": "server_error", "status": 502, "times": 2}
-        for method in ("sendMessage", "sendRichMessage")
-    ]
-    await stage.doubles.telegram.post("faults", faults)
+    fault = {"method": "sendMessage", "kind": "server_error", "status": 502, "times": 2}
+    await stage.doubles.telegram.post("faults", fault)
     await person.asks({"text": ANSWER})
-    try:
-        await person.hears(ANSWER)
-    except AssertionError:
-        print(stage.program.log.read_text()[-3000:])
-        for c in (await stage.doubles.telegram.get("calls"))["calls"][-12:]:
-            print({k: (str(v)[:150]) for k, v in c.items()})
-        raise
-    for c in (await stage.doubles.telegram.get("calls"))["calls"][-6:]:
-        print({k: (str(v)[:150]) for k, v in c.items()})
+    assert await person.hears(ANSWER) == ANSWER
 
 
+@with_one_model
 async def test_at_the_end_nobody_is_typing(stage: Stage) -> None:
     """The last one of the file: after all that trouble no sign of life goes on."""
     person = Person(stage)
-    print(
-        {c["method"] for c in (await stage.doubles.telegram.get("calls"))["calls"]},
-        (await stage.doubles.telegram.post("faults", [])),
-    )
     before = len(await person.calls("sendChatAction"))
     await anyio.sleep(TYPING_EVERY_S + 0.5)  # typing is shown again so often
     assert len(await person.calls("sendChatAction")) == before

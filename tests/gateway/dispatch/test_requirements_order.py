@@ -1,0 +1,52 @@
+"""What is queued comes before what is only waiting to be heard (SPEC §2.2)."""
+
+from dataclasses import replace
+from functools import partial
+
+import anyio
+import pytest
+
+from agent.core.ids import ConversationId
+from agent.inbox import Work
+from agent.storage.database import Database
+from tests.fakes.agents import QUICK, House, admit, answers
+from tests.fakes.waiting import until
+
+CHAT = ConversationId("telegram:1")
+
+
+async def is_answered(database: Database, *texts: str) -> bool:
+    return await answers(database) == list(texts)
+
+
+@pytest.mark.requirement("Z-07", "Z-22")
+async def test_what_the_house_has_queued_runs_before_people_who_came_earlier(database: Database) -> None:
+    """Admitted while a turn runs, in the wrong order: injected work first, then people as they came, then the rest."""
+    go_on = anyio.Event()
+
+    async def turn(work: Work) -> None:
+        if work.incoming.text == "first":
+            await go_on.wait()
+
+    house = House(database, turn, timing=replace(QUICK, merge_within=0))
+    async with house.running():
+        await house.says(CHAT, "first")
+        await until(lambda: house.dispatcher.is_running(CHAT))
+        await admit(database, CHAT, "a reminder", kind="reminder")
+        await admit(database, CHAT, "from Ann")
+        await admit(database, CHAT, "from Bob")
+        await admit(database, CHAT, "injected", kind="system")
+        go_on.set()
+        await until(partial(is_answered, database, "first", "injected", "from Ann", "from Bob", "a reminder"))
+    assert {work.kind for work in house.given} == {"message", "system", "reminder"}
+
+
+@pytest.mark.requirement("Z-07")
+async def test_what_waits_on_disk_is_done_before_anything_new_is_heard(database: Database) -> None:
+    """Queued by an earlier process: done in its order although a newer message wakes the conversation."""
+    for text in ("one", "two"):
+        await admit(database, CHAT, text)
+    house = House(database, timing=replace(QUICK, merge_within=0))
+    await house.says(CHAT, "three")
+    async with house.running():
+        await until(partial(is_answered, database, "one", "two", "three"))

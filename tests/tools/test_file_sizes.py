@@ -1,0 +1,15 @@
+"""Files stay small: a notice past 300 lines, a failure past 500 (STYLE §2)."""
+
+import subprocess
+import sys
+
+from tools.file_sizes import LIMIT, NOTICE, ROOT
+
+
+def test_no_product_file_is_too_long() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "tools.file_sizes"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stdout
+    for line in ran.stdout.splitlines():
+        assert NOTICE < int(line.split(": ")[1].split()[0]) <= LIMIT

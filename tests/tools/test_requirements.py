@@ -1,0 +1,89 @@
+"""The list of requirements, the tests that carry them, and the table that judges both."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tools.requirements import LIST, ROOT, mistakes, table
+
+SPECIFIED = {"Z": 145, "H": 39, "W": 70, "R": 55, "B": 94, "G": 35}
+
+
+def entry(status: str) -> dict[str, str]:
+    return {"status": status, "text": "…"}
+
+
+def seen(*, passed: tuple[str, ...] = (), failed: tuple[str, ...] = ()) -> dict[str, list[str]]:
+    return {"passed": list(passed), "failed": list(failed)}
+
+
+def test_every_id_of_the_specification_is_listed_once() -> None:
+    known = tomllib.loads(LIST.read_text())
+    wanted = {f"{group}-{number:02}" for group, most in SPECIFIED.items() for number in range(1, most + 1)}
+    assert set(known) == wanted
+    assert all(set(entry) == {"status", "text"} and entry["text"].strip() for entry in known.values())
+
+
+def test_no_test_names_an_id_that_does_not_exist() -> None:
+    known = tomllib.loads(LIST.read_text())
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        if path == Path(__file__):
+            continue
+        for marker in re.findall(r"mark\.requirement\(([^)]*)\)", path.read_text()):
+            named = re.findall(r'"([^"]+)"', marker)
+            assert named, f"{path}: requirement({marker})"
+            assert set(named) <= set(known), path
+
+
+@pytest.mark.parametrize(
+    ("status", "tests", "mistake"),
+    [
+        pytest.param("done", seen(passed=("t",)), None, id="done and carried"),
+        pytest.param("open", seen(), None, id="open and not carried"),
+        pytest.param("open", seen(failed=("t",)), None, id="open, its test still fails"),
+        pytest.param("done", seen(), "Z-01: marked done, but no passing test carries it", id="done without a test"),
+        pytest.param("done", seen(failed=("t",)), "Z-01: marked done, but t fails", id="done with a failing test"),
+        pytest.param("finished", seen(passed=("t",)), "Z-01: status is 'finished'; expected open or done", id="typo"),
+    ],
+)
+def test_mistakes(status: str, tests: dict[str, list[str]], mistake: str | None) -> None:
+    found = list(mistakes({"Z-01": entry(status)}, {"Z-01": tests}))
+    assert mistake in found if mistake else not found
+
+
+def test_an_unknown_id_is_a_mistake() -> None:
+    assert list(mistakes({}, {"Q-01": seen(passed=("t",))})) == ["Q-01: named by t, not in requirements.toml"]
+
+
+def test_the_table_counts_by_group_and_names_what_is_ready() -> None:
+    known = {"Z-01": entry("done"), "Z-02": entry("open"), "W-01": entry("open")}
+    lines = list(table(known, {"Z-01": seen(passed=("t",)), "Z-02": seen(passed=("t",))}))
+    assert lines[1].split() == ["Z", "2", "1", "2", "1"]
+    assert "Z-02" in lines[2]
+    assert lines[3].split() == ["W", "1", "0", "0", "1"]
+
+
+def test_the_plugin_notes_how_the_tests_of_each_requirement_ended(tmp_path: Path) -> None:
+    (tmp_path / "test_some.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.requirement('Z-01', 'Z-02')\ndef test_good(): pass\n"
+        "@pytest.mark.requirement('Z-02')\ndef test_bad(): assert False\n"
+        "@pytest.mark.requirement('Z-03')\nclass TestBoth:\n"
+        "    def test_one(self): pass\n"
+        "    @pytest.mark.requirement('Z-04')\n    def test_two(self): pass\n"
+        "@pytest.mark.requirement('Z-05')\ndef test_skipped(): pytest.skip('no')\n"
+        "def test_none(): pass\n"
+    )
+    target = tmp_path / "seen.json"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tools.requirements", "-p", "no:cacheprovider",
+               "--requirements-to", str(target), "-c", str(ROOT / "pyproject.toml"), str(tmp_path)]  # fmt: skip
+    subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60, check=False)
+    noted = {
+        name: (len(tests["passed"]), len(tests["failed"])) for name, tests in json.loads(target.read_text()).items()
+    }
+    assert noted == {"Z-01": (1, 0), "Z-02": (1, 1), "Z-03": (2, 0), "Z-04": (1, 0)}
