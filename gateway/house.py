@@ -242,7 +242,7 @@ async def build(
             queue_mode=lambda conversation: chosen.mode(conversation, live),
             channel=accounts.channel,
             wake=dispatcher.wake,
-            attachments=Attachments(settings.home, phrase, limit_mb=settings.retention.attachment_mb),
+            attachments=Attachments(settings.home, phrase, limit_mb=lambda: live.settings.retention.attachment_mb),
             phrase=phrase,
             tell_owner=alerts.tell,
             met=alerts.met,

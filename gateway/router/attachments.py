@@ -5,7 +5,7 @@ A file that cannot be had never loses the message: a line in its text says which
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,8 +34,10 @@ class Fetched:
 class Attachments:
     """Keeps fetched files below `home`/files."""
 
-    def __init__(self, home: Path, phrase: Catalogue, *, limit_mb: int, within_s: float = FETCH_TIMEOUT_S) -> None:
-        """`within_s` is the time that all files of one message have together."""
+    def __init__(
+        self, home: Path, phrase: Catalogue, *, limit_mb: Callable[[], int], within_s: float = FETCH_TIMEOUT_S
+    ) -> None:
+        """`limit_mb` is the most that one file may have, `within_s` the time of all files of one message together."""
         self._home = home
         self._phrase = phrase
         self._limit_mb = limit_mb
@@ -43,16 +45,16 @@ class Attachments:
 
     async def fetch(self, channel: Channel | None, said: Said, folder: str, language: str) -> Fetched:
         """Every file of the message; `folder` is its own, so that a repeat writes the same paths."""
-        source = channel.files if channel is not None else None
+        source, limit_mb = channel.files if channel is not None else None, self._limit_mb()
         files: list[FilePart] = []
         notes: list[str] = []
         with anyio.move_on_after(self._within_s):
             for index, attachment in enumerate(said.attachments[:MOST_FILES]):
-                if (attachment.size or 0) > self._limit_mb * MEGABYTE:
-                    notes.append(self._note(attachment, language, "file_too_large", self._limit_mb))
+                if (attachment.size or 0) > limit_mb * MEGABYTE:
+                    notes.append(self._note(attachment, language, "file_too_large", limit_mb))
                     continue
                 path = Path("files", safe_name(folder), f"{index}-{safe_name(attachment.name)}")
-                size = await self._fetch_one(source, attachment, self._home / path)
+                size = await _fetch_one(source, attachment, self._home / path, limit_mb * MEGABYTE)
                 if size is None:
                     notes.append(self._note(attachment, language, "file_unreachable"))
                 else:
@@ -65,21 +67,22 @@ class Attachments:
         ]
         return Fetched(tuple(files), tuple(notes))
 
-    async def _fetch_one(self, source: Files | None, attachment: Attachment, to: Path) -> int | None:
-        """Its size in bytes; None when it cannot be had."""
-        if source is None:
-            return None
-        try:
-            await anyio.to_thread.run_sync(_make_folder, to.parent)
-            return await source.fetch(attachment, to, limit=self._limit_mb * MEGABYTE)
-        except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6: the file is lost, never the message
-            _log.warning("a file could not be fetched: %r", error, extra={"file": attachment.name})
-            await anyio.Path(to).unlink(missing_ok=True)  # half of it
-            return None
-
     def _note(self, attachment: Attachment, language: str, why: str, limit: int = 0) -> str:
         reason = self._phrase(why, language, limit=limit)
         return self._phrase("file_skipped", language, name=attachment.name, reason=reason)
+
+
+async def _fetch_one(source: Files | None, attachment: Attachment, to: Path, limit: int) -> int | None:
+    """Its size in bytes; None when it cannot be had."""
+    if source is None:
+        return None
+    try:
+        await anyio.to_thread.run_sync(_make_folder, to.parent)
+        return await source.fetch(attachment, to, limit=limit)
+    except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6: the file is lost, never the message
+        _log.warning("a file could not be fetched: %r", error, extra={"file": attachment.name})
+        await anyio.Path(to).unlink(missing_ok=True)  # half of it
+        return None
 
 
 def safe_name(name: str) -> str:

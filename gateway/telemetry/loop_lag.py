@@ -9,7 +9,7 @@ from agent.core.clock import Clock
 EVERY_S = 0.5
 WINDOW = 120  # samples: one minute
 RECENT = 4  # samples
-BUSY_S = 0.05  # an idle loop is late by a millisecond or two, on a machine that others use by ten
+BUSY_S = 0.25  # an idle loop is late by a millisecond or two, on a machine that others use by tens of them
 WARN_S = 1.0
 
 log = logging.getLogger("tieline.telemetry")

@@ -32,6 +32,7 @@ async def faulted(place: Place) -> bool:
     return await place.faulted()
 
 
+@pytest.mark.slow  # tests/program does the same on Telegram alone
 @pytest.mark.requirement("W-12", "W-13", "B-52")
 async def test_during_the_model_call(home: Path) -> None:
     async with on_three_platforms(home, stream=True) as scene:

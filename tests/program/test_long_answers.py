@@ -161,7 +161,7 @@ async def on_the_web(ann: Visitor) -> None:
         assert code in text_of(html)
 
 
-@pytest.mark.requirement("G-10", "G-07")
+@pytest.mark.requirement("G-10")
 async def test_it_arrives_whole_and_valid_everywhere(stage: Stage) -> None:
     telegram, discord, slack = OnTelegram(stage.doubles), OnDiscord(stage.doubles), OnSlack(stage.doubles)
     printed = re.search(r"Chat: +(\S+)", stage.program.log.read_text())

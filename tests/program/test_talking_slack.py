@@ -125,14 +125,12 @@ async def everyday(stage: Stage) -> None:
     assert all(len(delivery["attempts"]) == 1 for delivery in (await ann.state())["deliveries"])
 
 
-@pytest.mark.requirement("G-07", "Z-145")
 async def test_everyday_over_a_socket(stage: Stage) -> None:
     await everyday(stage)
     deliveries = (await OnSlack(stage.doubles).state())["deliveries"]
     assert {attempt["transport"] for one in deliveries for attempt in one["attempts"]} == {"socket"}
 
 
-@pytest.mark.requirement("G-07")
 async def test_everyday_over_http(over_http: Stage) -> None:
     assert (await over_http.doubles.slack.post("verify_url"))["verified"]
     await everyday(over_http)
@@ -140,7 +138,7 @@ async def test_everyday_over_http(over_http: Stage) -> None:
     assert {attempt["transport"] for one in deliveries for attempt in one["attempts"]} == {"http"}
 
 
-@pytest.mark.requirement("B-29", "G-08")
+@pytest.mark.requirement("B-29")
 async def test_an_answer_streams_natively_in_a_thread(stage: Stage) -> None:
     ann = OnSlack(stage.doubles)
     await stage.script("a poem", POEM, ttft=0.9, token_delay=0.05)
@@ -308,7 +306,7 @@ async def test_stop_ends_a_running_answer_within_a_second(stage: Stage) -> None:
     assert not any(one.get("streaming") for one in await ann.messages("C0STOP"))
 
 
-@pytest.mark.requirement("G-08")
+@pytest.mark.requirement("G-08", "Z-145")
 async def test_a_tool_is_shown_while_it_runs_and_not_afterwards(stage: Stage) -> None:
     """In the status line of a thread; in a direct message by a message that goes."""
     ann = OnSlack(stage.doubles)

@@ -214,7 +214,7 @@ async def test_the_console_talks_beside_it(stage: Stage) -> None:
     assert ran.returncode == 0, ran.stderr
     assert "2 * 3 * 4." in ran.stdout
     assert "This chat now uses" in ran.stdout
-    assert "console" in ran.stdout
+    assert "This chat is `console:`" in ran.stdout
     assert "Bye." in ran.stdout
     assert (await stage.asked("and again"))[0]["body"]["model"] == "model-b"
     again = await stage.program.cli("console", stdin="once more\n/exit\n")

@@ -81,7 +81,7 @@ async def test_what_is_not_stored_is_sent_again(tmp_path: Path) -> None:
     async with hooked(tmp_path, stage_class=Failing) as actor:
         await actor.says("hello")
         await eventually(lambda: texts(actor) == ["hello"])
-        statuses = [call["status"] for call in actor.telegram.calls("webhook")]
+        statuses = [call["status"] for call in actor.telegram.calls("webhook") if "status" in call]
         assert statuses[:2] == [503, 503]
 
 

@@ -5,6 +5,7 @@ import sqlite3
 import threading
 from functools import partial
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import anyio
@@ -131,3 +132,13 @@ async def test_after_the_end_everything_is_in_one_file_and_nothing_can_be_writte
         assert plain.execute("select count(*) from control").fetchone() == (1,)
     with pytest.raises(RuntimeError, match="closed"):
         await sqlite_database.write(put)
+
+
+async def test_who_reads_with_a_deadline_need_not_wait_for_a_slow_read(sqlite_database: SqliteDatabase) -> None:
+    """Z-71: a slow database must not keep a session from starting."""
+    began = monotonic()
+    with anyio.move_on_after(0.05) as scope:
+        await sqlite_database.read(lambda conn: sleep(0.6))
+    assert scope.cancelled_caught
+    assert monotonic() - began < 0.5
+    assert await sqlite_database.read(lambda conn: conn.execute(text("select 1")).scalar_one()) == 1

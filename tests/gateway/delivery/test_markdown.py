@@ -140,8 +140,9 @@ def test_what_is_written_out_reads_back_as_the_same(text: str) -> None:
 def test_any_text_can_be_read_and_is_never_nothing(text: str) -> None:
     document = parse(text)
     assert bool(document) == bool(text.strip())
+    outside = "\n".join(line for line in text.splitlines() if "```" not in line)  # there words name a language
     if "|" not in text:  # a table drops cells beyond its header
-        assert readable(document).count("word") >= text.count("word") - text.count("```")  # a word can name a language
+        assert readable(document).count("word") >= outside.count("word")
 
 
 @settings(deadline=None, max_examples=200)

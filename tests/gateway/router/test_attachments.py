@@ -69,7 +69,7 @@ def test_notes_come_below_the_words() -> None:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Attachments:
-    return Attachments(tmp_path, read_catalogue(), limit_mb=1)
+    return Attachments(tmp_path, read_catalogue(), limit_mb=lambda: 1)
 
 
 async def fetched(kept: Attachments, source: FakeChannel | None, *files: Attachment) -> tuple[list[str], list[str]]:
@@ -135,7 +135,7 @@ async def test_more_than_ten_are_named(kept: Attachments) -> None:
 
 
 async def test_a_fetch_that_never_ends_costs_the_files_and_not_the_message(tmp_path: Path) -> None:
-    kept = Attachments(tmp_path, read_catalogue(), limit_mb=1, within_s=0.05)
+    kept = Attachments(tmp_path, read_catalogue(), limit_mb=lambda: 1, within_s=0.05)
     paths, notes = await fetched(kept, channel(Handing(b"one", None)), file("a.txt"), file("b.txt"), file("c.txt"))
     assert paths == ["files/telegram_77_5/0-a.txt"]
     assert [note.split()[2] for note in notes] == ["b.txt", "c.txt"]

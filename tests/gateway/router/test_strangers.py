@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway.access.pairing import MOST_PENDING
+from gateway.channels.errors import ChannelGone
 from tests.fakes.waiting import until
 from tests.gateway.world import ZOE, World
 
@@ -72,6 +73,15 @@ async def test_a_crowd_of_strangers_is_bounded(world: World) -> None:
     told = [number for number in range(MOST_PENDING + 3) if world.texts(f"9{number:03}")]
     assert told == list(range(MOST_PENDING))
     assert len(await world.house.operations.pair_list({})) == MOST_PENDING
+
+
+async def test_who_had_blocked_the_bot_gets_a_code_when_they_come_back(world: World) -> None:
+    world.screen(ZOE).fail("send", ChannelGone("bot was blocked by the user"))
+    await world.say("hello?", person=ZOE)
+    await until(lambda: bool(world.screen(ZOE).calls))
+    world.clock.ahead_s += 601
+    await world.say("hello again", person=ZOE)
+    await world.shows("pairing code", ZOE)
 
 
 async def test_the_same_message_again_is_no_second_request(world: World) -> None:
