@@ -77,6 +77,7 @@ class Worker:
         self._take_preview = take_preview
         self._preview: tuple[int, Shown] | None = None  # of the row it is meant for
         self._failures = (0, 0)  # row, failures in a row
+        self._gone_for: str | None = None  # why the place is closed, if that is news
 
     async def run(self) -> None:
         settle: Settle | None = None
@@ -91,6 +92,8 @@ class Worker:
             settle = None
             match claimed:
                 case None:
+                    if self._gone_for is not None:  # told here and not in `_leave`, which runs in the database's thread
+                        self._reports.gone(self._key, self._gone_for)
                     return
                 case Waiting(until):
                     await self._clock.sleep((until - self._now()) / 1e6)
@@ -171,7 +174,7 @@ class Worker:
         if surely_not:
             outbox_rows.postpone(conn, row.id, self._now())
         if not account and rows.set_gone(conn, self._conversation, self._now()):
-            self._reports.gone(self._key, reason)
+            self._gone_for = reason
 
     async def _apologise(self, reason: str) -> float:
         """One short sentence instead of the message that was refused; if that fails too, the operator knows.

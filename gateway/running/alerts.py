@@ -16,6 +16,7 @@ from agent.storage.moments import to_us
 from gateway.access.policy import OPERATOR_PLATFORMS
 from gateway.channels.adapter import Health, State
 from gateway.channels.keys import ConversationKey
+from gateway.delivery.rest import Rest
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.notices import Notices
 from gateway.storage import settings_rows
@@ -66,6 +67,7 @@ class Alerts:
         self._deaf_since: dict[str, float] = {}
         self._told_deaf: set[str] = set()
         self._sent = 0
+        self._rest = Rest(clock)
 
     def met(self, person: str, key: ConversationKey, language: str) -> None:
         """This person writes to us directly there. Kept for the next start."""
@@ -74,6 +76,7 @@ class Alerts:
         if chat != known:
             self._chats[person] = chat
             self._unsaved.setdefault(person, known.key if known else None)
+            self._rest.end()
 
     def tell(self, key: str, values: dict[str, object]) -> None:
         """Say a sentence of the catalogue to the owners; the same one at most once an hour."""
@@ -87,6 +90,7 @@ class Alerts:
             self._told.popitem(last=False)
         _log.warning("%s", sentence)
         self._waiting.append((key, values))
+        self._rest.end()
 
     def login_refused(self, channel_type: str, reason: str) -> None:
         fix = "see `tieline doctor`, then restart"
@@ -98,7 +102,10 @@ class Alerts:
         self.tell("owner_undeliverable", {"chat": str(key), "detail": reason})
 
     async def run(self) -> None:
-        """Look after the accounts and tell what was noted, until cancelled. What the disk refuses is tried again."""
+        """Look after the accounts now and then, tell what is noted at once, until cancelled.
+
+        What the disk refuses is tried again.
+        """
         remembered = False
         while True:
             self._look()
@@ -110,7 +117,7 @@ class Alerts:
                 await self._tell_waiting()
             except StorageTrouble as error:
                 _log.warning("the owners cannot be told now: %s", error)
-            await self._clock.sleep(LOOK_EVERY_S)
+            await self._rest.sleep(LOOK_EVERY_S)
 
     def _look(self) -> None:
         now = self._clock.monotonic()

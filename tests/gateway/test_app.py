@@ -144,7 +144,8 @@ class TestCannotStart:
         App(settings_of(home), announce=print).bind()
 
     def test_a_second_gateway_on_the_same_directory_is_refused(self, home: Path) -> None:
-        App(settings_of(home), announce=print).bind()
+        first = App(settings_of(home), announce=print)
+        first.bind()
         with pytest.raises(StartError, match="another gateway runs with this data directory"):
             App(settings_of(home), announce=print).bind()
         assert socket_path(home).exists(), "the first one's"
@@ -152,7 +153,8 @@ class TestCannotStart:
     def test_what_a_killed_gateway_left_is_no_hindrance(self, home: Path) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as left:
             left.bind(str(socket_path(home)))
-        App(settings_of(home), announce=print).bind()
+        app = App(settings_of(home), announce=print)
+        app.bind()
         assert is_running(home)
 
     def test_a_home_that_cannot_be_made_names_the_variable(self, tmp_path: Path) -> None:

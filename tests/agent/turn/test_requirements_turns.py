@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
-from agent.core.events import ContextBuilt
+from agent.core.events import ContextBuilt, ExecuteStarted
 from agent.core.messages import text_message
 from agent.providers.provider import Usage
 from agent.storage.database import Database
@@ -115,3 +115,14 @@ async def test_the_figures_of_the_context_are_there_and_zero_means_never(
     assert (status.context_window, world.agent.metrics.context_max_tokens) == (9_000, 9_000)
     figures = (status.compaction_last_before, status.compaction_last_after, status.compaction_last_at_ms)
     assert figures == (0, 0, 0)
+
+
+@pytest.mark.requirement("B-70")
+async def test_the_event_tells_how_many_tools_the_model_is_offered(sqlite_database: Database, tmp_path: Path) -> None:
+    agent_md = "---\nname: T\ntools: [calculate]\n---\nHi."
+    one = World(sqlite_database, tmp_path, ScriptedProvider(), agent_md=agent_md)
+    await one.say("hi")
+    one.write_persona("default", "---\nname: T\n---\nHi.")
+    await one.say("hi")
+    counts = [event.tool_count for event in one.events if isinstance(event, ExecuteStarted)]
+    assert counts == [1, len(one.tools)]
