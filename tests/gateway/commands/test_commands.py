@@ -121,8 +121,8 @@ async def test_a_command_needs_no_mention_in_a_group(world: World) -> None:
 
 
 async def test_a_broken_command_ends_in_a_sentence_and_does_not_come_again(world: World) -> None:
-    await world.database.write(lambda conn: conn.execute(sql("drop table channel_setting")))
-    broken = world.said("/queue")
+    await world.database.write(lambda conn: conn.execute(sql("drop table access_grant")))
+    broken = world.said("/allow telegram:99")
     assert (await world.hears(broken)).outcome == "accepted"
     assert f"under telegram:77:{broken.message_id}." in await world.shows("That command failed")
     assert (await world.hears(broken)).outcome == "duplicate"
