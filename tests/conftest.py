@@ -25,6 +25,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Two to a core, for `-n auto`: half of a test's time is waiting, for a process, a platform's pace, a disk."""
+    return min(2 * (os.cpu_count() or 1), 8)
+
+
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()
