@@ -30,6 +30,11 @@ def pytest_xdist_auto_num_workers() -> int:
     return min(2 * (os.cpu_count() or 1), 8)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The whole program first: a worker that came to it last would keep the others waiting."""
+    items.sort(key=lambda item: "/program/" not in item.nodeid)
+
+
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()
