@@ -72,7 +72,7 @@ mutate: setup ## break the code in known ways and expect the tests to notice (SA
 	$(BIN)/python -m tools.mutate --sample $(or $(SAMPLE),0) $(if $(SEED),--seed $(SEED),)
 
 faults: setup ## kill the running program at its durable borders (SHORT=1 for the short form)
-	$(BIN)/pytest -q -n 3 tests/faults --timeout=600 $(if $(SHORT),-m "not slow",) $(ARGS)
+	$(BIN)/pytest -q -n 2 tests/faults --timeout=600 $(if $(SHORT),-m "not slow",) $(ARGS)
 
 e2e: setup ## drive the program as people do, in a real browser too (SHORT=1 for the short form)
 	$(BIN)/pytest -q -n 2 tests/e2e --timeout=300 $(if $(SHORT),-m "not slow",) $(ARGS)
