@@ -184,11 +184,11 @@ class Agent:
                 )
             if ends is not None:
                 inbox_rows.finish(conn, work.inbox_ids, ends, work.epoch)
+            take_first(conn)
 
-        await self.runtime.database.write(commit)
+        with self.runtime.outbox.committing() as take_first:
+            await self.runtime.database.write(commit)
         settle_staged(staged, self)
-        if says:
-            self.runtime.outbox.committed()
 
 
 def _going_on(work: Work, result: CommandResult) -> Work:
