@@ -29,13 +29,11 @@ class Hot:
         """The first value of the first row; None when there is no row. Raises what SQLAlchemy would."""
         if conn.dialect.name != "sqlite":
             return conn.execute(self._statement, values).scalar()
-        rows = self._executed(
-            conn, values
-        ).fetchall()  # to the end: a statement that is still open would hold up the commit
+        rows = self._executed(conn, values).fetchall()  # to the end: an open one would hold up the commit
         return rows[0][0] if rows else None
 
     def run(self, conn: Connection, values: Mapping[str, object]) -> int:
-        """How many rows it changed. Raises what SQLAlchemy would."""
+        """Do it; how many rows an update changed. Raises what SQLAlchemy would."""
         if conn.dialect.name != "sqlite":
             return conn.execute(self._statement, values).rowcount
         return self._executed(conn, values).rowcount
