@@ -79,7 +79,8 @@ class PostgresServer:
 
 
 def _administration(url: URL) -> Engine:
-    return create_engine(url.set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT")
+    # A test may have cut every connection of the server.
+    return create_engine(url.set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT", pool_pre_ping=True)
 
 
 def _administer(engine: Engine, *statements: str) -> None:
