@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
+export PYTHONDONTWRITEBYTECODE :=
 
 PYTEST := $(BIN)/pytest --ignore=tests/e2e --ignore=tests/faults
 TESTS := $(PYTEST) -q -n auto --dist=worksteal -p tools.requirements

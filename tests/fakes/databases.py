@@ -79,8 +79,7 @@ class PostgresServer:
 
 
 def _administration(url: URL) -> Engine:
-    # A test may have cut every connection of the server.
-    return create_engine(url.set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT", pool_pre_ping=True)
+    return create_engine(url.set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT")
 
 
 def _administer(engine: Engine, *statements: str) -> None:
