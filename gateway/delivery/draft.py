@@ -8,6 +8,7 @@ import anyio
 from anyio import to_thread
 
 from agent.core.clock import Clock
+from agent.core.crash_points import passing
 from agent.core.outbox import Audience
 from gateway.channels.channel import Channel
 from gateway.channels.document import Document, Paragraph, Plain, Text, is_blank
@@ -167,6 +168,7 @@ class Draft:
             self._shown = Shown(sent, "stream", self.audience.inbox_id)
         else:
             self._shown = Shown(await self._send_first(document), of=self.audience.inbox_id)
+        passing("preview.shown")
         await self._ephemera.note(self._channel.key, "preview", self._shown)
 
     async def _send_first(self, document: Document) -> SentRef:

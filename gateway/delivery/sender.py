@@ -13,6 +13,7 @@ import anyio
 from anyio import to_thread
 from sqlalchemy import Connection
 
+from agent.core.crash_points import passing
 from agent.core.phrases import Phrases
 from agent.storage import outbox_rows
 from gateway.channels.channel import Channel
@@ -99,13 +100,16 @@ class Sender:
         try:
             messages = await self._messages(row, channel, language)
             for piece in range(len(refs), len(messages)):
+                passing("send.before")
                 sent = await self._piece(row, channel, messages[piece], piece, preview, cut_off, language)
+                passing("send.after")
                 cut_off = False
                 refs.append(sent.id)
                 if piece == 0:
                     preview = None
                 if piece < len(messages) - 1:
                     await self._write(partial(outbox_rows.mark_progress, row_id=row.id, sent_refs=tuple(refs)))
+                    passing("send.piece")
         except ChannelBusy as error:
             return Later(error.after_s, surely_not=not cut_off, reason=str(error))
         except ChannelUnsure as error:

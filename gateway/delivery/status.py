@@ -5,6 +5,7 @@ import logging
 import anyio
 
 from agent.core.clock import Clock
+from agent.core.crash_points import passing
 from gateway.channels.channel import Channel
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelRejected
@@ -101,6 +102,7 @@ class StatusLine:
         if sent is None:
             return UNREACHABLE_THROTTLE_S
         self._shown = Shown(sent)
+        passing("status.shown")
         await self._ephemera.note(self._channel.key, "status", self._shown)
         return THROTTLE_S
 
