@@ -12,7 +12,7 @@ from agent.storage.moments import to_us
 from agent.turn.costs import total_cost
 from agent.turn.pairs import with_orphaned_uses_answered
 from agent.turn.requests import grow_view
-from agent.turn.run import Executed, Persisted, Run, Verdict
+from agent.turn.run import Executed, Notice, Persisted, Run, Verdict
 from agent.turn.saving import growth_of, note_stored, write_growth
 from agent.turn.states import States, announce
 
@@ -42,6 +42,8 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     def commit(conn: Connection) -> list[int | None]:
         check_epoch(conn, conversation, work.epoch)
         ids: list[int | None] = []
+        if run.set_aside:
+            store.set_aside(conn, run.session, run.set_aside)
         if run.opened and runs.end_run(conn, work.inbox_id, ENDS[executed.verdict], at):
             ids = write_growth(conn, growth, run, conversation, at)
         for part, say in enumerate(says):
@@ -78,8 +80,11 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
     says = []
     if executed.text.strip():
         says.append(Say(text=executed.text, kind="reply", reply_to=audience.reply_to, interaction=audience.interaction))
-    if executed.notice is not None:
-        sentence = states.runtime.phrases(executed.notice.phrase, audience.language, **executed.notice.values)
+    notices = [executed.notice] if executed.notice is not None else []
+    if run.set_aside:
+        notices.append(Notice("history_set_aside", {"count": len(run.set_aside)}))
+    for notice in notices:
+        sentence = states.runtime.phrases(notice.phrase, audience.language, **notice.values)
         says.append(
             Say(
                 text=sentence,
