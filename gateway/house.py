@@ -35,7 +35,8 @@ from gateway.config.live import Live
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
 from gateway.dispatch.local import LocalDispatcher
-from gateway.operations.desk import Bystanders, Operations
+from gateway.operations.bystanders import Bystanders
+from gateway.operations.desk import Operations
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.attachments import Attachments
 from gateway.router.house import House as RouterHouse
