@@ -26,7 +26,7 @@ from gateway.channels.keys import ConversationKey
 from gateway.delivery import rows
 from gateway.delivery.draft import CALL_DEADLINE_S, Draft
 from gateway.delivery.ephemera import Ephemera
-from gateway.delivery.leftovers import clear, previews_to_keep, take_away
+from gateway.delivery.leftovers import clear, persistently, previews_to_keep, take_away
 from gateway.delivery.outbox import ConversationOutbox
 from gateway.delivery.questions import Questions
 from gateway.delivery.refs import Shown
@@ -182,19 +182,35 @@ class Delivery:
         if shown is not None:
             await self._remove_preview(key, shown)
 
+    async def _clear(
+        self, key: ConversationKey, channel: Channel, left_over: Sequence[EphemeralRow], keep: Sequence[Shown]
+    ) -> None:
+        left = left_over
+
+        async def attempt() -> bool:
+            nonlocal left
+            left = await clear(channel, left, keep, self.ephemera, self.phrase, self._language(key))
+            return not left
+
+        await persistently(attempt, self.clock)
+
     async def _remove_preview(self, key: ConversationKey, shown: Shown) -> None:
-        channel = self.channel_for(key)
-        if channel is None:
-            return
-        try:
-            with anyio.fail_after(CALL_DEADLINE_S):
-                await take_away(channel, shown)
-        except ChannelRejected:
-            pass  # gone already
-        except (ChannelError, TimeoutError) as error:
-            log.info("a preview stays behind: %s", error, extra={"conversation": str(key)})
-            return  # its note stays: the next start tries again
-        await self.ephemera.forget(key, "preview", shown)
+        async def attempt() -> bool:
+            channel = self.channel_for(key)
+            if channel is None:
+                return False
+            try:
+                with anyio.fail_after(CALL_DEADLINE_S):
+                    await take_away(channel, shown)
+            except ChannelRejected:
+                pass  # gone already
+            except (ChannelError, TimeoutError) as error:
+                log.info("a preview stays for now: %s", error, extra={"conversation": str(key)})
+                return False
+            await self.ephemera.forget(key, "preview", shown)
+            return True
+
+        await persistently(attempt, self.clock)
 
     # -- the workers
 
@@ -212,9 +228,7 @@ class Delivery:
                 return
             if left_over:
                 kept = previews_to_keep(channel, left_over)
-                self.spawn(
-                    partial(clear, channel, left_over, tuple(kept), self.ephemera, self.phrase, self._language(key))
-                )
+                self.spawn(partial(self._clear, key, channel, left_over, tuple(kept)))
             while key in self._woken:
                 self._woken.discard(key)
                 await self._worker(key, channel, kept).run()

@@ -14,6 +14,7 @@ from gateway.channels.outbound import Outbound
 from gateway.delivery.budget import Budget
 from gateway.delivery.draft import CALL_DEADLINE_S
 from gateway.delivery.ephemera import Ephemera
+from gateway.delivery.leftovers import persistently
 from gateway.delivery.refs import Shown
 from gateway.delivery.rest import Rest
 
@@ -74,6 +75,7 @@ class StatusLine:
             self.over = True
             with anyio.CancelScope(shield=True), anyio.move_on_after(CALL_DEADLINE_S):
                 await self._remove()
+        await persistently(self._remove, self._clock)
 
     async def _put(self, text: str) -> None:
         message = Outbound(document=(Plain(text),), silent=True, interaction=self._interaction)
@@ -106,17 +108,20 @@ class StatusLine:
         await self._ephemera.note(self._channel.key, "status", self._shown)
         return THROTTLE_S
 
-    async def _remove(self) -> None:
+    async def _remove(self) -> bool:
+        """False when it is still there."""
         if self._shown is None:
-            return
+            return True
         try:
-            await self._channel.delete(self._shown.sent)
+            with anyio.fail_after(CALL_DEADLINE_S):
+                await self._channel.delete(self._shown.sent)
         except ChannelRejected:
             pass  # gone already
-        except ChannelError as error:
+        except (ChannelError, TimeoutError) as error:
             log.info("status not deleted: %s", error, extra={"conversation": str(self._channel.key)})
-            return  # its note stays: the next start tries again
+            return False  # its note stays, for the next start at the latest
         await self._strike()
+        return True
 
     async def _strike(self) -> None:
         if self._shown is not None:
