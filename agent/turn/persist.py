@@ -2,6 +2,7 @@
 
 from sqlalchemy import Connection
 
+from agent.core.crash_points import passing
 from agent.core.events import PersistStarted, TokensUsed
 from agent.core.outbox import Say
 from agent.sessions import runs, store
@@ -61,10 +62,13 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         status: inbox_rows.InboxStatus = "refused" if refused else "done"
         inbox_rows.finish(conn, work.inbox_ids, status, work.epoch, note)
         take_first(conn)
+        passing("commit.within")
         return ids
 
+    passing("commit.before")
     with runtime.outbox.committing() as take_first:
         ids = await runtime.database.write(commit)
+        passing("commit.after")
     note_stored(run, growth, ids)
     if states.message.loaded and run.opened:
         if len(run.ids) == len(run.messages) and None not in run.ids:
