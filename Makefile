@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
 
-.PHONY: setup run test check fmt lock requirements mutate faults e2e bench clean help
+.PHONY: setup run test check fmt lock requirements mutate faults soak e2e bench clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
@@ -57,6 +57,9 @@ mutate: setup ## break the code in known ways and expect the tests to notice (SA
 
 faults: setup ## kill the running program at its durable borders (SHORT=1 for the short form)
 	$(BIN)/pytest -q tests/faults --timeout=600 $(if $(SHORT),-m "not slow",) $(ARGS)
+
+soak: setup ## talk for long with everything failing now and then (SIZE=conversations, TURNS=of each)
+	$(BIN)/python -m tests.soak --conversations $(or $(SIZE),1000) --turns $(or $(TURNS),20) $(ARGS)
 
 e2e: setup ## drive the program as people do, in a real browser too (SHORT=1 for the short form)
 	$(BIN)/pytest -q tests/e2e --timeout=300 $(if $(SHORT),-m "not slow",) $(ARGS)

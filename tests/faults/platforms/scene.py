@@ -155,7 +155,7 @@ class Scene:
         repeats = await self._each_once_in_order(place, words, fault.repeats)
         if fault.red is not None:
             assert (fault.platform in ready.red) is fault.red, f"{fault.name}: red were {ready.red or 'none'}"
-        assert ready.red <= {fault.platform}, "only the account that is deaf is named"
+        assert ready.red <= {fault.platform}, f"only the account that is deaf is to be named: {ready.red}"
         assert slowest[0] < NEIGHBOURS_WITHIN_S, f"{fault.name}: somebody else waited {slowest[0]:.1f} s"
         return Row(
             platform=fault.platform,
@@ -193,7 +193,7 @@ class Scene:
         shown = await place.shown()
         found = [(word, text) for text in shown for word in words if word in text]
         flagged = sum(REPEATED in text for _, text in found)
-        assert len(found) - len(words) == flagged <= most_repeats, f"on {place.name}: {found}"
+        assert len(found) - len(words) <= flagged <= most_repeats, f"on {place.name}: {found}"
         first = list(dict.fromkeys(word for word, _ in found))
         assert first == list(words), f"out of order on {place.name}: {first}"
         return flagged
