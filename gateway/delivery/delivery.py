@@ -145,10 +145,13 @@ class Delivery:
             left_over.setdefault(ConversationKey.parse(row.conversation), []).append(row)
         for conversation in await self._database.read(outbox_rows.conversations_with_open):
             self._woken.add(ConversationKey.parse(conversation))
+        reacted = await self._database.read(rows.unfinished)
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
                 self._woken.update(left_over)
+                for conversation, message in reacted:
+                    self.spawn(partial(self._unreact, ConversationKey.parse(conversation), message))
                 for key in sorted(self._woken, key=str):
                     self._start(key, left_over.get(key, ()))
                 self._started.set()
@@ -221,6 +224,26 @@ class Delivery:
             nonlocal left
             left = await clear(channel, left, keep, self.ephemera, self.phrase, self._language(key))
             return not left
+
+        await persistently(attempt, self.clock)
+
+    async def _unreact(self, key: ConversationKey, message: str) -> None:
+        """Take back the sign that an earlier process was at work on the message; its answer may set it again."""
+
+        async def attempt() -> bool:
+            channel, emoji = self.channel_for(key), self.settings.acknowledge
+            if channel is None:
+                return False
+            if channel.presence is None or not channel.capabilities.reactions or not emoji:
+                return True
+            try:
+                with anyio.fail_after(CALL_DEADLINE_S):
+                    await channel.presence.react(message, emoji, on=False)
+            except ChannelRejected:
+                pass  # there is none
+            except (ChannelError, TimeoutError):
+                return False
+            return True
 
         await persistently(attempt, self.clock)
 

@@ -14,7 +14,7 @@ from agent.storage.ephemeral_rows import EphemeralRow
 from gateway.channels.channel import Channel
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelError, ChannelRejected
-from gateway.channels.outbound import Outbound
+from gateway.channels.outbound import Outbound, SentRef
 from gateway.delivery.ephemera import Ephemera
 from gateway.delivery.refs import Shown, decode
 
@@ -27,7 +27,7 @@ PAUSES_S = (0.5, 1.0, 2.0, 5.0, 15.0, 60.0, 300.0, 1800.0)  # an account may tak
 def previews_to_keep(channel: Channel, left_over: Sequence[EphemeralRow]) -> list[Shown]:
     """Previews that a waiting reply can still take the place of; oldest first."""
     shown = [decode(row.ref) for row in left_over if row.kind == "preview"]
-    return [preview for preview in shown if preview.by == "message" and channel.capabilities.edits]
+    return [preview for preview in shown if preview.by != "stream" and channel.capabilities.edits]
 
 
 async def persistently(attempt: Callable[[], Awaitable[bool]], clock: Clock) -> None:
@@ -74,5 +74,12 @@ async def take_away(channel: Channel, shown: Shown) -> None:
     """Remove something by the way it came. Raises ChannelError."""
     if shown.by == "stream" and channel.streams is not None:
         await channel.streams.drop(shown.sent)
-    else:
-        await channel.delete(shown.sent)
+    elif (sent := await located(channel, shown)) is not None:
+        await channel.delete(sent)
+
+
+async def located(channel: Channel, shown: Shown) -> SentRef | None:
+    """The platform's name for it; None when it never arrived. Raises ChannelError."""
+    if shown.by != "key":
+        return shown.sent
+    return await channel.history.find(shown.key) if channel.history is not None else None

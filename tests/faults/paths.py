@@ -93,7 +93,7 @@ def rules_for(cell: Cell, tag: str) -> list[dict[str, Any]]:
                 {"match": said, "reply": {"blocks": [call]}},
             ]
         case "status":
-            busy = {"status": 529, "message": "trouble", "retry_after": 1.2}
+            busy = {"status": 529, "message": "trouble", "retry_after": 2.5}
             return [{"match": said, "times": 1, "reply": {"error": busy}}, {"match": said, "reply": answer}]
         case _ if cell.point == "drain":
             return [{"match": said, "times": 1, "reply": {**answer, "ttft": 30}}, {"match": said, "reply": answer}]

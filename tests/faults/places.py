@@ -86,7 +86,6 @@ class Telegram(Place):
 
 class Discord(Place):
     name = "discord"
-    kind = "anthropic"
     group = True
 
     def __init__(self, doubles: Doubles, program: Program) -> None:
@@ -252,5 +251,3 @@ async def hears(place: Place, holds: Callable[[list[str]], bool], what: str, *, 
 
 def _open(markup: dict[str, Any] | None) -> bool:
     return bool(markup and markup.get("inline_keyboard"))
-
-
