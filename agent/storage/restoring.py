@@ -11,9 +11,10 @@ from sqlalchemy import Connection, bindparam, update
 from agent.storage.backup import copy_file
 from agent.storage.errors import BackupRefused, DatabaseUnusable
 from agent.storage.lock import OwnerLock
-from agent.storage.looking import look
+from agent.storage.looking import look, read
+from agent.storage.migrating import known_revisions
 from agent.storage.opening import target_of
-from agent.storage.schema import Schema, State
+from agent.storage.schema import Schema, State, revision
 from agent.storage.sqlite import sqlite_engine
 from agent.storage.tables import inbox, outbox
 
@@ -79,10 +80,13 @@ def _check(copy: Path, home: Path, schema: Schema) -> None:
         if found != "ok":
             raise BackupRefused(f"{copy} is damaged: {found}; choose another copy")
         state = look(f"sqlite:///{copy}", home, schema)
+        stored = read(f"sqlite:///{copy}", home, revision)
     except (sqlite3.Error, DatabaseUnusable) as error:
         raise BackupRefused(f"{copy} is no backup of Tieline: {error}") from error
     if state not in (State.CURRENT, State.OTHER):
         raise BackupRefused(f"{copy} is no backup of Tieline: it holds none of its tables")
+    if stored not in known_revisions(schema.migrations):
+        raise BackupRefused(f"{copy} was written by a newer Tieline (revision {stored}); install that version first")
 
 
 def _put_aside(fresh: Path) -> tuple[int, int]:

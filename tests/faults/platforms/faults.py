@@ -36,7 +36,7 @@ def everywhere(platform: str) -> list[Fault]:
     """What every platform can do to every call of the bot."""
     polls = platform == "telegram"  # the others hear over a socket, which these do not touch
     send = SEND[platform]
-    over = {"lasts": OUTAGE_S, "red": polls}
+    over: dict[str, Any] = {"lasts": OUTAGE_S, "red": polls}
     return [
         Fault(
             platform=platform,
@@ -166,12 +166,9 @@ DISCORD = [
     Fault(
         platform="discord",
         name="deaf: heartbeats but no events",
-        begin=discord_settings(mute=True),
-        end=discord_settings(mute=False),
-        lasts=8.0,
-        red=True,
-        messages=2,
-        after=1,
+        begin=gateway("deafen"),
+        red=None,
+        messages=3,
     ),
     Fault(
         platform="discord",
@@ -259,5 +256,7 @@ SLACK = [
         end=ghost_gone,
         lasts=5.0,
         messages=2,
+        red=None,
+        ordered=False,  # what the ghost got comes again seconds later
     ),
 ]

@@ -49,8 +49,10 @@ async def test_a_fault_loses_nothing_doubles_nothing_and_stays_where_it_is(
 async def test_the_whole_day_at_once(scene: Scene) -> None:
     """After all that: nobody is waiting, nothing is dead, and the log tells of no defect."""
     await scene.at_rest()
-    text = await anyio.Path(scene.program.log).read_text()
-    assert "Traceback" not in text, text[text.index("Traceback") - 500 :][:3000]
+    lines = (await anyio.Path(scene.program.log).read_text()).splitlines()
+    # The library of Discord tells each reconnect with its whole traceback.
+    defects = [line for line in lines if "Traceback" in line and '"logger": "discord.' not in line]
+    assert not defects, defects[0][:3000]
 
 
 @pytest.mark.slow
