@@ -11,7 +11,7 @@ PYTEST := $(BIN)/pytest --ignore=tests/e2e --ignore=tests/faults
 TESTS := $(PYTEST) -q -n auto --dist=worksteal -p tools.requirements
 CHECKS := mypy contracts ruff file-sizes
 
-.PHONY: setup compiled run test check $(CHECKS) fmt lock requirements mutate faults e2e bench clean help
+.PHONY: setup compiled run test check $(CHECKS) fmt lock requirements mutate faults soak e2e bench clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
@@ -74,6 +74,9 @@ mutate: setup ## break the code in known ways and expect the tests to notice (SA
 
 faults: setup ## kill the running program at its durable borders (SHORT=1 for the short form)
 	$(BIN)/pytest -q -n 2 tests/faults --timeout=600 $(if $(SHORT),-m "not slow",) $(ARGS)
+
+soak: setup ## talk for long with everything failing now and then (SIZE=conversations, TURNS=of each)
+	$(BIN)/python -m tests.soak --conversations $(or $(SIZE),1000) --turns $(or $(TURNS),20) $(ARGS)
 
 e2e: setup ## drive the program as people do, in a real browser too (SHORT=1 for the short form)
 	$(BIN)/pytest -q -n 2 tests/e2e --timeout=300 $(if $(SHORT),-m "not slow",) $(ARGS)

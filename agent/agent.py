@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy import Connection
 
 from agent.built_ins import BuiltIns, CommandResult
+from agent.core.crash_points import passing
 from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.outbox import Say
 from agent.definitions import Definition
@@ -185,9 +186,12 @@ class Agent:
             if ends is not None:
                 inbox_rows.finish(conn, work.inbox_ids, ends, work.epoch)
             take_first(conn)
+            passing("commit.within")
 
+        passing("commit.before")
         with self.runtime.outbox.committing() as take_first:
             await self.runtime.database.write(commit)
+            passing("commit.after")
         settle_staged(staged, self)
 
 

@@ -6,7 +6,7 @@ Loaded by name after the web server is bound: it imports what is slow to import.
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import anyio
@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 from agent.assembly import Shared, house_tools, known_tools, shared_executor
 from agent.core.clock import Clock
 from agent.core.events import EventBus
+from agent.core.ids import ConversationId
 from agent.core.ids_source import random_uuid
 from agent.core.outbox import Answer, Question
 from agent.definitions import Definitions
@@ -35,7 +36,8 @@ from gateway.config.live import Live
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
 from gateway.dispatch.local import LocalDispatcher
-from gateway.operations.desk import Bystanders, Operations
+from gateway.operations.bystanders import Bystanders
+from gateway.operations.desk import Operations
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.attachments import Attachments
 from gateway.router.house import House as RouterHouse
@@ -191,9 +193,8 @@ async def build(
         default_verbosity=lambda: live.settings.delivery.verbosity,
         persistence=lambda: live.settings.session.provider_persistence,
         health=accounts.health,
-        # Where nothing runs itself, what is meant are the threads: a Slack command cannot be given in one.
-        stop=lambda conversation, reason: (
-            conversations.stop(conversation, reason) or conversations.stop_within(conversation, reason)
+        stop=lambda conversation, reason, said_at: _stop(
+            conversations, waking.running_since, conversation, reason, said_at
         ),
         running_since=lambda conversation: waking.running_since(conversation),
         ask=partial(_ask, delivery),
@@ -316,6 +317,27 @@ async def _known_places(database: Database, clock: Clock, channel_type: str) -> 
         )
         for place in found
     ]
+
+
+def _stop(
+    conversations: Conversations,
+    running_since: Callable[[ConversationId], datetime | None],
+    conversation: ConversationId,
+    reason: str,
+    said_at: datetime,
+) -> bool:
+    """End the run that went on when the word came: one that began later was not meant (PEERS §3, theme 17).
+
+    Where nothing runs itself, what is meant are the threads: a Slack command cannot be given in one.
+    """
+
+    def meant(key: ConversationId) -> bool:
+        since = running_since(key)
+        return since is None or since <= said_at
+
+    if meant(conversation) and conversations.stop(conversation, reason):
+        return True
+    return conversations.stop_within(conversation, reason, meant)
 
 
 async def _ask(delivery: Delivery, key: ConversationKey, question: Question, language: str) -> Answer:

@@ -42,8 +42,6 @@ class DiscordChannel:
             if answered is not None:
                 self._bot.own.note(self._id, answered, message.key)
                 return SentRef(answered)
-        if message.key:
-            body |= {"nonce": message.key, "enforce_nonce": True}
         # An interaction is no message one could reply to.
         if (
             message.reply_to is not None
@@ -51,12 +49,11 @@ class DiscordChannel:
             and not self._bot.answers.knows(message.reply_to)
         ):
             body["message_reference"] = {"message_id": message.reply_to, "fail_if_not_exists": False}
-        made = await self._bot.rest.create_message(self._id, body, message.files)
-        self._bot.own.note(self._id, str(made["id"]), message.key)
+        sent = await self._create(message, body)
         await self._bot.answers.settle(self._id)
         if message.interaction is not None and (handle := Handle.read(message.interaction)):
             await self._bot.answers.close(handle)
-        return SentRef(str(made["id"]))
+        return sent
 
     async def edit(self, sent: SentRef, message: Outbound) -> None:
         body = self._body(message)
@@ -88,8 +85,13 @@ class DiscordChannel:
             if whispered is not None:
                 return SentRef(whispered, WHISPER + handle)
         body["flags"] = int(body.get("flags", 0)) | SILENT
+        return await self._create(message, body)
+
+    async def _create(self, message: Outbound, body: Json) -> SentRef:
+        if message.key:
+            body |= {"nonce": message.key, "enforce_nonce": True}
         made = await self._bot.rest.create_message(self._id, body, message.files)
-        self._bot.own.note(self._id, str(made["id"]))
+        self._bot.own.note(self._id, str(made["id"]), message.key)
         return SentRef(str(made["id"]))
 
     def _body(self, message: Outbound) -> Json:

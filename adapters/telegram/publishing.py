@@ -1,15 +1,11 @@
 """The command menu of the bot, changed only where it differs. The list is pure, the rest a short shell."""
 
-import logging
 import re
 from collections.abc import Sequence
 
-from telegram.error import TelegramError
-
 from adapters.telegram.api import Api
+from adapters.telegram.errors import in_channel_words
 from gateway.channels.outbound import CommandSpec
-
-log = logging.getLogger("tieline.telegram")
 
 # Telegram shows the most special scope that fits a person and a chat. Privately everybody administers the chat.
 SCOPES = {"default": False, "all_private_chats": True, "all_chat_administrators": True}  # with admins' commands?
@@ -30,10 +26,10 @@ def menu(commands: Sequence[CommandSpec], *, admin: bool) -> list[dict[str, str]
 
 
 async def publish(api: Api, commands: Sequence[CommandSpec]) -> None:
-    """Failing is not fatal: commands work as text."""
+    """Raises ChannelError; what is registered by then is not written again by the next try."""
     for scope, admin in SCOPES.items():
         wanted = menu(commands, admin=admin)
-        try:
+        with in_channel_words():
             present = await api.call("getMyCommands", scope={"type": scope})
             if _pairs(present) == _pairs(wanted):
                 continue
@@ -41,9 +37,6 @@ async def publish(api: Api, commands: Sequence[CommandSpec]) -> None:
                 await api.call("setMyCommands", commands=wanted, scope={"type": scope})
             else:
                 await api.call("deleteMyCommands", scope={"type": scope})
-        except TelegramError as error:
-            log.warning("command menu not published", extra={"scope": scope, "reason": error.message})
-            return
 
 
 def _pairs(entries: Sequence[dict[str, str]]) -> list[tuple[str, str]]:

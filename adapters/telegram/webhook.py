@@ -29,7 +29,8 @@ log = logging.getLogger("tieline.telegram")
 
 SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105
 BODY_LIMIT = 1024 * 1024  # an update has a few kilobytes
-PROBE_S = 60.0
+PROBE_S = 20.0  # a webhook that somebody removed is noticed by nothing else
+COMPLAINT_FRESH_S = 300.0
 ADMIT_S = 50.0  # Telegram gives up after a minute
 CONNECTIONS = 40
 
@@ -122,7 +123,7 @@ def complaint_in(info: dict[str, Any], now: datetime) -> str | None:
     """What Telegram says about our end, if it is recent and updates are waiting for it."""
     if not info.get("last_error_date") or not info.get("pending_update_count"):
         return None
-    if now - datetime.fromtimestamp(info["last_error_date"], UTC) > timedelta(seconds=5 * PROBE_S):
+    if now - datetime.fromtimestamp(info["last_error_date"], UTC) > timedelta(seconds=COMPLAINT_FRESH_S):
         return None
     return f"Telegram cannot deliver to the webhook: {info.get('last_error_message', 'no reason given')}"
 

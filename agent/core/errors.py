@@ -6,7 +6,8 @@ AgentError
 │   ├── NoProviders      nothing can answer now (Z-25)
 │   └── LockTimeout      the conversation's lease was not to be had in time (B-12)
 ├── Permanent            tell the person
-│   ├── ProviderRefused  bad key, bad request, quota: asking again changes nothing
+│   ├── ProviderRefused  bad key, quota, no such model: asking again changes nothing
+│   │   └── RequestInvalid  the request itself is wrong (400, 422): what stands in it may be to blame
 │   ├── ContextTooLong   the request is larger than the model's window
 │   ├── AgentMissing     no such agent definition (B-09)
 │   └── AgentInvalid     the definition has mistakes, all of them listed (B-10)
@@ -48,6 +49,10 @@ class Permanent(AgentError):
 
 class ProviderRefused(Permanent):
     """The provider said no for a reason that a retry does not change."""
+
+
+class RequestInvalid(ProviderRefused):
+    """The provider finds the request malformed, or something in it that it does not take."""
 
 
 class ContextTooLong(Permanent):

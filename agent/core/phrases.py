@@ -19,6 +19,8 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "provider_busy": "The model service “{provider}” is not answering just now. Please try again in a minute.",
         "provider_refused": "The model service “{provider}” refused the request; trying again will not help. "
         "The operator finds the reason in the log under {ref}.",
+        "history_set_aside": "The model service no longer took {count} earlier messages of this conversation. "
+        "I have set them aside and go on without them.",
         "no_providers": "No model service is available at the moment. Please try again shortly.",
         "model_slow": "The model took too long to answer.",
         "model_cut": "The connection to the model broke off and could not be restored.",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from agent.core.errors import AgentError, ContextTooLong, ProviderBusy, ProviderRefused
+from agent.core.errors import AgentError, ContextTooLong, ProviderBusy, ProviderRefused, RequestInvalid
 
 CONTEXT_CODES = frozenset({"context_length_exceeded", "model_context_window_exceeded", "request_too_large"})
 CONTEXT_WORDS = re.compile(
@@ -19,6 +19,9 @@ QUOTA_CODES = frozenset({"insufficient_quota", "billing_error", "billing_not_act
 REFUSED_KINDS = frozenset(
     {"invalid_request_error", "authentication_error", "permission_error", "not_found_error", "invalid_api_key"}
 )
+# What some servers answer as 400 although nothing in the request's messages is wrong.
+LOGIN_CODES = frozenset({"invalid_api_key", "model_not_found", "permission_denied"})
+LOGIN_KINDS = frozenset({"authentication_error", "permission_error", "not_found_error", "invalid_api_key"})
 BUSY_STATUS = frozenset({408, 409, 423, 425, 429})
 LONGEST = 300  # characters of the provider's own words in an error
 
@@ -48,7 +51,8 @@ def classify(provider: str, answer: Answer, secrets: Iterable[str] = ()) -> Agen
         return ProviderRefused(f"{provider}: the account has no quota left{tail}")
     if _is_busy(answer):
         return ProviderBusy(f"{provider}: {_busy_words(answer)}{tail}", after_s=answer.after_s)
-    return ProviderRefused(f"{provider}: {_refused_words(answer)}{tail}")
+    refusal = RequestInvalid if _is_invalid(answer) else ProviderRefused
+    return refusal(f"{provider}: {_refused_words(answer)}{tail}")
 
 
 def busy(provider: str, what: str, secrets: Iterable[str] = ()) -> ProviderBusy:
@@ -118,6 +122,12 @@ def _is_busy(answer: Answer) -> bool:
     if answer.status in (0, 200):  # mid-stream (200: as an SDK reports it): the request was good enough to begin with
         return answer.kind not in REFUSED_KINDS
     return answer.status in BUSY_STATUS or answer.status >= 500
+
+
+def _is_invalid(answer: Answer) -> bool:
+    if answer.code in LOGIN_CODES or answer.kind in LOGIN_KINDS:
+        return False
+    return answer.status in (400, 422) or (answer.status in (0, 200) and answer.kind == "invalid_request_error")
 
 
 def _busy_words(answer: Answer) -> str:

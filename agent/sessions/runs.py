@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import ToolResult
 from agent.storage.conflicts import or_ignore
 from agent.storage.hot import Hot
 from agent.storage.payloads import decode_parts, encode_parts
-from agent.storage.tables import turn
+from agent.storage.tables import message, turn
 
 RunState = Literal["running", "done", "failed", "cancelled", "waiting"]
 
@@ -25,6 +25,13 @@ _END = Hot(
     update(turn)
     .where(_BY_INBOX, turn.c.state == "running")
     .values(state=bindparam("end_state"), checkpoint=None, ended_at=bindparam("at"))
+)
+_OF_SESSION = turn.c.session_id == bindparam("session")
+_LAST_GOOD = select(func.coalesce(func.max(turn.c.id), 0)).where(_OF_SESSION, turn.c.state.in_(("done", "waiting")))
+_UNPROVEN = (
+    select(func.min(message.c.id))
+    .join(turn, turn.c.inbox_id == message.c.inbox_id)
+    .where(_OF_SESSION, turn.c.state == "failed", turn.c.id > _LAST_GOOD.scalar_subquery())
 )
 
 
@@ -94,6 +101,12 @@ def save_checkpoint(conn: Connection, inbox_id: int, checkpoint: Checkpoint | No
 def end_run(conn: Connection, inbox_id: int, state: RunState, at: int) -> bool:
     """End a running run; False when it was ended before, so that a repeated commit adds nothing twice."""
     return _END.run(conn, {"inbox": inbox_id, "end_state": state, "at": at}) == 1
+
+
+def unproven_from(conn: Connection, session: SessionId) -> int | None:
+    """The first message of the runs that failed since the last one that went well; None: there are none."""
+    found: int | None = conn.execute(_UNPROVEN, {"session": session}).scalar_one()
+    return found
 
 
 def _encoded(checkpoint: Checkpoint) -> str:

@@ -71,6 +71,14 @@ _HIDE = (
     .where(message_table.c.session_id == bindparam("session"), message_table.c.id >= bindparam("first"))
     .where(or_(message_table.c.agent_visible, message_table.c.user_visible))
 )
+_SET_ASIDE = (
+    update(message_table)
+    .where(
+        message_table.c.session_id == bindparam("session"),
+        message_table.c.id.in_(bindparam("messages", expanding=True)),
+    )
+    .values(agent_visible=False)
+)
 _HIDE_FROM_AGENT = _HIDE.values(agent_visible=False)
 _HIDE_FROM_ALL = _HIDE.values(agent_visible=False, user_visible=False)
 _LAST_SAID = (
@@ -196,6 +204,11 @@ def hide_from(conn: Connection, session: SessionId, first: int, *, also_from_peo
     """Hide the messages from id `first` on from the model, or from everybody; returns how many. Nothing is deleted."""
     statement = _HIDE_FROM_ALL if also_from_people else _HIDE_FROM_AGENT
     return conn.execute(statement, {"session": session, "first": first}).rowcount
+
+
+def set_aside(conn: Connection, session: SessionId, messages: Sequence[int]) -> None:
+    """Hide these from the model for good; people still see them."""
+    conn.execute(_SET_ASIDE, {"session": session, "messages": list(messages)})
 
 
 def visible_count(conn: Connection, session: SessionId) -> int:

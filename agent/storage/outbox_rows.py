@@ -1,6 +1,6 @@
 """Rows of the outbox: what must arrive on a platform, in the order of `id` within a conversation (DESIGN §4.6).
 
-new → sending → sent, or dead; `postpone` takes a row back to new. Nothing here sends.
+new → sending → sent, or dead; `postpone` takes a row back to new; an operator may have it dropped. Nothing here sends.
 """
 
 import json
@@ -17,7 +17,7 @@ from agent.storage.hot import Hot
 from agent.storage.payloads import decode_say, encode_say
 from agent.storage.tables import outbox
 
-OutboxStatus = Literal["new", "sending", "sent", "dead"]
+OutboxStatus = Literal["new", "sending", "sent", "dead", "dropped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,7 +77,7 @@ outbox = Table(
     Column("part", Integer, nullable=False, server_default="0"),
     Column("dedup", Text, nullable=False, unique=True),
     Column("payload", Text, nullable=False),  # a Say
-    Column("status", Text, nullable=False, server_default="new"),  # new | sending | sent | dead
+    Column("status", Text, nullable=False, server_default="new"),  # new | sending | sent | dead | dropped
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("sent_refs", Text, nullable=False, server_default="[]"),  # the platform's ids of the pieces that arrived
     Column("not_before", BigInteger),

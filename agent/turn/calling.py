@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import anyio
 
+from agent.core.crash_points import passing
 from agent.core.errors import AgentError, ProviderBusy
 from agent.core.events import DecisionCompleted, RetryScheduled, StreamDelta
 from agent.providers.provider import Provider, Request
@@ -45,6 +46,7 @@ async def call_model(prepare: Callable[[], Attempt], run: Run, states: States) -
     failed = {False: 0, True: 0}  # attempts that had not, and that had, begun to stream
     while True:
         attempt = prepare()
+        passing("model.before")
         accumulator = Accumulator(attempt.provider.family)
         try:
             try:
@@ -92,6 +94,7 @@ async def _consume(attempt: Attempt, taker: Accumulator, run: Run, states: State
                         runtime.outbox.status("")
                 if delta:
                     run.speech.delta(delta)
+                    passing("model.stream")
                     if publishes:
                         runtime.bus.publish(StreamDelta(conversation=conversation, run=run.id, content=delta))
                 # Setting a deadline costs more than asking for the time.

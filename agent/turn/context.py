@@ -55,19 +55,24 @@ def _in_back_off(run: Run, states: States) -> bool:
 async def _advance(run: Run, states: States) -> None:
     await read_notes(states.memory, run.settings.context.memory_chars)
     if not states.message.loaded:
-        session, estimator = run.session, states.metrics.estimator
-
-        def load(conn: Connection) -> History:
-            loaded = store.history(conn, session)
-            estimator.messages(loaded.messages)  # here, in the reader's thread: thousands of messages take a while
-            return loaded
-
-        take_history(await states.runtime.database.read(load), run, states)
+        await load_history(run, states)
     if run.settings.budget.max_daily_cost_usd is not None:
         midnight = states.runtime.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
         conversation, since = states.session.conversation, to_us(midnight)
         totals = await states.runtime.database.read(lambda conn: usage.totals_since(conn, conversation, since))
         run.progress.spent_today_usd = totals.cost_usd
+
+
+async def load_history(run: Run, states: States) -> None:
+    """Read what is stored of the session."""
+    session, estimator = run.session, states.metrics.estimator
+
+    def load(conn: Connection) -> History:
+        loaded = store.history(conn, session)
+        estimator.messages(loaded.messages)  # here, in the reader's thread: thousands of messages take a while
+        return loaded
+
+    take_history(await states.runtime.database.read(load), run, states)
 
 
 def take_history(loaded: History, run: Run, states: States) -> None:

@@ -5,12 +5,13 @@ Never raises for a model's or a tool's sake: every end is an `Executed`. Fenced 
 
 import logging
 
-from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderRefused
+from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderRefused, RequestInvalid
 from agent.core.events import ExecuteStarted, StepCompleted
 from agent.core.messages import Message, TextPart
 from agent.turn.calling import Attempt, CallStopped, ModelTooSlow, call_model
 from agent.turn.decision import Ask, Calls, Ending, Fail, Final, decide, parts_ending, with_unique_ids
 from agent.turn.guards import halt_before_call
+from agent.turn.healing import heal
 from agent.turn.requests import DoesNotFit, build_request, schema_of, trim_view
 from agent.turn.run import Executed, Notice, Prepared, Run
 from agent.turn.speech import BETWEEN
@@ -72,22 +73,30 @@ async def _iteration(prepared: Prepared, run: Run, states: States) -> Executed |
 
 
 async def _ask(prepared: Prepared, run: Run, states: States) -> Reply:
-    """Steps 14 to 17. A request the provider finds too long is trimmed and made again once (SPEC §21.9)."""
+    """Steps 14 to 17. A request the provider finds too long is trimmed and made again once (SPEC §21.9); for one it
+    finds wrong the history is mended once.
+    """
 
     def attempt() -> Attempt:
         provider = states.provider.slot.current()
         built = build_request(run, states, provider, prepared.memory)
         return Attempt(provider, built.request, built.raw_tokens)
 
-    try:
+    async def call() -> Reply:
         return await call_model(attempt, run, states)
+
+    try:
+        try:
+            return await call()
+        except RequestInvalid as error:
+            return await heal(error, call, run, states)
     except ContextTooLong as error:
         if run.context_retries >= CONTEXT_RETRIES or not trim_view(states, states.message.view_tokens // 2):
             raise
         run.context_retries += 1
         log.warning("%s; trying again with half the history", error, extra={"run": run.id})
         run.speech.retract()
-        return await call_model(attempt, run, states)
+        return await call()
 
 
 def _end(ending: Ending, reply: Reply, run: Run, states: States) -> Executed:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from agent.core.crash_points import passing
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import Message
 from agent.inbox import Incoming, Work
@@ -145,6 +146,7 @@ def _open(
     first = Stored(message=message, inbox_id=work.inbox_id, position=0, person=work.incoming.person)
     id = store.append(conn, ids.session, conversation, first, at=at)
     store.grow(conn, ids.session, messages=1, prompt=0, output=0, at=at)
+    passing("intake.commit")
     return Opening(
         run=ids.run,
         session=ids.session,

@@ -2,6 +2,7 @@
 
 from sqlalchemy import Connection
 
+from agent.core.crash_points import passing
 from agent.core.events import PersistStarted, TokensUsed
 from agent.core.outbox import Say
 from agent.sessions import runs, store
@@ -12,7 +13,7 @@ from agent.storage.moments import to_us
 from agent.turn.costs import total_cost
 from agent.turn.pairs import with_orphaned_uses_answered
 from agent.turn.requests import grow_view
-from agent.turn.run import Executed, Persisted, Run, Verdict
+from agent.turn.run import Executed, Notice, Persisted, Run, Verdict
 from agent.turn.saving import growth_of, note_stored, write_growth
 from agent.turn.states import States, announce
 
@@ -42,6 +43,8 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     def commit(conn: Connection) -> list[int | None]:
         check_epoch(conn, conversation, work.epoch)
         ids: list[int | None] = []
+        if run.set_aside:
+            store.set_aside(conn, run.session, run.set_aside)
         if run.opened and runs.end_run(conn, work.inbox_id, ENDS[executed.verdict], at):
             ids = write_growth(conn, growth, run, conversation, at)
         for part, say in enumerate(says):
@@ -59,10 +62,13 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         status: inbox_rows.InboxStatus = "refused" if refused else "done"
         inbox_rows.finish(conn, work.inbox_ids, status, work.epoch, note)
         take_first(conn)
+        passing("commit.within")
         return ids
 
+    passing("commit.before")
     with runtime.outbox.committing() as take_first:
         ids = await runtime.database.write(commit)
+        passing("commit.after")
     note_stored(run, growth, ids)
     if states.message.loaded and run.opened:
         if len(run.ids) == len(run.messages) and None not in run.ids:
@@ -79,8 +85,11 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
     says = []
     if executed.text.strip():
         says.append(Say(text=executed.text, kind="reply", reply_to=audience.reply_to, interaction=audience.interaction))
-    if executed.notice is not None:
-        sentence = states.runtime.phrases(executed.notice.phrase, audience.language, **executed.notice.values)
+    notices = [executed.notice] if executed.notice is not None else []
+    if run.set_aside:
+        notices.append(Notice("history_set_aside", {"count": len(run.set_aside)}))
+    for notice in notices:
+        sentence = states.runtime.phrases(notice.phrase, audience.language, **notice.values)
         says.append(
             Say(
                 text=sentence,

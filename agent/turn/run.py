@@ -104,6 +104,8 @@ class Run:
     usage: list[CallUsage] = field(default_factory=list)
     usage_stored: int = 0
     context_retries: int = 0
+    healed: bool = False  # the one try to mend a history that a provider refuses was made
+    set_aside: tuple[int, ...] = ()  # messages of the history that it was made without; hidden with the commit
     repeats: dict[str, int] = field(default_factory=dict)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import anyio
 
+from agent.core.crash_points import passing
 from agent.core.events import ToolEnded, ToolStarted
 from agent.core.groups import first_error
 from agent.core.ids import CallId
@@ -112,10 +113,12 @@ async def _run_one(use: ToolUse, run: Run, states: States) -> ToolResult:
         cancel=run.token,
     )
     outcome = Outcome(content=STOPPED, is_error=True)
+    passing("tool.started")
     with run.interrupts.scope():
         outcome = await states.tool.executor.run(
             use, context, allowed=scope_of(run, states), limits=_limits(run.settings)
         )
+    passing("tool.ended")
     ended = ToolEnded(
         conversation=conversation,
         run=run.id,

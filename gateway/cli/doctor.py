@@ -1,11 +1,13 @@
-"""`tieline doctor`: looks at everything and tells how to mend what is wrong. Changes nothing."""
+"""`tieline doctor`: looks at everything and tells how to mend what is wrong. Changes nothing, unless asked to."""
 
 import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import anyio
 import click
@@ -21,10 +23,17 @@ MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "r
 
 
 @click.command("doctor")
+@click.option("--fix", is_flag=True, help="First mend what can be mended.")
 @config_option
-def command(config_path: Path | None, home: Path | None) -> None:
-    """Check everything and tell how to mend it. Exit code 1 when something is broken."""
+def command(fix: bool, config_path: Path | None, home: Path | None) -> None:
+    """Check everything and tell how to mend it. Exit code 1 when something is broken.
+
+    With --fix the rights of files, leftovers of a killed process and, while no gateway runs, the database are mended
+    first.
+    """
     settings = settings_from(config_path, home)
+    if fix:
+        _fix(settings)
     worst = 0
     for found in anyio.run(_everything, settings):
         mark, colour = MARKS[found.level]
@@ -33,6 +42,17 @@ def command(config_path: Path | None, home: Path | None) -> None:
             click.echo(f"    → {found.fix}")
         worst |= found.level == "error"
     raise SystemExit(worst)
+
+
+def _fix(settings: Settings) -> None:
+    mending, alone = import_module("gateway.cli.mending"), import_module("gateway.cli.alone")
+    try:
+        done = anyio.run(partial(mending.mended, settings, running=is_running(settings.home)))
+    except (alone.AloneError, OSError) as error:
+        click.echo(f"{click.style('✗', fg='red')} not mended: {error}")
+    else:
+        for line in done:
+            click.echo(f"{click.style('⚒', fg='green')} {line}")
 
 
 async def _everything(settings: Settings) -> Sequence[Diagnosis]:
@@ -77,7 +97,7 @@ def _home(home: Path) -> Iterator[Diagnosis]:
             subject="data directory",
             level="warning",
             finding=f"{home} can be read by other accounts of this machine",
-            fix=f"chmod 700 {home}",
+            fix=f"chmod 700 {home}, or `tieline doctor --fix`",
         )
 
 
@@ -94,8 +114,20 @@ async def _database(settings: Settings, running: bool) -> Sequence[Diagnosis]:
     if state is looking.State.FOREIGN:
         fix = "name an empty database in [database] url"
         return [Diagnosis(subject="database", level="error", finding="it holds tables that are not ours", fix=fix)]
-    said = {None: "will be made at the first start", looking.State.OTHER: "will be migrated at the next start"}
-    return [_line("database", said.get(state, "there and up to date"))]
+    if state is not looking.State.CURRENT:
+        said = {looking.State.OTHER: "will be migrated at the next start"}
+        return [_line("database", said.get(state, "will be made at the first start"))]
+    found = await anyio.to_thread.run_sync(_ailments, settings)
+    fix = "tieline doctor --fix"
+    if not found:
+        return [_line("database", "there and up to date")]
+    return [Diagnosis(subject="database", level="warning", finding=f"{one.count} {one.text}", fix=fix) for one in found]
+
+
+def _ailments(settings: Settings) -> Sequence[Any]:
+    looking, mending = import_module("agent.storage.looking"), import_module("gateway.storage.mending")
+    found: Sequence[Any] = looking.read(settings.database.url, settings.home, mending.ailments)
+    return found
 
 
 def _agents(settings: Settings) -> Iterator[Diagnosis]:

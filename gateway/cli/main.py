@@ -17,9 +17,12 @@ COMMANDS = {
     "doctor": ("gateway.cli.doctor", "Check everything and tell how to mend it."),
     "config": ("gateway.cli.config", "Check, show or explain the configuration."),
     "pair": ("gateway.cli.pair", "Let people in: list, approve or deny pairing codes."),
-    "inbox": ("gateway.cli.inbox", "Messages that could not be answered."),
+    "inbox": ("gateway.cli.inbox", "Messages that wait for their turn."),
+    "outbox": ("gateway.cli.outbox", "Answers that are on their way."),
+    "dead": ("gateway.cli.dead", "Dead letters: list, retry or drop them."),
     "export": ("gateway.cli.export", "Write a conversation as JSON lines."),
     "backup": ("gateway.cli.backup", "Copy the database, also while the gateway runs."),
+    "restore": ("gateway.cli.restore", "Put a copy in the place of the database."),
     "slack-manifest": ("gateway.cli.slack_manifest", "Print the manifest for your Slack app."),
     "version": ("gateway.cli.version", "Print the version."),
 }

@@ -36,7 +36,7 @@ class House:
     default_verbosity: Callable[[], str]
     persistence: Callable[[], bool]
     health: Callable[[], Mapping[str, Health]]
-    stop: Callable[[ConversationId, str], bool]
+    stop: Callable[[ConversationId, str, datetime], bool]  # the reason, and when the word came
     running_since: Callable[[ConversationId], datetime | None]
     ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]
     setting_changed: Callable[[ConversationId, str, str], None]

@@ -63,8 +63,9 @@ async def drop_last_queued(call: Call) -> Reply:
 
 
 async def stop(call: Call) -> Reply:
-    """Fires the running turn's token; what was said so far is kept (SPEC §2.6)."""
-    stopped = call.house.stop(ConversationId(str(call.key)), f"stopped by {call.incoming.person}")
+    """Fires the token of the turn that ran when the word came; what was said so far is kept (SPEC §2.6)."""
+    reason = f"stopped by {call.incoming.person}"
+    stopped = call.house.stop(ConversationId(str(call.key)), reason, call.incoming.received_at)
     return Reply(text=call.house.phrase("stopping" if stopped else "nothing_to_stop", call.incoming.language))
 
 

@@ -70,9 +70,9 @@ class Registry:
         place = self._places.get(conversation)
         return place is not None and place.agent is not None and place.agent.stop(reason)
 
-    def stop_within(self, place: ConversationId, reason: str) -> bool:
-        """The same for every topic and thread of a place."""
-        within = [key for key in self._places if str(ConversationKey.parse(key).around) == place]
+    def stop_within(self, place: ConversationId, reason: str, meant: Callable[[ConversationId], bool]) -> bool:
+        """The same for every topic and thread of a place whose turn is meant."""
+        within = [key for key in self._places if str(ConversationKey.parse(key).around) == place and meant(key)]
         return sum(self.stop(key, reason) for key in within) > 0
 
     async def forget(self, conversation: ConversationId) -> None:

@@ -28,7 +28,7 @@ from gateway.channels.keys import ConversationKey
 from gateway.delivery import rows
 from gateway.delivery.draft import CALL_DEADLINE_S, Draft
 from gateway.delivery.ephemera import Ephemera
-from gateway.delivery.leftovers import clear, previews_to_keep, take_away
+from gateway.delivery.leftovers import clear, persistently, previews_to_keep, take_away
 from gateway.delivery.outbox import ConversationOutbox
 from gateway.delivery.questions import Questions
 from gateway.delivery.refs import Shown
@@ -145,10 +145,13 @@ class Delivery:
             left_over.setdefault(ConversationKey.parse(row.conversation), []).append(row)
         for conversation in await self._database.read(outbox_rows.conversations_with_open):
             self._woken.add(ConversationKey.parse(conversation))
+        reacted = await self._database.read(rows.unfinished)
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
                 self._woken.update(left_over)
+                for conversation, message in reacted:
+                    self.spawn(partial(self._unreact, ConversationKey.parse(conversation), message))
                 for key in sorted(self._woken, key=str):
                     self._start(key, left_over.get(key, ()))
                 self._started.set()
@@ -212,19 +215,55 @@ class Delivery:
         if shown is not None:
             await self._remove_preview(key, shown)
 
+    async def _clear(
+        self, key: ConversationKey, channel: Channel, left_over: Sequence[EphemeralRow], keep: Sequence[Shown]
+    ) -> None:
+        left = left_over
+
+        async def attempt() -> bool:
+            nonlocal left
+            left = await clear(channel, left, keep, self.ephemera, self.phrase, self._language(key))
+            return not left
+
+        await persistently(attempt, self.clock)
+
+    async def _unreact(self, key: ConversationKey, message: str) -> None:
+        """Take back the sign that an earlier process was at work on the message; its answer may set it again."""
+
+        async def attempt() -> bool:
+            channel, emoji = self.channel_for(key), self.settings.acknowledge
+            if channel is None:
+                return False
+            if channel.presence is None or not channel.capabilities.reactions or not emoji:
+                return True
+            try:
+                with anyio.fail_after(CALL_DEADLINE_S):
+                    await channel.presence.react(message, emoji, on=False)
+            except ChannelRejected:
+                pass  # there is none
+            except (ChannelError, TimeoutError):
+                return False
+            return True
+
+        await persistently(attempt, self.clock)
+
     async def _remove_preview(self, key: ConversationKey, shown: Shown) -> None:
-        channel = self.channel_for(key)
-        if channel is None:
-            return
-        try:
-            with anyio.fail_after(CALL_DEADLINE_S):
-                await take_away(channel, shown)
-        except ChannelRejected:
-            pass  # gone already
-        except (ChannelError, TimeoutError) as error:
-            log.info("a preview stays behind: %s", error, extra={"conversation": str(key)})
-            return  # its note stays: the next start tries again
-        await self.ephemera.forget(key, "preview", shown)
+        async def attempt() -> bool:
+            channel = self.channel_for(key)
+            if channel is None:
+                return False
+            try:
+                with anyio.fail_after(CALL_DEADLINE_S):
+                    await take_away(channel, shown)
+            except ChannelRejected:
+                pass  # gone already
+            except (ChannelError, TimeoutError) as error:
+                log.info("a preview stays for now: %s", error, extra={"conversation": str(key)})
+                return False
+            await self.ephemera.forget(key, "preview", shown)
+            return True
+
+        await persistently(attempt, self.clock)
 
     # -- the workers
 
@@ -244,9 +283,7 @@ class Delivery:
                 return
             if left_over:
                 kept = previews_to_keep(channel, left_over)
-                self.spawn(
-                    partial(clear, channel, left_over, tuple(kept), self.ephemera, self.phrase, self._language(key))
-                )
+                self.spawn(partial(self._clear, key, channel, left_over, tuple(kept)))
             while key in self._woken:
                 self._woken.discard(key)
                 await self._worker(key, channel, kept).run(first)

@@ -3,11 +3,13 @@
 import logging
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 
 import anyio
 from anyio import to_thread
 
 from agent.core.clock import Clock
+from agent.core.crash_points import passing
 from agent.core.outbox import Audience
 from gateway.channels.channel import Channel
 from gateway.channels.document import Document, Paragraph, Plain, Text, is_blank
@@ -18,7 +20,7 @@ from gateway.delivery import pacing
 from gateway.delivery.budget import Budget
 from gateway.delivery.ephemera import Ephemera
 from gateway.delivery.markdown import parse
-from gateway.delivery.refs import Shown
+from gateway.delivery.refs import Shown, has_keys, unnamed
 from gateway.delivery.rest import Rest
 from gateway.delivery.splitting import Measure, split
 
@@ -77,6 +79,7 @@ class Draft:
         self._done = anyio.Event()
         self._changed = anyio.Event()
         self._rest = Rest(clock)
+        self._key = f"p{secrets.token_hex(8)}"
 
     @staticmethod
     def possible(channel: Channel) -> bool:
@@ -141,10 +144,9 @@ class Draft:
         except ChannelBusy as error:
             return pacing.after_refusal(pace, self._clock.monotonic(), error.after_s)
         except (ChannelUnsure, TimeoutError):
-            if self._shown is None:
+            if self._shown is None or self._shown.by == "key":
                 self._give_up("its first frame may or may not have arrived")
-        except ChannelError as error:
-            self._shown = None  # somebody deleted it, or the place is closed
+        except ChannelError as error:  # somebody deleted it, or the place is closed: the final will find out
             self._give_up(str(error))
         self._shown_version = version
         return pacing.after_frame(pace, self._clock.monotonic())
@@ -165,17 +167,35 @@ class Draft:
             to = UserId(self.audience.person.partition(":")[2]) if self.audience.person else None
             sent = await streams.open(document, reply_to=self.audience.reply_to, to=to)
             self._shown = Shown(sent, "stream", self.audience.inbox_id)
+            passing("preview.shown")
+            await self._ephemera.note(self._channel.key, "preview", self._shown)
         else:
-            self._shown = Shown(await self._send_first(document), of=self.audience.inbox_id)
-        await self._ephemera.note(self._channel.key, "preview", self._shown)
+            await self._show_first(document)
 
-    async def _send_first(self, document: Document) -> SentRef:
+    async def _show_first(self, document: Document) -> None:
+        """As a message; noted beforehand where it can be found again by its key (DESIGN §13.5)."""
         message = Outbound(
-            document=document,
-            key=f"p{secrets.token_hex(8)}",
-            reply_to=self.audience.reply_to,
-            interaction=self.audience.interaction,
+            document=document, key=self._key, reply_to=self.audience.reply_to, interaction=self.audience.interaction
         )
+        place, hidden = self._channel.key, unnamed(self._key, self.audience.inbox_id)
+        if not has_keys(self._channel, message):
+            self._shown = Shown(await self._send_first(message), of=self.audience.inbox_id)
+            passing("preview.shown")
+            await self._ephemera.note(place, "preview", self._shown)
+            return
+        await self._ephemera.note(place, "preview", hidden)
+        try:
+            sent = await self._send_first(message)
+        except (ChannelUnsure, TimeoutError):
+            self._shown = hidden
+            raise
+        except ChannelError:
+            await self._ephemera.forget(place, "preview", hidden)
+            raise
+        passing("preview.shown")
+        self._shown = replace(hidden, sent=sent, by="message")
+
+    async def _send_first(self, message: Outbound) -> SentRef:
         try:
             return await self._channel.send(message)
         except ChannelUnsure:

@@ -12,6 +12,7 @@ from enum import StrEnum
 import anyio
 
 from agent.core.clock import Clock
+from agent.core.crash_points import passing
 from agent.core.ids import PersonId
 from agent.core.outbox import Answer, Question
 from agent.core.phrases import Phrases
@@ -77,6 +78,7 @@ class Questions:
             with anyio.fail_after(CALL_DEADLINE_S):
                 shown = await self._show(channel, question, parts, self._buttons(question, token, language))
             if entry.answer.choice is None:
+                passing("question.open")
                 await entry.rest.sleep(question.timeout_s)
         except (ChannelError, TimeoutError) as error:
             log.warning("a question could not be asked: %s", error, extra={"conversation": str(channel.key)})

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, and_, bindparam, or_, select, update
 
 from agent.core.ids import ConversationId
 from agent.core.outbox import Say
 from agent.storage import conversation_rows, outbox_rows
-from agent.storage.payloads import decode_say
-from agent.storage.tables import conversation, outbox
+from agent.storage.payloads import decode_incoming, decode_say
+from agent.storage.tables import conversation, inbox, outbox
 
 log = logging.getLogger("tieline.delivery")
 
@@ -71,6 +71,9 @@ _NEXT = (
     .order_by(outbox.c.id)
     .limit(1)
 )
+_ANSWERED = select(outbox.c.inbox_id).where(outbox.c.status.in_(("new", "sending")), outbox.c.inbox_id.is_not(None))
+_BEGUN = and_(inbox.c.status == "new", inbox.c.attempts > 0)
+_UNFINISHED = select(inbox.c.conv, inbox.c.payload).where(or_(_BEGUN, inbox.c.id.in_(_ANSWERED)))
 _NOTE = update(outbox).where(outbox.c.id == bindparam("row")).values(note=bindparam("what"))
 
 
@@ -117,6 +120,13 @@ def set_gone(conn: Connection, key: ConversationId, at: int) -> bool:
         return False
     conversation_rows.set_gone(conn, key, gone=True)
     return True
+
+
+def unfinished(conn: Connection) -> tuple[tuple[ConversationId, str], ...]:
+    """Messages, by conversation and the platform's id, whose answer an earlier process began and has not delivered."""
+    found = conn.execute(_UNFINISHED).all()
+    refs = ((ConversationId(row.conv), decode_incoming(row.payload).message_ref) for row in found)
+    return tuple((conversation, ref) for conversation, ref in refs if ref is not None)
 
 
 def _base36(number: int) -> str:

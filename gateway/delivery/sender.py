@@ -13,6 +13,7 @@ import anyio
 from anyio import to_thread
 from sqlalchemy import Connection
 
+from agent.core.crash_points import passing
 from agent.core.phrases import Phrases
 from agent.storage import outbox_rows
 from gateway.channels.channel import Channel
@@ -30,7 +31,7 @@ from gateway.channels.outbound import Outbound, SentRef
 from gateway.delivery import rows
 from gateway.delivery.composing import compose, flagged
 from gateway.delivery.draft import LONG_TEXT
-from gateway.delivery.leftovers import take_away
+from gateway.delivery.leftovers import located, take_away
 from gateway.delivery.refs import Shown
 from gateway.delivery.rows import Claimed
 
@@ -99,13 +100,16 @@ class Sender:
         try:
             messages = await self._messages(row, channel, language)
             for piece in range(len(refs), len(messages)):
+                passing("send.before")
                 sent = await self._piece(row, channel, messages[piece], piece, preview, cut_off, language)
+                passing("send.after")
                 cut_off = False
                 refs.append(sent.id)
                 if piece == 0:
                     preview = None
                 if piece < len(messages) - 1:
                     await self._write(partial(outbox_rows.mark_progress, row_id=row.id, sent_refs=tuple(refs)))
+                    passing("send.piece")
         except ChannelBusy as error:
             return Later(error.after_s, surely_not=not cut_off, reason=str(error))
         except ChannelUnsure as error:
@@ -159,13 +163,15 @@ class Sender:
     async def _in_place_of(self, preview: Shown, channel: Channel, message: Outbound, cut_off: bool) -> SentRef | None:
         """Turn the preview into the message; None when it must be sent anew."""
         try:
-            if preview.by == "message":
-                await channel.edit(preview.sent, message)
-                return preview.sent
+            if preview.by != "stream":
+                sent = await located(channel, preview)
+                if sent is not None:
+                    await channel.edit(sent, message)
+                return sent
             if channel.streams is not None and not cut_off:
                 return await channel.streams.finish(preview.sent, message)
         except (ChannelUnsure, TimeoutError) as error:
-            if preview.by == "message":  # an edit may be made twice
+            if preview.by != "stream":  # an edit may be made twice
                 raise ChannelBusy(str(error) or "no answer to an edit", after_s=UNSURE_PAUSE_S) from error
             raise
         except ChannelGone:

@@ -7,6 +7,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from agent.core.clock import Clock
+from agent.core.crash_points import passing
 from agent.core.ids import ConversationId
 from agent.storage.database import Database
 from agent.storage.moments import to_us
@@ -90,6 +91,7 @@ class LocalDispatcher:
         self._is_ending = True
         for activity in self._active.values():
             activity.stop()
+        passing("drain")
         await self._wait_quiet(timeout_s)
         for conversation in self._active:
             _log.warning("the turn of %s is left for the next start", conversation)

@@ -10,6 +10,7 @@ import anyio
 from sqlalchemy import Connection
 
 from agent.core.clock import Clock
+from agent.core.crash_points import passing
 from agent.core.errors import Fenced
 from agent.inbox import Opening, Work
 from agent.storage import inbox_rows, outbox_rows
@@ -86,7 +87,7 @@ class InboxSource:
                 # Nothing came since the last look, which left nothing: the next one can wait for the end of the linger
                 # time. It is made in any case, for a run that ended without doing its work.
                 self._had_all = False
-                lingered = not await self._bell.wait(self._timing.linger)
+                lingered = not await self._linger()
                 continue
             self._bell.silence()
             found = await self._look()
@@ -94,10 +95,15 @@ class InboxSource:
                 return found
             if isinstance(found, _InVain):
                 await self._pause(found.attempts)
-            elif found is None and (lingered or not await self._bell.wait(self._timing.linger)):
+            elif found is None and (lingered or not await self._linger()):
                 break
         self.is_exhausted = True
         raise StopAsyncIteration
+
+    async def _linger(self) -> bool:
+        """Whether something came within the linger time."""
+        passing("linger")
+        return await self._bell.wait(self._timing.linger)
 
     def stop(self) -> None:
         """Give no more work; also end the wait for it."""

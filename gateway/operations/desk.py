@@ -4,7 +4,6 @@ Each operation takes plain JSON and gives plain JSON; `gateway.web.control` serv
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -20,11 +19,12 @@ from agent.storage import backup, conversation_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.moments import from_us, to_us
-from agent.storage.payloads import decode_incoming
 from gateway.access.pairing import LENGTH, WRONG_TRIES, digest, normalised
 from gateway.channels.keys import ConversationKey
+from gateway.operations.bystanders import Bystanders
+from gateway.operations.letters import Letters
 from gateway.phrases.catalogue import Catalogue
-from gateway.storage import grants, inbox_view, pairings
+from gateway.storage import grants, pairings
 from gateway.storage.grants import Grant
 from gateway.web.control import OperationError as Refusal
 
@@ -32,15 +32,6 @@ SHOWN = 10  # conversations that an error names
 
 Json = Any
 Operation = Callable[[Mapping[str, Json]], Awaitable[Json]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bystanders:
-    """Who must hear of a change while the gateway runs; without one nobody need."""
-
-    granted: Callable[[Grant], object] = lambda grant: None
-    deliver: Callable[[ConversationKey], object] = lambda key: None
-    work: Callable[[ConversationId], object] = lambda conversation: None
 
 
 class _Locked(Exception):
@@ -71,8 +62,7 @@ class Operations:
             "pair.list": self.pair_list,
             "pair.approve": self.pair_approve,
             "pair.deny": self.pair_deny,
-            "inbox.list": self.inbox_list,
-            "inbox.retry": self.inbox_retry,
+            **Letters(self._database, self._bystanders).table(),
             "export": self.export,
             "backup": self.backup,
         }
@@ -154,30 +144,6 @@ class Operations:
             at=at,
         )
 
-    async def inbox_list(self, _: Mapping[str, Json]) -> Json:
-        letters = await self._database.read(inbox_view.dead_letters)
-        return [
-            {
-                "id": letter.id,
-                "conversation": letter.conversation,
-                "at": from_us(letter.created_at).isoformat(),
-                "attempts": letter.attempts,
-                "why": letter.why,
-                "text": _text_of(letter.payload),
-            }
-            for letter in letters
-        ]
-
-    async def inbox_retry(self, arguments: Mapping[str, Json]) -> Json:
-        row = arguments.get("id")
-        if not isinstance(row, int):
-            raise Refusal("which one?", fix="give the number that `tieline inbox` shows")
-        conversation = await self._database.write(lambda conn: inbox_view.revive(conn, row))
-        if conversation is None:
-            raise Refusal(f"there is no dead letter {row}", fix="`tieline inbox` lists them")
-        self._bystanders.work(conversation)
-        return {"conversation": conversation}
-
     async def export(self, arguments: Mapping[str, Json]) -> Json:
         """A session's transcript as JSON lines; of the current session where none is named."""
         conversation, wanted = ConversationId(str(arguments.get("conversation", ""))), arguments.get("session")
@@ -200,13 +166,6 @@ class Operations:
         except StorageError as error:
             raise Refusal(str(error)) from error
         return {"path": str(path), "bytes": size}
-
-
-def _text_of(payload: str) -> str:
-    try:
-        return decode_incoming(payload).text
-    except ValueError:
-        return "(unreadable)"
 
 
 def _is_number(code: str) -> bool:

@@ -1,10 +1,13 @@
 """A message that may be answered: known already, refused, a command for at once, or into its conversation's inbox."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from sqlalchemy import Connection
 
+from agent.core.crash_points import passing
 from agent.core.ids import ConversationId
 from agent.core.outbox import Say
 from agent.inbox import Incoming
@@ -23,6 +26,8 @@ from gateway.router.identity import dedup_key, event_key
 from gateway.router.incoming import incoming_from, language_of, notice_for, person_of, unanswered
 
 _log = logging.getLogger("tieline.router")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +54,7 @@ class Admission:
     async def take(self, said: Said, role: Role, origin: Pressed | None = None) -> Receipt:
         """Store it, once. `origin` is the button whose command this is; its identity counts."""
         house = self._house
+        passing("admit.before")
         arrival = _Arrival(said=said, role=role, dedup=dedup_key(origin or said), event=event_key(origin or said))
         if self._is_too_old(said):  # before all else: neither a stale /stop nor a stale "yes" may do anything
             return await self._too_old(arrival)
@@ -84,7 +90,7 @@ class Admission:
                 house.notices.add(conn, said.key, notice, dedup=arrival.dedup, inbox_id=admitted.id)
             return admitted
 
-        admitted = await house.database.write(work)
+        admitted = await self._store(work)
         if admitted.duplicate:
             return Receipt(Outcome.DUPLICATE)
         if admitted.refused:
@@ -113,7 +119,7 @@ class Admission:
                 house.notices.add(conn, said.key, say, dedup=f"{arrival.dedup}#{number}", inbox_id=admitted.id)
             return True
 
-        if not await house.database.write(work):
+        if not await self._store(work):
             return Receipt(Outcome.DUPLICATE)
         house.notices.committed(said.key)
         return Receipt(Outcome.ACCEPTED, "command")
@@ -190,7 +196,7 @@ class Admission:
                 house.notices.add(conn, said.key, say, dedup=arrival.dedup, inbox_id=admitted.id)
             return True
 
-        if not await house.database.write(work):
+        if not await self._store(work):
             return Receipt(Outcome.DUPLICATE)
         house.notices.committed(said.key)
         if outcome is Outcome.REFUSED:
@@ -223,7 +229,13 @@ class Admission:
         if admitted.id is not None and conversation_rows.is_gone(conn, conversation):
             # Who is heard can be spoken to, whatever the platform told or failed to tell about our return.
             conversation_rows.set_gone(conn, conversation, gone=False)
+        passing("admit.commit")
         return admitted
+
+    async def _store(self, work: Callable[[Connection], T]) -> T:
+        stored = await self._house.database.write(work)
+        passing("admit.after")
+        return stored
 
     def _bucket(self, access: AccessSettings) -> Flood:
         """The flood limit; begins anew when the setting changes."""

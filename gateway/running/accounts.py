@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import anyio
 from anyio.abc import TaskGroup
 
+from agent.core.crash_points import passing
 from gateway.channels.adapter import Adapter, Admit, ChannelSettings, Health, State, Surroundings
 from gateway.channels.channel import Channel
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, ChannelUnsure
@@ -97,7 +98,9 @@ class Accounts:
             if not self._taking_in:
                 # Neither stored nor acknowledged: the platform keeps it for the next start (G-27).
                 await anyio.sleep_forever()
-            return await admit(inbound)
+            receipt = await admit(inbound)
+            passing("acknowledge")
+            return receipt
 
         for adapter in self._adapters.values():
             tasks.start_soon(self._keep_running, adapter, take_in)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import anyio
 from sqlalchemy import Connection
 
 from agent.core.clock import Clock
@@ -88,6 +89,7 @@ class OverviewDesk:
             outbox_open=open_rows,
             outbox_dead=dead,
             awake=len(self.conversations.awake),
+            tasks=len(anyio.get_running_tasks()),
             troubles_open=len(self.troubles.open),
             loop_lag_s=self.lag.last_s,
             loop_lag_worst_s=self.lag.worst_s,

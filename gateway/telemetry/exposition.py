@@ -75,6 +75,7 @@ class _Collector:
             ("tieline_outbox_open", "Messages that wait for their platform.", gauges.outbox_open),
             ("tieline_outbox_dead", "Messages that could not be delivered.", gauges.outbox_dead),
             ("tieline_conversations_awake", "Agents in memory.", gauges.awake),
+            ("tieline_tasks", "Tasks of the event loop that are alive.", gauges.tasks),
             ("tieline_ready", "1 when /readyz is green.", float(gauges.ready)),
             ("tieline_troubles_open", "What the operator should look at.", gauges.troubles_open),
             ("tieline_event_loop_lag_seconds", "How late the event loop was last.", gauges.loop_lag_s),

@@ -17,6 +17,7 @@ class Gauges:
     outbox_open: int = 0
     outbox_dead: int = 0
     awake: int = 0
+    tasks: int = 0  # of the event loop, alive now
     troubles_open: int = 0
     loop_lag_s: float = 0.0
     loop_lag_worst_s: float = 0.0

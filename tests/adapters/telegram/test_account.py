@@ -16,7 +16,7 @@ from adapters.telegram.learned import RETRY_AFTER_S, Feature
 from adapters.telegram.publishing import menu
 from adapters.telegram.settings import TelegramSettings
 from gateway.channels.document import Plain
-from gateway.channels.errors import ChannelFatal
+from gateway.channels.errors import ChannelBusy, ChannelFatal
 from gateway.channels.loading import open_adapter, settings_class
 from gateway.channels.outbound import CommandSpec, Outbound
 from tests.adapters.telegram.stage import PERSON, TOKEN, Stage, Telegram, listening, settings_for, stage, surroundings
@@ -102,11 +102,18 @@ async def test_the_menu_is_set_where_it_differs(tmp_path: Path) -> None:
         assert len(actor.telegram.calls("deleteMyCommands")) == 3
 
 
-async def test_a_menu_that_cannot_be_set_is_no_disaster(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_menu_that_cannot_be_set_now_is_told_and_goes_on_where_it_broke_off(tmp_path: Path) -> None:
     async with stage(tmp_path) as actor:
-        await actor.telegram.fault("getMyCommands", "server_error", status=502)
+        await actor.telegram.fault("setMyCommands", "server_error", status=502, after=1)
+        with pytest.raises(ChannelBusy):
+            await actor.adapter.publish([HELP])
+        assert len(actor.telegram.calls("setMyCommands")) == 2
         await actor.adapter.publish([HELP])
-    assert "command menu not published" in caplog.text
+        assert len(actor.telegram.calls("setMyCommands")) == 4  # the two that were left
+        await actor.telegram.fault("getMyCommands", "rate_limit", retry_after=7)
+        with pytest.raises(ChannelBusy) as flooded:
+            await actor.adapter.publish([HELP])
+        assert flooded.value.after_s == 7
 
 
 # -- doctor

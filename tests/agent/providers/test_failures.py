@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.core.errors import AgentError, ContextTooLong, ProviderBusy, ProviderRefused
+from agent.core.errors import AgentError, ContextTooLong, ProviderBusy, ProviderRefused, RequestInvalid
 from agent.providers.failures import LONGEST, Answer, classify, clean, read_error, retry_after
 
 
@@ -27,7 +27,11 @@ from agent.providers.failures import LONGEST, Answer, classify, clean, read_erro
         (Answer(status=400, message="Input is too long for requested model"), ContextTooLong, "larger"),
         (Answer(status=400, message="the request exceeds the available context size"), ContextTooLong, "larger"),
         (Answer(status=400, message="exceeds the maximum number of tokens allowed"), ContextTooLong, "larger"),
-        (Answer(status=400, message="messages: first message must be of role user"), ProviderRefused, "400"),
+        (Answer(status=400, message="messages: first message must be of role user"), RequestInvalid, "400"),
+        (Answer(status=422, message="messages.3: no"), RequestInvalid, "422"),
+        (Answer(status=0, kind="invalid_request_error", message="messages.3: no"), RequestInvalid, "refused"),
+        (Answer(status=400, code="invalid_api_key"), ProviderRefused, "400"),
+        (Answer(status=400, kind="not_found_error"), ProviderRefused, "400"),
         (Answer(status=500, message="prompt is too long"), ProviderBusy, "500"),
         (Answer(status=401, message="maximum context length"), ProviderRefused, "401"),
     ],

@@ -1,6 +1,7 @@
 """What waits and what runs: /queue /clear-queue /drop-last-queued /stop (SPEC §3.3)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -78,6 +79,17 @@ async def test_stop_never_queues_and_its_repeat_does_nothing(world: World) -> No
     assert (await world.hears(stop)).outcome == "duplicate"
     await world.shows("the slow answer")
     assert world.texts().count("Stopping.") == 1
+
+
+@pytest.mark.requirement("G-05")
+async def test_a_stop_does_not_end_a_turn_that_began_after_it(world: World) -> None:
+    """It was meant for the one before, and took its time."""
+    stop = replace(world.said("/stop"), received_at=world.clock.now())
+    await busy(world, 0.5)
+    await world.hears(stop)
+    await world.shows("Nothing is running")
+    await world.shows("the slow answer")
+    assert "Stopped." not in world.texts()
 
 
 async def test_a_stop_button_stops_too(world: World) -> None:

@@ -3,7 +3,8 @@
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
-from agent.storage import inbox_rows
+from agent.core.outbox import Say
+from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.moments import to_us
 from agent.storage.payloads import encode_incoming
 from gateway.access.pairing import WRONG_TRIES
@@ -20,6 +22,7 @@ from gateway.router.incoming import incoming_from
 from gateway.web.control import OperationError
 from tests.gateway.world import GROUP, ZOE, World
 
+CHAT = ConversationId("telegram:77")
 CODE = re.compile(r"tieline pair approve (\w{8})")
 
 
@@ -101,42 +104,103 @@ class TestPairing:
         await do(world, "pair.approve", code=await self.asked(world))
 
 
-class TestTheInbox:
-    async def dead(self, world: World) -> int:
-        """A message that was given up."""
-        incoming = incoming_from(world.said("a hard one"), Role.ADMIN)
+async def stored(world: World, text: str, dedup: str, *, dead: str | None = None, not_before: int | None = None) -> int:
+    """A message in the inbox of a chat that nobody works on; `dead` says why it was given up."""
+    incoming = incoming_from(world.said(text), Role.ADMIN)
 
-        def bury(conn: Connection) -> int:
-            admitted = inbox_rows.admit(
-                conn,
-                conversation=ConversationId("telegram:77"),
-                kind="message",
-                dedup="hard",
-                payload=encode_incoming(incoming),
-                at=to_us(world.clock.now()),
-            )
-            assert admitted.id is not None
-            inbox_rows.finish(conn, [admitted.id], "dead", note="given up after 5 attempts")
-            return admitted.id
+    def work(conn: Connection) -> int:
+        admitted = inbox_rows.admit(
+            conn,
+            conversation=CHAT,
+            kind="message",
+            dedup=dedup,
+            payload=encode_incoming(incoming),
+            at=to_us(world.clock.now()),
+            not_before=not_before,
+        )
+        assert admitted.id is not None
+        if dead is not None:
+            inbox_rows.finish(conn, [admitted.id], "dead", note=dead)
+        return admitted.id
 
-        return await world.database.write(bury)
+    return await world.database.write(work)
 
-    async def test_a_dead_letter_is_listed_and_tried_again(self, world: World) -> None:
+
+async def to_send(world: World, text: str, *, dead: str | None = None, not_before: int | None = None) -> int:
+    """An answer in the outbox of that chat."""
+
+    def work(conn: Connection) -> int:
+        conversation_rows.ensure(conn, CHAT, 1)
+        at = to_us(world.clock.now())
+        row = outbox_rows.add(conn, conversation=CHAT, inbox_id=None, part=0, dedup=text, say=Say(text=text), at=at)
+        assert row is not None
+        if dead is not None:
+            outbox_rows.mark_dead(conn, row, dead)
+        if not_before is not None:
+            outbox_rows.postpone(conn, row, not_before)
+        return row
+
+    return await world.database.write(work)
+
+
+class TestBoxes:
+    async def test_a_message_that_waits_is_listed_made_due_and_taken_out(self, world: World) -> None:
         assert await do(world, "inbox.list") == []
-        row = await self.dead(world)
-        (letter,) = await do(world, "inbox.list")
-        assert letter["id"] == row
-        assert (letter["conversation"], letter["text"], letter["why"]) == (
-            "telegram:77", "a hard one", "given up after 5 attempts",
-        )  # fmt: skip
-        assert await do(world, "inbox.retry", id=row) == {"conversation": "telegram:77"}
+        later = to_us(world.clock.now()) + 10**12
+        first = await stored(world, "for later", "later", not_before=later)
+        second = await stored(world, "never mind", "never", not_before=later)
+        newest, oldest = await do(world, "inbox.list")
+        assert (newest["id"], newest["text"]) == (second, "never mind")
+        assert oldest["state"].startswith("waits until ")
+        assert await do(world, "inbox.drop", id=second) == {"conversation": CHAT}
+        assert await do(world, "inbox.retry", id=first) == {"conversation": CHAT}
+        await world.shows("for later")
+        assert await do(world, "inbox.list") == []
+
+    async def test_an_answer_that_waits_is_listed_and_dropped(self, world: World) -> None:
+        assert await do(world, "outbox.list") == []
+        row = await to_send(world, "stuck", not_before=to_us(world.clock.now()) + 10**12)
+        (letter,) = await do(world, "outbox.list")
+        assert (letter["id"], letter["conversation"], letter["text"]) == (row, CHAT, "stuck")
+        assert await do(world, "outbox.drop", id=row) == {"conversation": CHAT}
+        assert await do(world, "outbox.list") == []
+        await refused(world, "outbox.retry", id=row)
+
+    async def test_an_answer_is_sent_where_the_bot_counted_as_removed(self, world: World) -> None:
+        row = await to_send(world, "are you back?")
+        await world.database.write(lambda conn: conversation_rows.set_gone(conn, CHAT, gone=True))
+        assert await do(world, "outbox.retry", id=row) == {"conversation": CHAT}
+        await world.shows("are you back?")
+
+    async def test_dead_letters_of_both_boxes_are_listed_and_tried_again(self, world: World) -> None:
+        assert await do(world, "dead.list") == []
+        message = await stored(world, "a hard one", "hard", dead="given up after 5 attempts")
+        answer = await to_send(world, "an old answer", dead="given up after 24.0 h")
+        found = {letter["id"]: (letter["text"], letter["why"]) for letter in await do(world, "dead.list")}
+        assert found == {
+            f"in-{message}": ("a hard one", "given up after 5 attempts"),
+            f"out-{answer}": ("an old answer", "given up after 24.0 h"),
+        }
+        assert await do(world, "dead.retry", id=f"in-{message}") == {"conversation": CHAT}
+        assert await do(world, "dead.retry", id=f"out-{answer}") == {"conversation": CHAT}
         await world.shows("a hard one")
-        assert await do(world, "inbox.list") == []
+        await world.shows("an old answer")
+        assert await do(world, "dead.list") == []
 
-    @pytest.mark.parametrize("arguments", [{}, {"id": "1"}, {"id": 4711}])
-    async def test_what_is_no_dead_letter_is_refused(self, world: World, arguments: Mapping[str, Any]) -> None:
-        _, fix = await refused(world, "inbox.retry", **arguments)
-        assert "tieline inbox" in fix
+    async def test_dead_letters_can_be_settled_and_their_repeats_are_known(self, world: World) -> None:
+        message = await stored(world, "a hard one", "hard", dead="given up")
+        answer = await to_send(world, "an old answer", dead="given up")
+        for id in (f"in-{message}", f"out-{answer}"):
+            assert await do(world, "dead.drop", id=id) == {"conversation": CHAT}
+            await refused(world, "dead.retry", id=id)
+        assert await do(world, "dead.list") == []
+        known = await world.database.read(lambda conn: inbox_rows.is_known(conn, dedup="hard", event_dedup=None))
+        assert known
+
+    async def test_what_is_not_there_is_refused(self, world: World) -> None:
+        for box, what, id in product(("inbox", "outbox", "dead"), ("retry", "drop"), (None, "x", 4711, "in-4711")):
+            _, fix = await refused(world, f"{box}.{what}", **({} if id is None else {"id": id}))
+            assert f"tieline {box}" in fix
 
 
 class TestExport:

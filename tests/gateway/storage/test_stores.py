@@ -122,7 +122,7 @@ async def test_the_operator_sees_dead_letters_and_can_bring_one_back(database: D
         await database.write(
             partial(inbox_rows.finish, ids=[row_id], status="dead", epoch=1, note="given up after 5 attempts")
         )
-    letters = await database.read(inbox_view.dead_letters)
+    letters = await database.read(inbox_view.dead)
     assert [(letter.id, letter.why) for letter in letters] == [
         (ids[1], "given up after 5 attempts"),
         (ids[0], "given up after 5 attempts"),

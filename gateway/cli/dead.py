@@ -1,0 +1,12 @@
+"""`tieline dead [list|retry|drop]`: dead letters of both boxes."""
+
+from gateway.cli.letters import letters
+
+command = letters(
+    "dead",
+    "Messages that could not be answered, and answers that could not be delivered.",
+    columns=("id", "at", "conversation", "attempts", "why", "text"),
+    empty="No dead letters.",
+    retry="Try it again.",
+    drop="Settle it: it leaves the list and is not tried again.",
+)

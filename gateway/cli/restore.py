@@ -1,0 +1,45 @@
+"""`tieline restore`."""
+
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from gateway.cli.options import config_option, fail, settings_from
+from gateway.web.control_client import is_running
+
+
+@click.command("restore")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--keep-open", is_flag=True, help="Answer and send what was open when the copy was made.")
+@config_option
+def command(file: Path, keep_open: bool, config_path: Path | None, home: Path | None) -> None:
+    """Put the copy FILE, made by `tieline backup`, in the place of the database. The gateway must be stopped.
+
+    The former database is kept in TIELINE_HOME/backups. What was open when the copy was made (messages without an
+    answer, answers on their way) becomes dead letters: `tieline dead` lists them.
+    """
+    settings = settings_from(config_path, home)
+    if is_running(settings.home):
+        fail("the gateway runs with this database; stop it first")
+    restoring = import_module("agent.storage.restoring")
+    now = import_module("agent.core.clock").SystemClock().now()
+    try:
+        done = restoring.restore(
+            settings.database.url,
+            settings.home,
+            file.absolute(),
+            schema=import_module("gateway.storage.opening").SCHEMA,
+            kept_as=f"before-restore-{now:%Y%m%d-%H%M%S}.db",
+            keep_open=keep_open,
+        )
+    except import_module("agent.storage.errors").StorageError as error:
+        fail(str(error))
+    click.echo(f"{done.path} is now what {file} holds.")
+    if done.kept is not None:
+        click.echo(f"The database that was there is kept: {done.kept}")
+    if done.messages or done.answers:
+        click.echo(
+            f"Open when the copy was made, and put aside: {done.messages} messages, {done.answers} answers. "
+            "`tieline dead` lists them."
+        )

@@ -1,0 +1,17 @@
+"""Who must hear of what an operator changes while the gateway runs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agent.core.ids import ConversationId
+from gateway.channels.keys import ConversationKey
+from gateway.storage.grants import Grant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bystanders:
+    """Without one nobody need hear."""
+
+    granted: Callable[[Grant], object] = lambda grant: None
+    deliver: Callable[[ConversationKey], object] = lambda key: None
+    work: Callable[[ConversationId], object] = lambda conversation: None

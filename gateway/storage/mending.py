@@ -1,0 +1,100 @@
+"""What a database can suffer from that no turn mends by itself, and the cure of each. Looking changes nothing."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+from sqlalchemy import Connection, func, select, update
+
+from agent.storage import inbox_rows, outbox_rows
+from agent.storage.payloads import decode_incoming, decode_say
+from agent.storage.tables import conversation, inbox, outbox, session, turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ailment:
+    """`count` rows suffer from it; `text` says from what, `mended` what was done."""
+
+    count: int
+    text: str
+    mended: str
+
+
+Cure = Callable[[Connection, bool], Ailment]
+
+
+def ailments(conn: Connection) -> Sequence[Ailment]:
+    """What is wrong; nothing when all is well."""
+    return [found for cure in _CURES if (found := cure(conn, False)).count]
+
+
+def mend(conn: Connection) -> Sequence[Ailment]:
+    """Mend it; the same list."""
+    return [found for cure in _CURES if (found := cure(conn, True)).count]
+
+
+def _lost_sessions(conn: Connection, mending: bool) -> Ailment:
+    lost = conversation.c.session_id.is_not(None) & conversation.c.session_id.not_in(select(session.c.id))
+    count = conn.execute(select(func.count()).select_from(conversation).where(lost)).scalar_one()
+    if mending and count:
+        conn.execute(update(conversation).where(lost).values(session_id=None))
+    return Ailment(
+        count=count,
+        text="conversations point to a session that is not there",
+        mended="conversations begin a new session with their next message",
+    )
+
+
+def _abandoned_runs(conn: Connection, mending: bool) -> Ailment:
+    waiting = select(inbox.c.id).where(inbox.c.status == "new")
+    abandoned = (turn.c.state == "running") & turn.c.inbox_id.not_in(waiting)
+    count = conn.execute(select(func.count()).select_from(turn).where(abandoned)).scalar_one()
+    if mending and count:
+        conn.execute(update(turn).where(abandoned).values(state="failed", checkpoint=None))
+    return Ailment(
+        count=count,
+        text="runs count as running although their message is done",
+        mended="runs that nobody takes up again are ended",
+    )
+
+
+def _done_twice(conn: Connection, mending: bool) -> Ailment:
+    ended = select(turn.c.inbox_id).where(turn.c.state != "running")
+    over = (inbox.c.status == "new") & inbox.c.id.in_(ended)
+    count = conn.execute(select(func.count()).select_from(inbox).where(over)).scalar_one()
+    if mending and count:
+        conn.execute(update(inbox).where(over).values(status="done"))
+    return Ailment(
+        count=count,
+        text="messages wait although their run has ended",
+        mended="messages whose run has ended are done",
+    )
+
+
+def _unreadable(conn: Connection, mending: bool) -> Ailment:
+    """Delivery and dispatch would find them too, one conversation at a time, when its turn comes."""
+    waiting = conn.execute(select(inbox.c.id, inbox.c.payload).where(inbox.c.status == "new")).all()
+    open_rows = conn.execute(select(outbox.c.id, outbox.c.payload).where(outbox.c.status.in_(("new", "sending")))).all()
+    messages = [row.id for row in waiting if not _reads(decode_incoming, row.payload)]
+    answers = [row.id for row in open_rows if not _reads(decode_say, row.payload)]
+    if mending:
+        why = "its payload cannot be read"
+        inbox_rows.finish(conn, messages, status="dead", note=why)
+        for row in answers:
+            outbox_rows.mark_dead(conn, row, why)
+    return Ailment(
+        count=len(messages) + len(answers),
+        text="messages or answers that wait cannot be read",
+        mended="unreadable messages and answers are dead letters now",
+    )
+
+
+def _reads(decode: Callable[[str], object], payload: str) -> bool:
+    try:
+        decode(payload)
+    except ValidationError:
+        return False
+    return True
+
+
+_CURES: Sequence[Cure] = (_lost_sessions, _abandoned_runs, _done_twice, _unreadable)

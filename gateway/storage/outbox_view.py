@@ -1,0 +1,98 @@
+"""The outbox as the operator sees it: what is on its way or dead, trying it again, giving it up."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Select, bindparam, literal_column, select, update
+
+from agent.core.ids import ConversationId
+from agent.storage import conversation_rows
+from agent.storage.tables import outbox
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """Something to say. `payload` is the stored Say, possibly unreadable; moments are UTC microseconds."""
+
+    id: int
+    conversation: ConversationId
+    payload: str
+    status: str
+    attempts: int
+    why: str
+    not_before: int | None
+    created_at: int
+
+
+_DEAD = outbox.c.status == literal_column("'dead'")
+_OPEN = outbox.c.status.in_((literal_column("'new'"), literal_column("'sending'")))
+_ONE = outbox.c.id == bindparam("row")
+_NEWEST = select(outbox).order_by(outbox.c.id.desc()).limit(bindparam("most"))
+_LIST_DEAD = _NEWEST.where(_DEAD)
+_LIST_OPEN = _NEWEST.where(_OPEN)
+_NOW = update(outbox).where(_ONE, _OPEN).values(not_before=None).returning(outbox.c.conv)
+# Its pieces that arrived stay noted: they are not sent again.
+_REVIVE = (
+    update(outbox)
+    .where(_ONE, _DEAD)
+    .values(status="new", attempts=0, note=None, not_before=None)
+    .returning(outbox.c.conv)
+)
+_GIVE_UP = update(outbox).where(_ONE, _OPEN).values(status="dropped", note=bindparam("why")).returning(outbox.c.conv)
+_BURY = update(outbox).where(_ONE, _DEAD).values(status="dropped").returning(outbox.c.conv)
+
+
+def dead(conn: Connection, *, most: int = 100) -> tuple[Letter, ...]:
+    """What was given up, newest first."""
+    return _listed(conn, _LIST_DEAD, most)
+
+
+def still_open(conn: Connection, *, most: int = 100) -> tuple[Letter, ...]:
+    """What is not yet sent, newest first."""
+    return _listed(conn, _LIST_OPEN, most)
+
+
+def now(conn: Connection, row_id: int) -> ConversationId | None:
+    """Let what waits be sent now, also where the place counted as closed to us. None: it is not open."""
+    return _opened(conn, conn.execute(_NOW, {"row": row_id}).scalar_one_or_none())
+
+
+def revive(conn: Connection, row_id: int) -> ConversationId | None:
+    """Let a dead letter be sent after all. None: it is not dead."""
+    return _opened(conn, conn.execute(_REVIVE, {"row": row_id}).scalar_one_or_none())
+
+
+def give_up(conn: Connection, row_id: int, *, why: str) -> ConversationId | None:
+    """Send it no more. (What is on its way at this moment may still arrive.) None: it is not open."""
+    key = conn.execute(_GIVE_UP, {"row": row_id, "why": why}).scalar_one_or_none()
+    return None if key is None else ConversationId(key)
+
+
+def bury(conn: Connection, row_id: int) -> ConversationId | None:
+    """A dead letter is settled and leaves the list. None: it is not dead."""
+    key = conn.execute(_BURY, {"row": row_id}).scalar_one_or_none()
+    return None if key is None else ConversationId(key)
+
+
+def _opened(conn: Connection, key: str | None) -> ConversationId | None:
+    if key is None:
+        return None
+    conversation = ConversationId(key)
+    conversation_rows.set_gone(conn, conversation, gone=False)
+    return conversation
+
+
+def _listed(conn: Connection, query: Select[Any], most: int) -> tuple[Letter, ...]:
+    return tuple(
+        Letter(
+            id=row.id,
+            conversation=ConversationId(row.conv),
+            payload=row.payload,
+            status=row.status,
+            attempts=row.attempts,
+            why=row.note or "",
+            not_before=row.not_before,
+            created_at=row.created_at,
+        )
+        for row in conn.execute(query, {"most": most})
+    )

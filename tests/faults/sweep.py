@@ -1,0 +1,295 @@
+"""One channel's part of the sweep: a process that is killed at a point, started again, looked at, and killed again.
+
+A start serves two cells: it mends what the cell before left, and it is what the next one kills.
+"""
+
+import json
+import signal
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from agent.core.crash_points import ENVIRONMENT
+from agent.core.messages import Message
+from agent.inbox import Incoming
+from agent.storage.payloads import decode_parts, encode_incoming
+from gateway.phrases.catalogue import read_catalogue
+from tests.fakes.shapes import refusals
+from tests.faults.paths import WORDS, Cell, long_answer, rules_for
+from tests.faults.places import PLACES, REPEATED, Place, hears
+from tests.program import configs
+from tests.program.doubles import all_doubles, until
+from tests.program.running import Program
+
+HELLO = "good morning"
+DIES_WITHIN_S = 40.0
+SETTLES_WITHIN_S = 80.0
+SECTIONS = "messages_per_minute = 6000\n[queue]\nmerge_ms = 0\nlinger_ms = 150\nmax_depth = 100\n"
+
+phrase = read_catalogue()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """How a cell came out. `repeated`: an answer stands there twice and says so. `why` is empty where all is well."""
+
+    channel: str
+    cell: Cell
+    seconds: float
+    repeated: int = 0
+    left: int = 0  # things on the screen that the platform leaves open
+    why: str = ""
+
+
+@dataclass(slots=True)
+class Sweep:
+    """The program, its place, and what has been found so far."""
+
+    place: Place
+    program: Program
+    order: Path
+    verdicts: list[Verdict] = field(default_factory=list)
+    _left: set[str] = field(default_factory=set)  # on the screen for good, and accounted for
+
+    async def begin(self) -> None:
+        """One exchange, in the group too: what comes later can then be caught up with."""
+        await self._script([])
+        for in_group in (False, True) if self.place.group else (False,):
+            await self.place.say("hello", in_group=in_group)
+            await hears(self.place, lambda seen: HELLO in seen, "the first answer", in_group=in_group, seconds=30)
+        await self._rest()
+
+    async def run(self, cell: Cell, number: int) -> None:
+        """Kill it there, start it again, judge."""
+        began = time.monotonic()
+        tag = f"cell{number:03}"
+        in_group = cell.path == "question"
+        repeated, left, why = 0, 0, ""
+        try:
+            await self._script(rules_for(cell, tag))
+            if in_group:  # something to forget
+                await self.place.say("something to forget", in_group=True)
+                await self._rest()
+            before = len(await self.place.shown(in_group=in_group))
+            self._arm(cell)
+            await self._say(cell, tag)
+            await self._death(cell)
+            self.program.start()
+            if self.place.name in ("web", "console"):
+                await self.program.ready()
+                await self.place.again()
+            repeated = await self._judge(cell, tag, before)
+            left = await self._nothing_left(cell)
+        except AssertionError as error:
+            why = str(error).partition("\nlog:")[0]
+            await self._afresh()
+        verdict = Verdict(
+            channel=self.place.name, cell=cell, seconds=time.monotonic() - began, repeated=repeated, left=left, why=why
+        )
+        self.verdicts.append(verdict)
+
+    async def end(self) -> None:
+        """What holds for all of it: no request was refused, and what is stored would be taken in either form."""
+        calls = (await self.place.doubles.llm.get("calls"))["calls"]
+        refused = [call["error"] for call in calls if call.get("status") == 400]
+        assert not refused, refused[:3]
+        for session, messages in self._transcripts().items():
+            assert not refusals(messages), session
+        stuck = "status not in ('done', 'merged', 'refused')"
+        assert self._rows(f"select id, status, note from inbox where {stuck}") == []
+        assert self._rows("select id, status, note from outbox where status != 'sent'") == []
+        log = await anyio.Path(self.program.log).read_text()
+        complaints = [line for line in log.splitlines() if "Traceback" in line or '"level": "critical"' in line]
+        assert not complaints, complaints[:3]
+
+    # -- the steps of a cell
+
+    def _arm(self, cell: Cell) -> None:
+        new = self.order.with_suffix(".new")
+        new.write_text(f"{cell.point}:{cell.passes}")
+        new.replace(self.order)
+
+    async def _say(self, cell: Cell, tag: str) -> None:
+        match cell.path:
+            case "system":
+                self._inject(tag)
+            case "notice":
+                await self.place.say("/whoami")
+            case "command":
+                await self.place.say("/new")
+            case "question":
+                await self.place.say("/clear", in_group=True)
+                if cell.point != "question.open":
+                    await self._confirm()
+            case "reply":
+                await self.place.say(f"{tag} first")
+                if cell.point == "drain":
+                    await until(lambda: self._asked(tag), seconds=15, what="the model call")
+                    assert self.program.process is not None
+                    self.program.process.send_signal(signal.SIGTERM)
+                else:
+                    await self.place.say(f"{tag} second")
+            case _:
+                await self.place.say(tag)
+
+    async def _death(self, cell: Cell) -> None:
+        process = self.program.process
+        assert process is not None
+        end = time.monotonic() + DIES_WITHIN_S
+        while process.poll() is None:
+            if time.monotonic() > end:
+                self.order.unlink(missing_ok=True)
+                raise AssertionError(f"{cell.point} was not passed {cell.passes} times")
+            await anyio.sleep(0.02)
+        assert process.returncode == -signal.SIGKILL, f"it ended with {process.returncode}"
+
+    async def _judge(self, cell: Cell, tag: str, before: int) -> int:
+        """Wait for what must stand there, see that nothing else does; how often something was repeated, flagged."""
+        in_group = cell.path == "question"
+        if in_group and cell.point == "question.open":
+            await self._confirm()
+        wanted = self._wanted(cell, tag)
+
+        def complete(seen: list[str]) -> bool:
+            return all(any(want in one for one in map(_flat, seen[before:])) for want in wanted)
+
+        if cell.path == "long":
+            await hears(self.place, lambda seen: "Paragraph 33:" in "".join(seen[before:]), "the last piece",
+                        in_group=False, seconds=SETTLES_WITHIN_S)  # fmt: skip
+        else:
+            await hears(self.place, complete, f"{wanted}", in_group=in_group, seconds=SETTLES_WITHIN_S)
+        await self._rest()
+        shown = (await self.place.shown(in_group=in_group))[before:]
+        repeated = sum(REPEATED in text for text in shown)
+        assert repeated <= (1 if self.place.repeats else 0), f"{self.place.name} repeats: {shown}"
+        texts = [_flat(text.replace(REPEATED, "")) for text in shown]
+        if repeated:
+            texts = list(dict.fromkeys(texts))
+        if cell.path == "long":
+            assert " ".join(texts) == _flat(long_answer(tag)), [text[:50] for text in texts]
+        elif in_group:
+            texts = [text for text in texts if _flat(phrase("question_over", "en")) not in text]
+            assert len(texts) == 2, texts  # the question as it was answered, and what came of it
+        else:
+            assert texts == wanted, texts
+        return repeated
+
+    def _wanted(self, cell: Cell, tag: str) -> list[str]:
+        match cell.path:
+            case "notice":
+                return [_flat(text) for text in self._whoami()]
+            case "command":
+                return [_flat(phrase("new", "en"))]
+            case "question":
+                return ["Forgotten:"]
+            case "reply" if cell.point != "drain":
+                return [f"{tag} answered: {WORDS}", f"{tag} the second"]
+            case _:
+                return [f"{tag} answered: {WORDS}"]
+
+    def _whoami(self) -> list[str]:
+        rows = self._rows("select payload from outbox where payload like '%You are%' order by id desc limit 1")
+        assert rows, "nothing was said of who they are"
+        return [json.loads(rows[0][0])["text"].replace("`", "").replace("**", "")]
+
+    async def _confirm(self) -> None:
+        question = _flat(phrase("clear_question", "en", count=0)).partition("0")[2]
+
+        def asked(seen: list[str]) -> bool:
+            return bool(seen) and question in _flat(seen[-1]) and "Answered" not in seen[-1]
+
+        await hears(self.place, asked, "the question", in_group=True, seconds=SETTLES_WITHIN_S)
+        await self.place.say("yes", in_group=True)
+
+    async def _nothing_left(self, cell: Cell) -> int:
+        """See that nothing transient stands there but what is accounted for."""
+        end = time.monotonic() + 10
+        while new := set(await self.place.transient()) - self._left:
+            if time.monotonic() > end:
+                raise AssertionError(f"left on the screen: {sorted(new)}")
+            await anyio.sleep(0.05)
+        return 0
+
+    async def _afresh(self) -> None:
+        """After a cell that failed, so that the next one begins on a clean ground."""
+        self.order.unlink(missing_ok=True)
+        if self.program.process is not None and self.program.process.poll() is None:
+            self.program.kill()
+        self.program.start()
+        await self.program.ready()
+        with anyio.move_on_after(20):
+            await self.place.again()
+            await self._rest()
+        self._left |= set(await self.place.transient())
+
+    # -- what the program has, and what the doubles were asked
+
+    async def _script(self, rules: Sequence[dict[str, Any]]) -> None:
+        otherwise = {"match": {}, "reply": {"text": HELLO}}
+        await self.place.doubles.llm.post("script", [*rules, otherwise])
+
+    async def _asked(self, tag: str) -> bool:
+        return any(tag in str(call.get("body")) for call in (await self.place.doubles.llm.get("calls"))["calls"])
+
+    def _inject(self, tag: str) -> None:
+        """A piece of work of the house itself, as a schedule leaves it; found by the next look around."""
+        (conversation,) = self._rows("select conv from inbox where payload like '%hello%' order by id limit 1")[0]
+        incoming = Incoming(text=tag, received_at=datetime.now(UTC))
+        row = (conversation, "system", f"sweep:{tag}", encode_incoming(incoming), int(time.time() * 1e6))
+        with closing(sqlite3.connect(self.program.home / "tieline.db", timeout=10)) as database, database:
+            database.execute("insert into inbox (conv, kind, dedup, payload, created_at) values (?, ?, ?, ?, ?)", row)
+
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        uri = f"file:{self.program.home}/tieline.db?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True, timeout=10)) as database:
+            return database.execute(query).fetchall()
+
+    async def _rest(self) -> None:
+        queries = (
+            "select id, status from inbox where status = 'new'",
+            "select id, status from outbox where status in ('new', 'sending')",
+            "select conv, kind, ref from ephemeral",
+        )
+
+        async def at_rest() -> bool:
+            return not any(self._rows(query) for query in queries)
+
+        try:
+            await until(at_rest, seconds=SETTLES_WITHIN_S, what="rest")
+        except AssertionError:
+            raise AssertionError(f"not at rest: {[self._rows(query) for query in queries]}") from None
+
+    def _transcripts(self) -> dict[str, list[Message]]:
+        found: dict[str, list[Message]] = {}
+        query = "select session_id, role, parts from message where agent_visible order by id"
+        for session, role, parts in self._rows(query):
+            found.setdefault(session, []).append(Message(role=role, parts=decode_parts(parts)))
+        return found
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.replace("`", "").replace("*", "").split())
+
+
+@asynccontextmanager
+async def sweeping(channel: str, home: Path) -> AsyncIterator[Sweep]:
+    """The doubles and the armed program with one account, one exchange behind it."""
+    async with all_doubles() as doubles:
+        order = home / "crash"
+        program = Program(home, "", {ENVIRONMENT: str(order)})
+        place = PLACES[channel](doubles, program)
+        for double in (doubles.telegram, doubles.discord, doubles.slack):
+            await double.post("settings", {"rate_limits": False})
+        await doubles.slack.post("settings", {"retry_delays": [0.1, 1, 1]})
+        program.write(configs.ACCESS + SECTIONS + configs.models(doubles, "a", kind=place.kind) + place.config())
+        sweep = Sweep(place, program, order)
+        async with program:
+            await sweep.begin()
+            yield sweep

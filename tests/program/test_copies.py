@@ -1,0 +1,180 @@
+"""Copies under load, what comes back from one, what the doctor mends, and the operator's hand on the queues."""
+
+import re
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.program import configs
+from tests.program.conftest import Start
+from tests.program.doubles import Doubles, until
+from tests.program.people import OnTelegram
+from tests.program.running import Program
+
+PEOPLE = tuple({"id": 3000 + number, "first_name": f"P{number}"} for number in range(5))
+BUSY = "messages_per_minute = 6000\n[queue]\nmerge_ms = 0\n"
+
+
+def config(doubles: Doubles) -> str:
+    return configs.ACCESS + BUSY + configs.models(doubles, "a") + configs.telegram(doubles)
+
+
+def rows(program: Program, query: str) -> Sequence[tuple[Any, ...]]:
+    with closing(sqlite3.connect(program.home / "tieline.db")) as database:
+        found = database.execute(query).fetchall()
+        database.commit()
+        return found
+
+
+async def test_a_copy_made_under_load_can_be_put_in_the_place_of_a_damaged_database(
+    doubles: Doubles, program: Start
+) -> None:
+    await doubles.telegram.post("settings", {"rate_limits": False})
+    tieline = program(config(doubles))
+    people = [OnTelegram(doubles, person) for person in PEOPLE]
+    async with tieline:
+
+        async def talk(person: OnTelegram) -> None:
+            for number in range(6):
+                await person.say(f"line {number}")
+                await person.hears(f"line {number}", seconds=30)
+
+        async with anyio.create_task_group() as tasks:
+            for person in people:
+                tasks.start_soon(talk, person)
+            await people[0].hears("line 2", seconds=30)
+            copied = await tieline.cli("backup")
+        assert copied.returncode == 0, copied.stderr
+        copy = copied.stdout.partition(" (")[0]
+        assert (await tieline.cli("restore", copy)).returncode == 1, "not while it runs"
+        await tieline.stop()
+
+        (tieline.home / "tieline.db").write_bytes(b"not a database any more" * 1000)
+        broken = await tieline.cli("run")
+        assert "put a backup in its place" in broken.stderr
+        restored = await tieline.cli("restore", copy)
+        assert restored.returncode == 0, restored.stderr
+        kept = re.search(r"is kept: (\S+)", restored.stdout)
+        assert kept
+        with open(kept[1], "rb") as damaged:  # noqa: ASYNC230 - a few bytes
+            assert damaged.read(3) == b"not"
+        assert rows(tieline, "select count(*) from inbox where status = 'new'") == [(0,)]
+        assert rows(tieline, "select count(*) from outbox where status in ('new', 'sending')") == [(0,)]
+
+        calls = len(await people[0].calls("sendMessage"))
+        tieline.start()
+        await tieline.ready()
+        await people[0].say("do you remember")
+        await people[0].hears("do you remember")
+        history = str((await doubles.llm.get("calls"))["calls"][-1]["body"]["messages"])
+        assert "line 2" in history
+        assert len(await people[0].calls("sendMessage")) == calls + 1, "nothing that was open is sent a second time"
+
+
+async def test_what_is_no_copy_is_refused_and_changes_nothing(doubles: Doubles, program: Start) -> None:
+    tieline = program()
+    async with tieline:
+        copy = tieline.home / "copy.db"
+        assert (await tieline.cli("backup", str(copy))).returncode == 0
+        await tieline.stop()
+        before = rows(tieline, "select count(*) from session")
+        missing = await tieline.cli("restore", str(tieline.home / "nowhere.db"))
+        assert "there is no file" in missing.stderr
+        (tieline.home / "text.db").write_text("hello" * 500)
+        assert "no backup of Tieline" in (await tieline.cli("restore", str(tieline.home / "text.db"))).stderr
+        with closing(sqlite3.connect(copy)) as newer:
+            newer.execute("update alembic_version set version_num = '9999'")
+            newer.commit()
+        refused = await tieline.cli("restore", str(copy))
+        assert refused.returncode == 1
+        assert "newer Tieline" in refused.stderr
+        assert rows(tieline, "select count(*) from session") == before
+
+
+@pytest.mark.requirement("Z-69")
+async def test_a_database_of_a_newer_version_is_refused_with_the_fix(program: Start) -> None:
+    tieline = program()
+    async with tieline:
+        await tieline.stop()
+    rows(tieline, "update alembic_version set version_num = '9999'")
+    refused = await tieline.cli("run")
+    assert refused.returncode == 1
+    assert "install that version again, or go back to the backup" in refused.stderr
+
+
+async def test_the_doctor_mends_what_a_killed_process_and_careless_hands_leave(
+    doubles: Doubles, program: Start
+) -> None:
+    telegram, tieline = OnTelegram(doubles), program(config(doubles))
+    async with tieline:
+        await telegram.say("hello")
+        await telegram.hears("hello")
+        await tieline.settled()
+        tieline.kill()
+    tieline.home.chmod(0o755)
+    (tieline.home / "gateway.toml").chmod(0o644)
+    rows(tieline, "update turn set state = 'running'")
+    rows(tieline, "update conversation set session_id = 'gone'")
+    found = (await tieline.cli("doctor")).stdout
+    assert "1 runs count as running although their message is done" in found
+    assert "1 conversations point to a session that is not there" in found
+    mended = (await tieline.cli("doctor", "--fix")).stdout
+    assert f"⚒ {tieline.home} is for this account alone" in mended
+    assert "⚒ the database: runs that nobody takes up again are ended (1)" in mended
+    assert f"⚒ {tieline.home}/tieline.sock is removed" in mended
+    assert "database: there and up to date" in mended
+    assert tieline.home.stat().st_mode & 0o077 == 0
+    assert "⚒" not in (await tieline.cli("doctor", "--fix")).stdout
+    async with tieline:
+        await telegram.say("and again")
+        await telegram.hears("and again")
+
+
+async def test_the_operator_looks_into_the_boxes_and_takes_things_out(doubles: Doubles, program: Start) -> None:
+    rules = [
+        {"match": {"contains": "slow"}, "reply": {"text": "slowly done", "ttft": 60}},
+        {"match": {"contains": "quick"}, "reply": {"text": "quickly done"}},
+    ]
+    await doubles.llm.post("script", rules)
+    telegram, tieline = OnTelegram(doubles), program(config(doubles))
+    async with tieline:
+        assert (await tieline.cli("dead")).stdout == "No dead letters.\n"
+        assert (await tieline.cli("outbox", "list")).stdout == "Everything is sent.\n"
+        await telegram.say("quick one")
+        await telegram.hears("quickly done")
+        await telegram.say("slow one")
+        await until(lambda: asked(doubles, "slow one"), what="the model call")
+        await telegram.say("never to be answered")
+        listed = (await tieline.cli("inbox")).stdout
+        number = re.search(r"^(\d+) .* waits +never to be answered", listed, re.MULTILINE)
+        assert number, listed
+        assert "under work" in listed
+        assert (await tieline.cli("inbox", "drop", number[1])).stdout == "Dropped, in telegram:77.\n"
+        await telegram.say("/stop")
+        await telegram.hears("Stopped.")
+        assert (await tieline.cli("inbox", "drop", number[1])).returncode == 1
+        await telegram.say("the next")
+        await telegram.hears("the next")
+        assert not any("never to be answered" in text for text in await telegram.texts())
+        await tieline.settled()
+        await tieline.stop()
+        given_up = "status = 'dead', note = 'given up after 24.0 h', sent_refs = '[]'"
+        rows(tieline, f"update outbox set {given_up} where id = 1")
+        listed = (await tieline.cli("dead")).stdout
+        assert re.search(r"^out-1 .* given up after 24.0 h +quickly done", listed, re.MULTILINE), listed
+        assert (await tieline.cli("dead", "retry", "out-1")).stdout == "telegram:77 tries it again.\n"
+        tieline.start()
+        await tieline.ready()
+
+        async def sent_again() -> bool:
+            return (await telegram.texts()).count("quickly done") == 2
+
+        await until(sent_again, what="the letter that was dead")
+
+
+async def asked(doubles: Doubles, what: str) -> bool:
+    return any(what in str(call["body"]) for call in (await doubles.llm.get("calls"))["calls"])
