@@ -2,10 +2,10 @@
 
 from agent.providers.provider import Provider, Usage
 from agent.sessions.records import CallUsage
-from agent.turn.costs import cost_of
+from agent.providers.costs import cost_of
 from agent.turn.run import Run
 from agent.turn.states import States
-from agent.turn.stream import Reply
+from agent.providers.replies import Reply
 
 
 def note_call(provider: Provider, raw_tokens: int, reply: Reply, run: Run, states: States) -> None:

@@ -15,7 +15,7 @@ from agent.providers.retries import delay_for
 from agent.turn.accounting import note_call
 from agent.turn.run import Run
 from agent.turn.states import States, announce
-from agent.turn.stream import Accumulator, Reply
+from agent.providers.replies import Accumulator, Reply
 
 log = logging.getLogger("tieline.turn")
 

@@ -15,7 +15,7 @@ from agent.turn.requests import DoesNotFit, build_request, schema_of, trim_view
 from agent.turn.run import Executed, Notice, Prepared, Run
 from agent.turn.speech import BETWEEN
 from agent.turn.states import States
-from agent.turn.stream import Reply, ReplyTooLarge
+from agent.providers.replies import Reply, ReplyTooLarge
 from agent.turn.tooling import finish_calls, open_calls, run_calls
 
 CONTEXT_RETRIES = 2  # in one run; one in each iteration (SPEC §21.9)

@@ -19,7 +19,7 @@ from agent.turn.run import Run, Step
 from agent.turn.saving import save_progress
 from agent.turn.settings import Settings
 from agent.turn.states import States, announce
-from agent.turn.stream import Reply
+from agent.providers.replies import Reply
 
 LONGEST_SUMMARY = 200
 STOPPED = "Not finished: the person stopped this run."
