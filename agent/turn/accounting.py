@@ -1,11 +1,11 @@
 """Notes what each call of a model used: as reported, else estimated and said to be (DESIGN §13.10)."""
 
-from agent.providers.provider import Provider, Usage
-from agent.sessions.records import CallUsage
 from agent.providers.costs import cost_of
+from agent.providers.provider import Provider, Usage
+from agent.providers.replies import Reply
+from agent.sessions.records import CallUsage
 from agent.turn.run import Run
 from agent.turn.states import States
-from agent.providers.replies import Reply
 
 
 def note_call(provider: Provider, raw_tokens: int, reply: Reply, run: Run, states: States) -> None:

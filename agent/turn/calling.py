@@ -11,11 +11,11 @@ import anyio
 from agent.core.errors import AgentError, ProviderBusy
 from agent.core.events import DecisionCompleted, RetryScheduled, StreamDelta
 from agent.providers.provider import Provider, Request
+from agent.providers.replies import Accumulator, Reply
 from agent.providers.retries import delay_for
 from agent.turn.accounting import note_call
 from agent.turn.run import Run
 from agent.turn.states import States, announce
-from agent.providers.replies import Accumulator, Reply
 
 log = logging.getLogger("tieline.turn")
 

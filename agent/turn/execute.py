@@ -8,6 +8,7 @@ import logging
 from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderRefused
 from agent.core.events import ExecuteStarted, StepCompleted
 from agent.core.messages import Message, TextPart
+from agent.providers.replies import Reply, ReplyTooLarge
 from agent.turn.calling import Attempt, CallStopped, ModelTooSlow, call_model
 from agent.turn.decision import Ask, Calls, Ending, Fail, Final, decide, parts_ending, with_unique_ids
 from agent.turn.guards import halt_before_call
@@ -15,7 +16,6 @@ from agent.turn.requests import DoesNotFit, build_request, schema_of, trim_view
 from agent.turn.run import Executed, Notice, Prepared, Run
 from agent.turn.speech import BETWEEN
 from agent.turn.states import States
-from agent.providers.replies import Reply, ReplyTooLarge
 from agent.turn.tooling import finish_calls, open_calls, run_calls
 
 CONTEXT_RETRIES = 2  # in one run; one in each iteration (SPEC §21.9)

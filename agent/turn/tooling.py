@@ -10,6 +10,7 @@ from agent.core.groups import first_error
 from agent.core.ids import CallId
 from agent.core.messages import Message, ToolResult, ToolUse
 from agent.core.tools import ToolContext
+from agent.providers.replies import Reply
 from agent.sessions.runs import Checkpoint
 from agent.tools.batches import batches_of
 from agent.tools.executor import Limits, Outcome
@@ -19,7 +20,6 @@ from agent.turn.run import Run, Step
 from agent.turn.saving import save_progress
 from agent.turn.settings import Settings
 from agent.turn.states import States, announce
-from agent.providers.replies import Reply
 
 LONGEST_SUMMARY = 200
 STOPPED = "Not finished: the person stopped this run."
