@@ -4,8 +4,8 @@
 own) and settles after it, whatever happened; the ledger implements it.
 """
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
 
 from agent.core.ids import ConversationId, PersonId, RunId, SessionId
 from agent.providers.costs import cost_of
@@ -31,11 +31,15 @@ class Bill:
     goal: str | None = None
 
 
+# How an attempt ended: properly; by a refusal (or nobody was reached), which nobody bills; else cut off, whoever cut it.
+End = Literal["done", "refused", "cut"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What one attempt took. `estimated`: the provider reported nothing. `cost_usd` None: the price is unknown.
+    """What one attempt took. `estimated`: not all of it was reported. `cost_usd` None: the price is unknown.
 
-    An attempt that was refused or cut before its first piece has taken nothing: all zero, and not estimated.
+    A refused attempt has taken nothing: all zero, and not estimated.
     """
 
     provider: str
@@ -80,25 +84,32 @@ class Unmetered:
         pass
 
 
-def spent_by(provider: Provider, raw_tokens: int, reply: Reply, counting: Counting, *, begun: bool) -> Spent:
-    """What an attempt took: as reported, else estimated and said to be (DESIGN §13.10). Learns from a report."""
-    reported = reply.usage
-    estimated = False
-    if reported is not None and reported != Usage():
+def spent_by(provider: Provider, raw_tokens: int, reply: Reply, counting: Counting, *, end: End) -> Spent:
+    """What an attempt took: as reported, else estimated and said to be (DESIGN §13.10). Learns from a report.
+
+    A report counts at a proper end only: before it, it is a running total or leaves the answer out.
+    """
+    reported = reply.usage or Usage()
+    exact = end == "done" and reported != Usage()
+    if exact:
         usage = reported
         counting.learn(raw_tokens, read_of(usage))  # the raw value: a calibrated one would calibrate itself
-    elif begun:
-        estimated = True
-        written = (reply.text, *(f"{call.name}{dict(call.input)}" for call in reply.calls))
-        usage = Usage(prompt=counting.scaled(raw_tokens), output=counting.scaled(sum(map(counting.text, written))))
-    else:
+    elif end == "refused":
         usage = Usage()
+    else:
+        written = (reply.text, reply.thought, *(f"{call.name}{dict(call.input)}" for call in reply.calls))
+        output = counting.scaled(sum(map(counting.text, written)))
+        usage = replace(
+            reported,
+            prompt=reported.prompt if read_of(reported) else counting.scaled(raw_tokens),
+            output=max(reported.output, output),
+        )
     return Spent(
         provider=provider.name,
         model=provider.model,
         usage=usage,
-        cost_usd=cost_of(usage, provider.prices),
-        estimated=estimated,
+        cost_usd=cost_of(usage, provider.prices) if end != "refused" else 0.0,
+        estimated=not exact and end != "refused",
     )
 
 
