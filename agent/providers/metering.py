@@ -31,7 +31,7 @@ class Bill:
     goal: str | None = None
 
 
-# How an attempt ended: properly; by a refusal (or nobody was reached), which nobody bills; else cut off, whoever cut it.
+# How an attempt ended: properly; refused (or nobody was reached), which nobody bills; else cut off, whoever cut it.
 End = Literal["done", "refused", "cut"]
 
 
