@@ -48,6 +48,10 @@ class Spent:
     cost_usd: float | None
     estimated: bool
 
+    @property
+    def is_nothing(self) -> bool:
+        return self.usage == Usage() and not self.estimated
+
 
 class Reservation(Protocol):
     """What was set aside for one attempt."""
