@@ -17,7 +17,7 @@ from agent.core.phrases import Phrases
 from agent.core.tools import Tool
 from agent.definitions import Definitions
 from agent.operations import budget_of, follow_definition
-from agent.providers.retries import RetryPolicy
+from agent.providers.calling import Models
 from agent.storage.database import Database
 from agent.tools.calculate import Calculate
 from agent.tools.current_time import CurrentTime
@@ -45,7 +45,7 @@ log = logging.getLogger("tieline.agent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What all agents of a process have in common. `settings` and `retries` are asked between turns and calls."""
+    """What all agents of a process have in common. `settings` are asked between turns; `models` makes the calls."""
 
     home: Path
     database: Database
@@ -56,8 +56,8 @@ class Shared:
     definitions: Definitions
     executor: Executor
     built_ins: BuiltIns
+    models: Models
     settings: Callable[[], Settings]
-    retries: Callable[[], RetryPolicy] = RetryPolicy
     count: CountText = count_by_bytes
 
 
@@ -89,7 +89,7 @@ def assemble(
         message=MessageState(),
         session=SessionState(conversation=conversation),
         instruction=instruction,
-        provider=ProviderState(slot=slot, retries=shared.retries),
+        provider=ProviderState(slot=slot, models=shared.models),
         tool=ToolState(executor=shared.executor),
         memory=MemoryState(path=path_of(shared.home, conversation)),
         runtime=RuntimeState(

@@ -18,6 +18,7 @@ from agent.core.events import EventBus
 from agent.core.ids_source import random_uuid
 from agent.core.outbox import Answer, Question
 from agent.definitions import Definitions
+from agent.providers.calling import Models
 from agent.providers.opening import Surroundings as ProviderSurroundings
 from agent.providers.registry import Registry as Providers
 from agent.storage.database import Database
@@ -32,6 +33,7 @@ from gateway.commands.all import all_commands
 from gateway.commands.desk import Desk
 from gateway.commands.house import House as CommandHouse
 from gateway.config.live import Live
+from gateway.config.settings import Settings
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
 from gateway.dispatch.local import LocalDispatcher
@@ -94,11 +96,12 @@ class House:
         await self.accounts.run(self.router.admit, specs, tasks)
 
     async def warm_up(self, first_turn: anyio.Event) -> None:
-        """Libraries that the first turns need, in the background: the provider's now, the tokenizer's 40 MB by need."""
+        """Libraries that turns need, in the background: the providers' when expected, the tokenizer's 40 MB by need."""
         await self.accounts.wait_open()
-        await self.providers.warm_up()
-        await first_turn.wait()
-        await self.tokenizer.warm_up()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.providers.run)
+            await first_turn.wait()
+            await self.tokenizer.warm_up()
 
     async def drain(self, within_s: float) -> None:
         """Take nothing in, let running turns end, send what they said; the rest waits for the next start (G-27)."""
@@ -135,7 +138,12 @@ async def build(
     chosen = await load_chosen(database)
     live.listen(lambda _: setattr(delivery, "settings", chosen.delivery(live)))
 
-    providers = Providers(live.provider_settings(), ProviderSurroundings(home=settings.home, clock=clock))
+    around = ProviderSurroundings(home=settings.home, clock=clock)
+    providers = Providers(
+        live.provider_settings(), around, failover=settings.llm.failover, aliases=settings.llm.aliases
+    )
+    live.listen(partial(_providers_changed, live, providers))
+    models = Models(clock, policy=lambda: live.settings.retry, on_health=partial(_provider_health, troubles))
     executor = shared_executor(house_tools(clock), clock)
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor))
     decisions = Decisions()
@@ -211,7 +219,7 @@ async def build(
         executor=executor,
         built_ins=desk,
         settings=lambda: live.settings.turn,
-        retries=lambda: live.settings.retry,
+        models=models,
         count=tokenizer,
     )
     waking = Waking(
@@ -325,6 +333,18 @@ async def _ask(delivery: Delivery, key: ConversationKey, question: Question, lan
 
 def _owners(live: Live, book: AccessBook) -> Sequence[str]:
     return (*live.settings.access.admins, *book.owners)
+
+
+def _providers_changed(live: Live, providers: Providers, fresh: Settings) -> None:
+    providers.reload(live.provider_settings(), failover=fresh.llm.failover, aliases=fresh.llm.aliases)
+
+
+def _provider_health(troubles: Troubles, name: str, trouble: str | None) -> None:
+    if trouble is None:
+        troubles.over("provider", name)
+    else:
+        fix = "look at the provider's status page and at its key; others answer meanwhile if [llm] failover names them"
+        troubles.report("provider", name, trouble, fix=fix)
 
 
 def _storage_trouble(troubles: Troubles, reason: str | None) -> None:

@@ -139,7 +139,7 @@ class AnthropicProvider:
             case _ if any(isinstance(cause, aiohttp.ClientSSLError) for cause in _causes(error)):
                 return refused(self.name, f"the TLS certificate of {host} was not accepted", secrets)
             case anthropic.APIConnectionError():
-                return busy(self.name, f"{host} cannot be reached", secrets)
+                return busy(self.name, f"{host} cannot be reached", secrets, sent=False)
             case httpx2.HTTPError() | aiohttp.ClientError() | OSError():
                 return busy(self.name, f"the connection to {host} was cut ({type(error).__name__})", secrets)
             case anthropic.AnthropicError():

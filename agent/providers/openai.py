@@ -173,7 +173,7 @@ class OpenAIProvider:
             case aiohttp.InvalidURL():
                 return refused(self.name, "base_url is no valid address", secrets)
             case aiohttp.ConnectionTimeoutError() | aiohttp.ClientConnectorError():
-                return busy(self.name, f"{host} cannot be reached", secrets)
+                return busy(self.name, f"{host} cannot be reached", secrets, sent=False)
             case TimeoutError():
                 return busy(self.name, f"no answer from {host} in time", secrets)
             case aiohttp.ClientError() | OSError():

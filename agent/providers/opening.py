@@ -64,15 +64,29 @@ class LazyProvider:
         self._parent = parent
         self._opened: Opened | None = None
         self._opening = anyio.Lock()
+        self._calls = 0
+        self.is_warm = False
+
+    @property
+    def is_called(self) -> bool:
+        """Whether a call goes on, on its connections."""
+        return self._calls > 0
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         opened = self._opened or await self.open()
-        async with aclosing(opened.stream(request)) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        owner = self._parent or self
+        owner._calls += 1
+        try:
+            async with aclosing(opened.stream(request)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        finally:
+            owner._calls -= 1
 
     async def warm_up(self) -> None:
-        await (await self.open()).warm_up()
+        if not self.is_warm:
+            await (await self.open()).warm_up()
+            self.is_warm = True
 
     async def aclose(self) -> None:
         """Close the connections. One made by `registry.with_model` shares its parent's and leaves them open."""
@@ -104,6 +118,7 @@ class LazyProvider:
             made: Opened = getattr(importlib.import_module(module), name)(settings, card, self._surroundings)
         except ImportError as error:
             raise ProviderRefused(
-                f"{self.name}: the library for type {settings.type!r} cannot be loaded ({error}); install tieline again"
+                f"{self.name}: the library of type {settings.type!r} cannot be loaded ({error}); install tieline again",
+                any_request=True,
             ) from error
         return made

@@ -151,7 +151,10 @@ class Provider(Protocol):
         """
 
     async def warm_up(self) -> None:
-        """Import the SDK and build the client off the event loop; called in the background after start."""
+        """Have at hand what the first call needs: the library, the client, the model's window.
+
+        Off the event loop. Called in the background after the start, and before each call: it does its work once.
+        """
 
     async def aclose(self) -> None: ...
 

@@ -1,9 +1,11 @@
 """Which provider and model one conversation uses now: read at the start of each model call (Z-02, Z-20)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from agent.providers.opening import LazyProvider
+from agent.providers.provider import Provider
 from agent.providers.registry import Registry
 
 Chooser = Literal["default", "user", "admin", "fallback"]
@@ -38,9 +40,14 @@ class ProviderSlot:
             return self._registry.get(choice.provider)
         return self._registry.with_model(choice.provider, choice.model)
 
+    def route(self) -> Sequence[Provider]:
+        """That one, and then those that may stand in for it."""
+        return self._registry.route(self.current())
+
     def override(self, name: str, source: Chooser = "user") -> Choice:
         """Use the provider of that name, with its configured model. Raises UnknownProvider and changes nothing."""
         self._choice = Choice(provider=self._registry.get(name).name, source=source)
+        self._registry.expect(self.current())
         return self._choice
 
     def use_model(self, model: str, source: Chooser = "user") -> Choice:

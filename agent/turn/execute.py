@@ -8,8 +8,10 @@ import logging
 from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderRefused
 from agent.core.events import ExecuteStarted, StepCompleted
 from agent.core.messages import Message, TextPart
+from agent.providers.calling import Attempt, ModelTooSlow
+from agent.providers.provider import Provider
 from agent.providers.replies import Reply, ReplyTooLarge
-from agent.turn.calling import Attempt, CallStopped, ModelTooSlow, call_model
+from agent.turn.calling import CallStopped, call_model
 from agent.turn.decision import Ask, Calls, Ending, Fail, Final, decide, parts_ending, with_unique_ids
 from agent.turn.guards import halt_before_call
 from agent.turn.requests import DoesNotFit, build_request, schema_of, trim_view
@@ -74,20 +76,19 @@ async def _iteration(prepared: Prepared, run: Run, states: States) -> Executed |
 async def _ask(prepared: Prepared, run: Run, states: States) -> Reply:
     """Steps 14 to 17. A request the provider finds too long is trimmed and made again once (SPEC §21.9)."""
 
-    def attempt() -> Attempt:
-        provider = states.provider.slot.current()
+    def attempt(provider: Provider) -> Attempt:
         built = build_request(run, states, provider, prepared.memory)
-        return Attempt(provider, built.request, built.raw_tokens)
+        return Attempt(built.request, built.raw_tokens)
 
     try:
-        return await call_model(attempt, run, states)
+        return (await call_model(attempt, run, states)).reply
     except ContextTooLong as error:
         if run.context_retries >= CONTEXT_RETRIES or not trim_view(states, states.message.view_tokens // 2):
             raise
         run.context_retries += 1
         log.warning("%s; trying again with half the history", error, extra={"run": run.id})
         run.speech.retract()
-        return await call_model(attempt, run, states)
+        return (await call_model(attempt, run, states)).reply
 
 
 def _end(ending: Ending, reply: Reply, run: Run, states: States) -> Executed:

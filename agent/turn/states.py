@@ -3,7 +3,7 @@
 A state arrives with its feature: what is missing here belongs to a later part.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -18,8 +18,8 @@ from agent.core.messages import Message
 from agent.core.outbox import Outbox
 from agent.core.phrases import Phrases
 from agent.definitions import Definition, Definitions
+from agent.providers.calling import Models
 from agent.providers.provider import Provider, ToolSchema
-from agent.providers.retries import RetryPolicy
 from agent.providers.slot import Choice, Chooser
 from agent.storage.database import Database
 from agent.tools.executor import Executor
@@ -35,6 +35,9 @@ class Slot(Protocol):
 
     def current(self) -> Provider:
         """The provider for the call that begins now (Z-20)."""
+
+    def route(self) -> Sequence[Provider]:
+        """That one, and then those that may stand in for it."""
 
     def override(self, name: str, source: Chooser = "user") -> Choice: ...
     def use_model(self, model: str, source: Chooser = "user") -> Choice: ...
@@ -87,11 +90,15 @@ class InstructionState:
 
 @dataclass(slots=True, kw_only=True)
 class ProviderState:
-    """The slot, what the calibration was learnt from, and when nothing could answer last (Z-25)."""
+    """The slot, through what calls are made, what the calibration was learnt from, when nothing could answer (Z-25).
+
+    `standing_in` names who answers in place of the chosen provider.
+    """
 
     slot: Slot
-    retries: Callable[[], RetryPolicy] = RetryPolicy
+    models: Models
     calibrated_for: tuple[str, str] | None = None
+    standing_in: str | None = None
     none_at: float | None = None
 
 

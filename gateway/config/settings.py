@@ -133,7 +133,7 @@ def read(data: Mapping[str, Any], environ: Mapping[str, str], *, home: Path, sou
         raise ConfigError(str(source or "environment"), list(dict.fromkeys(mistakes)))
     chosen = {name: getattr(sections, name) for name in Sections.model_fields}
     if not sections.llm.providers:
-        chosen["llm"] = LlmSettings(providers=from_environment(environ))
+        chosen["llm"] = replace(sections.llm, providers=from_environment(environ))
     return Settings.model_construct(**chosen, channels=channels, home=home, source=source)
 
 

@@ -22,6 +22,7 @@ from agent.core.tools import Tool
 from agent.definitions import Definitions
 from agent.inbox import Incoming, Work, WorkKind
 from agent.operations import Operations
+from agent.providers.calling import Models
 from agent.providers.provider import Provider
 from agent.providers.retries import RetryPolicy
 from agent.sessions import store
@@ -97,6 +98,7 @@ class World:
         self.outbox = FakeOutbox()
         self.slot = FakeSlot(*providers)
         self.settings = settings or Settings()
+        self.models = Models(self.clock, policy=lambda: RetryPolicy(backoff_ms=1, stream_backoff_ms=1))
         self.events: list[Event] = []
         self.broken_listeners: list[Exception] = []
         self.bus = EventBus(lambda error, event: self.broken_listeners.append(error))
@@ -128,7 +130,7 @@ class World:
             executor=executor,
             built_ins=self.built_ins,
             settings=lambda: self.settings,
-            retries=lambda: RetryPolicy(backoff_ms=1, stream_backoff_ms=1),
+            models=self.models,
         )
         return assemble(shared, conversation=self.key, outbox=self.outbox, slot=self.slot)
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 from pydantic import SecretStr
 
@@ -16,6 +17,7 @@ from agent.providers.settings import ProviderSettings
 from agent.providers.slot import Choice, ProviderSlot
 from tests.contracts.provider_contract import asks, hear
 from tests.fakes.llm_server import serving_llm
+from tests.fakes.waiting import until
 
 
 def demo(name: str, **more: object) -> ProviderSettings:
@@ -135,11 +137,15 @@ async def test_another_model_shares_the_connections(surroundings: Surroundings) 
         await registry.aclose()
 
 
-async def test_warming_up_opens_the_default_only(surroundings: Surroundings) -> None:
-    registry = pool(surroundings, demo("a"), demo("b"))
-    await registry.warm_up()
-    assert registry.default._opened is not None
-    assert registry.get("b")._opened is None
+async def test_in_the_background_it_opens_what_will_be_called_and_nothing_else(surroundings: Surroundings) -> None:
+    registry = Registry([demo("a"), demo("b"), demo("c"), demo("d")], surroundings, failover=["c"])
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(registry.run)
+        await until(lambda: registry.default.is_warm and registry.get("c").is_warm)
+        ProviderSlot(registry).override("d")
+        await until(lambda: registry.get("d").is_warm)
+        assert registry.get("b")._opened is None
+        tasks.cancel_scope.cancel()
 
 
 @pytest.mark.requirement("Z-02")

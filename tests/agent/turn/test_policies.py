@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.messages import Message, ToolResult, text_message
+from agent.providers.costs import cost_of
 from agent.providers.provider import CacheTier, Prices, Usage
 from agent.sessions.records import CallUsage
-from agent.providers.costs import cost_of
 from agent.turn.costs import total_cost
 from agent.turn.fitting import begins_exchange, ceiling, start_that_fits
 from agent.turn.guards import Progress, halt_before_call
