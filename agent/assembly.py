@@ -12,11 +12,14 @@ from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.events import EventBus
 from agent.core.ids import ConversationId
 from agent.core.ids_source import NewId
-from agent.core.outbox import Outbox
+from agent.core.outbox import Buttons, Outbox
 from agent.core.phrases import Phrases
 from agent.core.tools import Tool
 from agent.definitions import Definitions
-from agent.operations import budget_of, follow_definition
+from agent.inbox import Incoming
+from agent.ledger.ledger import Ledger
+from agent.ledger.spending import OverBudget
+from agent.operations import follow_definition
 from agent.providers.calling import Models
 from agent.storage.database import Database
 from agent.tools.calculate import Calculate
@@ -56,8 +59,10 @@ class Shared:
     definitions: Definitions
     executor: Executor
     built_ins: BuiltIns
+    ledger: Ledger
     models: Models
     settings: Callable[[], Settings]
+    relief: Callable[[OverBudget, Incoming], Buttons] = lambda error, incoming: ()
     count: CountText = count_by_bytes
 
 
@@ -101,6 +106,8 @@ def assemble(
             bus=shared.bus,
             outbox=outbox,
             phrases=shared.phrases,
+            ledger=shared.ledger,
+            relief=shared.relief,
         ),
         lifecycle=LifecycleState(),
         metrics=MetricsState(estimator=Estimator(shared.count)),
@@ -112,5 +119,4 @@ def assemble(
         log.error("the persona of %s cannot be loaded: %s", conversation, error)  # noqa: TRY400 - no defect of ours
     if slot.choice.source == "default":
         follow_definition(agent)
-    shared.bus.publish(budget_of(agent))
     return agent

@@ -1,10 +1,11 @@
 """How things stand here: /status /usage /verbose /exit."""
 
 from agent.core.ids import ConversationId
-from agent.sessions.records import UsageTotals
+from agent.ledger.bills import UsageTotals
 from agent.storage.moments import to_us
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply
+from gateway.commands.model import source_key
 from gateway.commands.queue import MODE_SETTING
 from gateway.storage import settings_rows
 
@@ -27,7 +28,12 @@ async def status(call: Call) -> Reply:
             language,
             name=seen.provider,
             model=seen.model,
-            source=phrase(f"source_{seen.choice.source}", language),
+            source=phrase(source_key(seen.choice), language),
+        ),
+        *(
+            [phrase("status_standing_in", language, name=seen.provider, other=seen.standing_in)]
+            if seen.standing_in is not None
+            else []
         ),
         _context(call, seen.context_tokens, seen.context_window),
         phrase("status_persona", language, name=seen.persona),

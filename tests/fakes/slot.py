@@ -27,15 +27,21 @@ class FakeSlot:
         chosen = self.current()
         return (chosen, *(self._providers[name] for name in self.failover if name != chosen.name))
 
-    def override(self, name: str, source: Chooser = "user") -> Choice:
+    def override(self, name: str, source: Chooser = "user", model: str | None = None) -> Choice:
         if name not in self._providers:
             raise UnknownProvider(f"unknown provider {name!r}; known: {', '.join(self._providers)}")
-        self._choice = Choice(provider=name, source=source)
+        self._choice = Choice(provider=name, model=model, source=source)
         return self._choice
 
     def use_model(self, model: str, source: Chooser = "user") -> Choice:
         self._choice = Choice(provider=self.choice.provider, model=model, source=source)
         return self._choice
+
+    def restore(self, choice: Choice) -> bool:
+        if choice.provider not in self._providers:
+            return False
+        self._choice = choice
+        return True
 
     def reset(self) -> Choice:
         self._choice = None
