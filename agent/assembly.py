@@ -28,6 +28,7 @@ from agent.tools.executor import Executor
 from agent.tools.toolbox import Toolbox
 from agent.turn.decision import PSEUDO_TOOLS
 from agent.turn.notes import path_of
+from agent.turn.requests import halve_view
 from agent.turn.settings import Settings
 from agent.turn.states import (
     InstructionState,
@@ -62,7 +63,7 @@ class Shared:
     ledger: Ledger
     models: Models
     settings: Callable[[], Settings]
-    relief: Callable[[OverBudget, Incoming], Buttons] = lambda error, incoming: ()
+    relief: Callable[[OverBudget, Incoming, ConversationId], Buttons] = lambda error, incoming, conversation: ()
     count: CountText = count_by_bytes
 
 
@@ -91,7 +92,7 @@ def assemble(
     settings = shared.settings()
     instruction = InstructionState(definitions=shared.definitions, name=persona or settings.agent.name)
     agent = Agent(
-        message=MessageState(),
+        message=MessageState(make_room=halve_view),
         session=SessionState(conversation=conversation),
         instruction=instruction,
         provider=ProviderState(slot=slot, models=shared.models),

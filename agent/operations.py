@@ -257,6 +257,7 @@ class Operations:
 
     def _switched(self) -> None:
         self._states.provider.standing_in = None
+        self._states.provider.cache.forget()
         announce(self._states, budget_of(self._states))
 
 

@@ -87,6 +87,27 @@ class DecisionCompleted(Event):
     tool_calls: int
     elapsed_ms: int
     first_token_ms: int | None
+    prefix: str = ""  # a hash of what the request began with; it changes for named reasons only (`agent.turn.prefix`)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputSlotEscalated(Event):
+    """An answer was cut at the usual length; it is asked for once more at the model's limit (R-22)."""
+
+    name: ClassVar[str] = "output_slot_escalated"
+    provider: str
+    model: str
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheBreakDetected(Event):
+    """Much less was read from the provider's cache than in the call before (R-11). `causes`: what of ours changed."""
+
+    name: ClassVar[str] = "cache_break_detected"
+    causes: tuple[str, ...]
+    tokens_before: int
+    tokens_after: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,6 +60,8 @@ class AnthropicProvider:
         self.prices = settings.prices or card.prices
         self.takes = frozenset(settings.takes if settings.takes is not None else (*IMAGES, "application/pdf", *TEXTS))
         self._max_tokens = settings.max_tokens or min(card.max_output or SMALL_OUTPUT, MOST_OUTPUT)
+        roomier = settings.max_tokens is None and (card.max_output or 0) > self._max_tokens
+        self.output_ceiling = card.max_output if roomier else None
 
     async def warm_up(self) -> None:
         """Nothing is left to do: opening has imported the SDK and built the client."""

@@ -32,6 +32,7 @@ class LitellmProvider:
     """One model by litellm's name for it, `vendor/model`."""
 
     family = "litellm"
+    output_ceiling: int | None = None  # every vendor has a limit of its own
 
     def __init__(self, settings: ProviderSettings, card: Card, surroundings: Surroundings) -> None:
         self.name = settings.name

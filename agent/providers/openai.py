@@ -40,6 +40,7 @@ class OpenAIProvider:
     """One model behind one endpoint. Safe for many calls at once; they share connections."""
 
     family = "openai"
+    output_ceiling: int | None = None  # the server limits what it is not told to
 
     def __init__(self, settings: ProviderSettings, card: Card, surroundings: Surroundings) -> None:
         self.name = settings.name

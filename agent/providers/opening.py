@@ -59,6 +59,7 @@ class LazyProvider:
         self.context_window = settings.context_window or DEFAULT_WINDOW
         self.prices = settings.prices
         self.takes = frozenset(settings.takes or ())
+        self.output_ceiling: int | None = None
         self.settings = settings
         self._surroundings = surroundings
         self._parent = parent
@@ -103,6 +104,7 @@ class LazyProvider:
                 self.context_window = opened.context_window
                 self.prices = opened.prices
                 self.takes = opened.takes
+                self.output_ceiling = opened.output_ceiling
                 self.model = opened.model
                 self._opened = opened
                 log.info("provider opened", extra={"provider": self.name, "model": self.model})

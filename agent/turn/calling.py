@@ -50,6 +50,7 @@ async def call_model(
             tool_calls=len(answered.reply.calls),
             elapsed_ms=answered.elapsed_ms,
             first_token_ms=answered.first_piece_ms,
+            prefix=run.prefix.hash if run.prefix is not None else "",
         ),
     )
     return answered
