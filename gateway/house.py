@@ -11,6 +11,7 @@ from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
+from sqlalchemy import Connection
 
 from agent.assembly import Shared, house_tools, known_tools, shared_executor
 from agent.core.clock import Clock
@@ -18,6 +19,7 @@ from agent.core.events import EventBus
 from agent.core.ids_source import random_uuid
 from agent.core.outbox import Answer, Question
 from agent.definitions import Definitions
+from agent.ledger.ledger import Ledger
 from agent.providers.calling import Models
 from agent.providers.opening import Surroundings as ProviderSurroundings
 from agent.providers.registry import Registry as Providers
@@ -34,6 +36,8 @@ from gateway.commands.desk import Desk
 from gateway.commands.house import House as CommandHouse
 from gateway.config.live import Live
 from gateway.config.settings import Settings
+from gateway.conversations.choices import Configured, Held, configured_only
+from gateway.conversations.choices import held as held_by
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
 from gateway.dispatch.local import LocalDispatcher
@@ -47,9 +51,10 @@ from gateway.router.router import Router
 from gateway.running.accounts import Accounts
 from gateway.running.agents import Waking
 from gateway.running.alerts import Alerts
-from gateway.running.chosen import load_chosen
+from gateway.running.chosen import Chosen, load_chosen
 from gateway.running.dispatching import Running, local_dispatcher
 from gateway.running.overview import OverviewDesk
+from gateway.running.spending import SpendingDesk, open_ledger
 from gateway.running.upkeep import Upkeep
 from gateway.storage import grants, places
 from gateway.storage.opening import open_database
@@ -73,6 +78,7 @@ class House:
     delivery: Delivery
     dispatcher: LocalDispatcher
     conversations: Conversations
+    ledger: Ledger
     providers: Providers
     operations: Operations
     overview: OverviewDesk
@@ -88,6 +94,7 @@ class House:
         tasks.start_soon(self.conversations.run)
         tasks.start_soon(self.upkeep.run)
         tasks.start_soon(self.alerts.run)
+        tasks.start_soon(self.ledger.run)
 
     async def take_in(self, tasks: TaskGroup) -> None:
         """Open the accounts and let them hear."""
@@ -114,6 +121,7 @@ class House:
             await self.accounts.aclose()
             await self.conversations.aclose()
             await self.providers.aclose()
+            await self.ledger.aclose()
             await self.database.aclose()
 
 
@@ -143,7 +151,10 @@ async def build(
         live.provider_settings(), around, failover=settings.llm.failover, aliases=settings.llm.aliases
     )
     live.listen(partial(_providers_changed, live, providers))
-    models = Models(clock, policy=lambda: live.settings.retry, on_health=partial(_provider_health, troubles))
+    ledger = await open_ledger(live, database, clock, bus)
+    models = Models(
+        clock, meter=ledger, policy=lambda: live.settings.retry, on_health=partial(_provider_health, troubles)
+    )
     executor = shared_executor(house_tools(clock), clock)
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor))
     decisions = Decisions()
@@ -183,6 +194,8 @@ async def build(
         phrase=phrase,
     )
 
+    spending = SpendingDesk(bus, alerts, notices, phrase)
+    held = partial(_held, live, chosen)
     tokenizer = Tokenizer(settings.context.tokenizer)
     waking: Waking
     house = CommandHouse(
@@ -198,12 +211,16 @@ async def build(
         default_queue_mode=lambda: live.settings.queue.mode,
         default_verbosity=lambda: live.settings.delivery.verbosity,
         persistence=lambda: live.settings.session.provider_persistence,
+        held=held,
+        preference_changed=lambda place: waking.refresh(place),
         health=accounts.health,
         # Where nothing runs itself, what is meant are the threads: a Slack command cannot be given in one.
         stop=lambda conversation, reason: (
             conversations.stop(conversation, reason) or conversations.stop_within(conversation, reason)
         ),
         running_since=lambda conversation: waking.running_since(conversation),
+        ledger=ledger,
+        more_allowed=spending.more_allowed,
         ask=partial(_ask, delivery),
         setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
     )
@@ -219,14 +236,17 @@ async def build(
         executor=executor,
         built_ins=desk,
         settings=lambda: live.settings.turn,
+        ledger=ledger,
         models=models,
+        relief=spending.relief,
         count=tokenizer,
     )
     waking = Waking(
         shared,
         providers=lambda: providers,
         outbox_for=delivery.outbox_for,
-        persistence=lambda: live.settings.session.provider_persistence,
+        held=held,
+        around=chosen.around,
     )
     session = settings.session
     conversations = Conversations(waking.wake, clock=clock, idle_s=session.idle_minutes * 60, most=session.most_awake)
@@ -255,6 +275,8 @@ async def build(
             tell_owner=alerts.tell,
             met=alerts.met,
             setting_changed=house.setting_changed,
+            knows_parent=chosen.knows,
+            learn_parent=lambda thread, parent: chosen.learn(thread, parent, database, clock),
         )
     )
     operations = Operations(
@@ -271,6 +293,7 @@ async def build(
         delivery=delivery,
         dispatcher=dispatcher,
         conversations=conversations,
+        ledger=ledger,
         providers=providers,
         operations=operations,
         overview=OverviewDesk(
@@ -292,6 +315,16 @@ async def build(
         phrase=phrase,
         tokenizer=tokenizer,
     )
+
+
+def _held(live: Live, chosen: Chosen, conn: Connection, key: ConversationKey) -> Held:
+    """What holds for the place; without persistence only what the configuration says (Z-68)."""
+    channels = live.settings.channels
+    configured = next((Configured(provider=one.provider, locked=one.provider_locked) for one in channels
+                       if one.channel_type == key.channel_type), Configured())  # fmt: skip
+    if not live.settings.session.provider_persistence:
+        return configured_only(configured)
+    return held_by(conn, key, chosen.around(key), configured)
 
 
 def _opened(adapter: Adapter, mount: Callable[[Adapter], None], delivery: Delivery) -> None:

@@ -23,7 +23,8 @@ class Sum:
     more_tokens: int = 0
     approvals: int = 0
     warned: bool = False
-    pays_itself: bool = False  # not only holds others that pay, as a group holds its topics
+    pays_itself: bool = False
+    holds_others: bool = False  # that pay, as a group holds its topics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +140,7 @@ class Accounts:
     def find(self, rules: Rules, account: Account, at: datetime) -> Standing | None:
         """How the limit of that account stands; None when none holds for it."""
         found = self._sums.get(account)
-        own = account.scope == "gateway" or found is None or found.pays_itself
+        own = found is None or found.pays_itself or not found.holds_others
         names: Names = {account.scope: (account.name,) if own else ("", account.name)}
         for applied in rules.applying(names, self.periods(at)):
             if applied.account == account:
@@ -177,21 +178,26 @@ class Accounts:
         if limit.usd is not None:
             if usd is None and rules.spending.unpriced == "refuse":
                 raise Unpriced(applied, provider=provider, model=model)
-            most = limit.usd + found.more_usd
+            most, needed = limit.usd + found.more_usd, usd or 0.0
             left = most - found.usd - found.held_usd
-            if (usd or 0.0) > left:
-                needed = usd or 0.0
-                raise OverBudget(applied, limit=most, left=max(left, 0.0), needed=needed, unit="usd", model=model)
+            if needed > left:
+                raise OverBudget(
+                    applied, limit=most, left=max(left, 0.0), needed=needed, unit="usd", approvals=found.approvals
+                )
         if limit.tokens is not None:
             whole = limit.tokens + found.more_tokens
             rest = whole - found.tokens - found.held_tokens
             if tokens > rest:
-                raise OverBudget(applied, limit=whole, left=max(rest, 0), needed=tokens, unit="tokens", model=model)
+                raise OverBudget(
+                    applied, limit=whole, left=max(rest, 0), needed=tokens, unit="tokens", approvals=found.approvals
+                )
 
     def _mark(self, names: Names, periods: Mapping[Span, str]) -> None:
         for scope, payers in names.items():
             for period in periods.values():
                 self._sum(Account(scope, payers[0], period)).pays_itself = True
+                for payer in payers[1:]:
+                    self._sum(Account(scope, payer, period)).holds_others = True
 
     def _standing(self, applied: Applied) -> Standing:
         limit, found = applied.limit, self._sums.get(applied.account) or Sum()

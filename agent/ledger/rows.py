@@ -3,7 +3,7 @@
 Plain functions over a `Connection`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -54,7 +54,7 @@ _SPENT = (
     .where(usage.c.created_at >= bindparam("month"))
     .group_by(*_PAYERS, usage.c.created_at >= bindparam("day"))
 )
-_GRANT = or_ignore(insert(budget_grant))
+_GRANT = or_ignore(insert(budget_grant)).returning(budget_grant.c.number)
 _GRANTS = select(budget_grant).where(budget_grant.c.period.in_(bindparam("periods", expanding=True)))
 
 
@@ -149,22 +149,22 @@ def spent(conn: Connection, *, month: int, day: int) -> Sequence[SpentBefore]:
     ]
 
 
-def entries(
-    conn: Connection, *, since: int = 0, until: int | None = None, conversation: ConversationId | None = None
-) -> Iterator[Entry]:
-    """Every call in the order in which they were noted, in pages."""
-    after = 0
-    while True:
-        query = select(usage).where(usage.c.id > after).order_by(usage.c.id).limit(PAGE)
-        query, values = _narrowed(query, since=since, conversation=conversation)
-        if until is not None:
-            query = query.where(usage.c.created_at < until)
-        rows = conn.execute(query, values).all()
-        for row in rows:
-            yield _entry(row)
-        if len(rows) < PAGE:
-            return
-        after = rows[-1].id
+def page(
+    conn: Connection,
+    *,
+    after: int = 0,
+    since: int = 0,
+    until: int | None = None,
+    conversation: ConversationId | None = None,
+    most: int = PAGE,
+) -> tuple[Sequence[Entry], int | None]:
+    """Calls in the order in which they were noted, and after what the next page begins; None: there is none."""
+    query = select(usage).where(usage.c.id > after).order_by(usage.c.id).limit(most)
+    query, values = _narrowed(query, since=since, conversation=conversation)
+    if until is not None:
+        query = query.where(usage.c.created_at < until)
+    found = conn.execute(query, values).all()
+    return [_entry(row) for row in found], found[-1].id if len(found) == most else None
 
 
 def approve(conn: Connection, approval: Approval) -> bool:
@@ -180,7 +180,7 @@ def approve(conn: Connection, approval: Approval) -> bool:
         "by": approval.by,
         "created_at": approval.at,
     }
-    return conn.execute(_GRANT, values).rowcount == 1
+    return conn.execute(_GRANT, values).scalar_one_or_none() is not None
 
 
 def approvals(conn: Connection, periods: Iterable[str]) -> Sequence[Approval]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from math import isfinite
 from typing import Any, ClassVar, Literal
 
@@ -12,6 +12,7 @@ FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
 
 Scope = Literal["gateway", "provider", "channel", "person", "job", "goal"]
 Span = Literal["day", "month"]
+Unit = Literal["usd", "tokens"]
 SCOPES: tuple[Scope, ...] = ("gateway", "provider", "channel", "person", "job", "goal")
 SPANS: tuple[Span, ...] = ("day", "month")
 
@@ -87,9 +88,21 @@ class Account:
     name: str  # "" for the gateway
     period: str
 
+    def __str__(self) -> str:
+        """As the configuration names it: "person telegram:77"."""
+        return f"{self.scope} {self.name}".strip()
+
     @property
     def per(self) -> Span:
         return "day" if len(self.period) == 10 else "month"
+
+    @property
+    def ends(self) -> datetime:
+        """When the next one begins."""
+        if self.per == "day":
+            return datetime.strptime(f"{self.period} +0000", "%Y-%m-%d %z") + timedelta(days=1)
+        begun = datetime.strptime(f"{self.period} +0000", "%Y-%m %z")
+        return (begun + timedelta(days=31)).replace(day=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,23 +114,22 @@ class Applied:
 
 
 class OverBudget(Refused):
-    """The call was not made: it might take more than is left, or nobody knows what it costs (`unpriced`)."""
+    """The call was not made: it might take more than is left. `approvals`: how often more was allowed already."""
 
     def __init__(
-        self, applied: Applied, *, limit: float, left: float, needed: float, unit: Literal["usd", "tokens"], model: str
+        self, applied: Applied, *, limit: float, left: float, needed: float, unit: Unit, approvals: int
     ) -> None:
         account = applied.account
-        whose = f"{account.scope} {account.name}".strip()
         super().__init__(
-            f"the budget of {whose} for {account.period} has {left:g} of {limit:g} {unit} left; "
+            f"the budget of {account} for {account.period} has {left:g} of {limit:g} {unit} left; "
             f"this call may take {needed:g}"
         )
         self.applied = applied
         self.limit = limit
         self.left = left
         self.needed = needed
-        self.unit: Literal["usd", "tokens"] = unit
-        self.model = model
+        self.unit: Unit = unit
+        self.approvals = approvals
 
 
 class Unpriced(Refused):
@@ -131,6 +143,13 @@ class Unpriced(Refused):
         self.applied = applied
         self.provider = provider
         self.model = model
+
+
+def amount(value: float, unit: Unit) -> str:
+    """As people read it: "1.20 USD" or "12,000 tokens"; cents are not enough where calls cost less."""
+    if unit == "tokens":
+        return f"{value:,.0f} tokens"
+    return f"{value:.2f} USD" if value >= 0.1 or not value else f"{value:.4f} USD"
 
 
 def period_of(at: datetime, per: Span) -> str:

@@ -96,6 +96,13 @@ def role_of(inbound: Received, settings: AccessSettings, grants: Grants) -> Role
     return max(granted, Role.MEMBER) if person in settings.allow else granted
 
 
+def is_admin_everywhere(person: str, settings: AccessSettings, grants: Grants) -> bool:
+    """Whether somebody may decide for the whole bot, and not only as the admin of one place."""
+    if person.partition(":")[0] in OPERATOR_PLATFORMS or person in settings.admins:
+        return True
+    return grants.everywhere.get(person, Role.STRANGER) >= Role.ADMIN
+
+
 def decide(
     inbound: Received,
     settings: AccessSettings,

@@ -10,6 +10,8 @@ from sqlalchemy import Connection
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.core.outbox import Answer, Question
+from agent.ledger.ledger import Ledger
+from agent.ledger.spending import Account
 from agent.providers.registry import Registry
 from agent.storage.database import Database
 from gateway.access.book import AccessBook
@@ -27,6 +29,7 @@ class House:
     """Callables read what may change: settings, the awake agents, the adapters' health.
 
     `held` tells which provider holds for a place; `preference_changed` is told where somebody chose another.
+    `more_allowed` is told for whom somebody raised a budget, and where.
     """
 
     home: Path
@@ -46,5 +49,7 @@ class House:
     health: Callable[[], Mapping[str, Health]]
     stop: Callable[[ConversationId, str], bool]
     running_since: Callable[[ConversationId], datetime | None]
+    ledger: Ledger
+    more_allowed: Callable[[Account, ConversationKey], Awaitable[None]]
     ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]
     setting_changed: Callable[[ConversationId, str, str], None]

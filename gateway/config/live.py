@@ -24,6 +24,7 @@ RELOADABLE = (
     "agent",
     "timeouts",
     "budget",
+    "spending",
     "context",
     "tools",
     "retry",
