@@ -135,7 +135,7 @@ class Ledger:
 
     async def reserve(self, bill: Bill, provider: Provider, request: Request, input_tokens: int) -> "Reserved":
         """As the meter promises. Raises OverBudget or Unpriced."""
-        output = request.max_tokens or OUTPUT_EXPECTED
+        output = request.max_tokens or provider.max_tokens or OUTPUT_EXPECTED
         return self.set_aside(
             bill, provider.name, provider.model, tokens=input_tokens + output, prompt=input_tokens,
             usd=_most(input_tokens, output, provider.prices), least_usd=_most(input_tokens, 0, provider.prices),

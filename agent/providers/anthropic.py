@@ -59,6 +59,7 @@ class AnthropicProvider:
         self.context_window = settings.context_window or card.window or DEFAULT_WINDOW
         self.prices = settings.prices or card.prices
         self.takes = frozenset(settings.takes if settings.takes is not None else (*IMAGES, "application/pdf", *TEXTS))
+        self.max_tokens = settings.max_tokens
         self._max_tokens = settings.max_tokens or min(card.max_output or SMALL_OUTPUT, MOST_OUTPUT)
         roomier = settings.max_tokens is None and (card.max_output or 0) > self._max_tokens
         self.output_ceiling = card.max_output if roomier else None

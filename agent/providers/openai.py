@@ -60,6 +60,7 @@ class OpenAIProvider:
         self.model = settings.model
         self.context_window = settings.context_window or card.window or DEFAULT_WINDOW
         self.prices = settings.prices or card.prices
+        self.max_tokens = settings.max_tokens
         # Of an unknown model the best is hoped; an endpoint that cannot see says so once (Dialect.media).
         images = () if card.sees is False else IMAGES
         self.takes = frozenset(settings.takes if settings.takes is not None else (*images, *card.documents, *TEXTS))

@@ -59,6 +59,7 @@ class LazyProvider:
         self.context_window = settings.context_window or DEFAULT_WINDOW
         self.prices = settings.prices
         self.takes = frozenset(settings.takes or ())
+        self.max_tokens = settings.max_tokens
         self.output_ceiling: int | None = None
         self.settings = settings
         self._surroundings = surroundings

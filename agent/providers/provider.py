@@ -142,6 +142,7 @@ class Provider(Protocol):
     context_window: int  # tokens
     prices: Prices | None
     takes: frozenset[str]  # MIME types it reads besides text, such as "image/png"
+    max_tokens: int | None  # of an answer, as the operator bounds it; None: only the service does
     output_ceiling: int | None  # tokens an answer may have if asked for; None: its limit is not ours to raise
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
