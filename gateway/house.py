@@ -309,6 +309,7 @@ async def build(
             metrics=metrics,
             troubles=troubles,
             lag=lag,
+            in_use=waking.in_use,
         ),
         upkeep=Upkeep(database, clock=clock, home=settings.home, retention=lambda: live.settings.retention),
         alerts=alerts,

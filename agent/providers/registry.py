@@ -70,6 +70,7 @@ class Registry:
         self._failover = tuple(failover)
         self._aliases = {alias.casefold(): target for alias, target in aliases.items()}
         self._leaving += before.values()
+        self._something.set()
         for provider in self.route(self._default):
             self.expect(provider)
 
@@ -125,6 +126,11 @@ class Registry:
         names = self._failover if own is None else own
         others = (self._providers.get(name.casefold()) for name in names)
         return (chosen, *(other for other in others if other is not None and other.name != chosen.name))
+
+    @property
+    def leaving(self) -> tuple[LazyProvider, ...]:
+        """Taken out by a reload and not closed yet: calls may still go on."""
+        return tuple(self._leaving)
 
     def expect(self, provider: LazyProvider) -> None:
         """It will soon be called: load it in the background."""

@@ -97,8 +97,10 @@ class Waking:
         awake = self._awake.get(conversation)
         if awake is None:
             return None
-        provider = awake.agent.provider.slot.current()
-        return awake.agent.provider.standing_in or provider.name, provider.model
+        state = awake.agent.provider
+        chosen, *others = state.slot.route()
+        provider = next((other for other in others if other.name == state.standing_in), chosen)
+        return provider.name, provider.model
 
     def running_since(self, conversation: ConversationId) -> datetime | None:
         awake = self._awake.get(conversation)

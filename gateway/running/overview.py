@@ -1,6 +1,6 @@
 """The facts behind the operator's page, `/metrics` and `/readyz`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -45,6 +45,7 @@ class OverviewDesk:
     metrics: Metrics
     troubles: Troubles
     lag: LoopLag
+    in_use: Callable[[ConversationId], tuple[str, str] | None]
 
     async def overview(self) -> Overview:
         waiting, open_rows, dead = await self.database.read(_counts)
@@ -54,6 +55,7 @@ class OverviewDesk:
             version=self.version,
             started_at=self.started_at,
             provider=self.providers.default.name,
+            broken_providers=tuple(trouble.subject for trouble in self.troubles.open if trouble.kind == "provider"),
             accounts=tuple(
                 Account(channel_type=name, health=health) for name, health in self.accounts.health().items()
             ),
@@ -99,7 +101,13 @@ class OverviewDesk:
         return not_ready(self.accounts.health(), self.troubles.blocking)
 
     def _awake(self, conversation: ConversationId) -> Awake:
-        return Awake(key=ConversationKey.parse(conversation), is_running=self.dispatcher.is_running(conversation))
+        provider, model = self.in_use(conversation) or ("", "")
+        return Awake(
+            key=ConversationKey.parse(conversation),
+            is_running=self.dispatcher.is_running(conversation),
+            provider=provider,
+            model=model,
+        )
 
 
 def _counts(conn: Connection) -> tuple[int, int, int]:

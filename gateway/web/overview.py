@@ -24,6 +24,8 @@ class Awake:
     key: ConversationKey
     is_running: bool
     waiting: int = 0
+    provider: str = ""  # who answers there, also in place of another
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,7 @@ class Overview:
     awake: tuple[Awake, ...]
     pairings: tuple[Pairing, ...]
     troubles: tuple[Trouble, ...]
+    broken_providers: tuple[str, ...] = ()  # passed over until they answer again
     queue_depth: int = 0
     outbox_open: int = 0
     dead_letters: int = 0

@@ -151,7 +151,9 @@ class World:
             ledger=self.ledger,
             models=self.models,
         )
-        return assemble(shared, conversation=self.key, outbox=self.outbox, slot=self.slot)
+        agent = assemble(shared, conversation=self.key, outbox=self.outbox, slot=self.slot)
+        agent.operations.publish_budget()
+        return agent
 
     async def restart(self) -> None:
         """A new owner with an empty memory."""

@@ -82,7 +82,7 @@ class House:
         self.models = Models(
             self.clock,
             meter=self.meter,
-            policy=lambda: RetryPolicy(jitter=0.0, **policy),  # type: ignore[arg-type]
+            policy=lambda: RetryPolicy(jitter=0.0, **policy),
             on_health=lambda name, trouble: self.health.append((name, trouble is None)),
         )
         self.watch = Watch()
