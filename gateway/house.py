@@ -284,7 +284,7 @@ async def build(
         clock=clock,
         home=settings.home,
         phrase=phrase,
-        bystanders=Bystanders(granted=book.note, deliver=delivery.wake, work=dispatcher.wake),
+        bystanders=Bystanders(granted=book.note, deliver=delivery.wake, work=dispatcher.wake, settle=ledger.flush),
     )
     return House(
         database=database,
@@ -306,6 +306,7 @@ async def build(
             conversations=conversations,
             dispatcher=dispatcher,
             operations=operations,
+            ledger=ledger,
             metrics=metrics,
             troubles=troubles,
             lag=lag,

@@ -19,6 +19,7 @@ COMMANDS = {
     "pair": ("gateway.cli.pair", "Let people in: list, approve or deny pairing codes."),
     "inbox": ("gateway.cli.inbox", "Messages that could not be answered."),
     "export": ("gateway.cli.export", "Write a conversation as JSON lines."),
+    "usage": ("gateway.cli.usage", "What was spent, by whom and for what; every call as CSV."),
     "backup": ("gateway.cli.backup", "Copy the database, also while the gateway runs."),
     "slack-manifest": ("gateway.cli.slack_manifest", "Print the manifest for your Slack app."),
     "version": ("gateway.cli.version", "Print the version."),

@@ -23,6 +23,7 @@ from agent.storage.moments import from_us, to_us
 from agent.storage.payloads import decode_incoming
 from gateway.access.pairing import LENGTH, WRONG_TRIES, digest, normalised
 from gateway.channels.keys import ConversationKey
+from gateway.operations.usage import Usage
 from gateway.phrases.catalogue import Catalogue
 from gateway.storage import grants, inbox_view, pairings
 from gateway.storage.grants import Grant
@@ -36,11 +37,12 @@ Operation = Callable[[Mapping[str, Json]], Awaitable[Json]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bystanders:
-    """Who must hear of a change while the gateway runs; without one nobody need."""
+    """Who must hear of a change while the gateway runs; without one nobody need. `settle` ends the ledger's delay."""
 
     granted: Callable[[Grant], object] = lambda grant: None
     deliver: Callable[[ConversationKey], object] = lambda key: None
     work: Callable[[ConversationId], object] = lambda conversation: None
+    settle: Callable[[], Awaitable[None]] | None = None
 
 
 class _Locked(Exception):
@@ -64,6 +66,7 @@ class Operations:
         self._home = home
         self._phrase = phrase
         self._bystanders = bystanders or Bystanders()
+        self.usage = Usage(database, clock, self._bystanders.settle)
 
     def table(self) -> Mapping[str, Operation]:
         """By the names that `tieline` uses."""
@@ -74,6 +77,8 @@ class Operations:
             "inbox.list": self.inbox_list,
             "inbox.retry": self.inbox_retry,
             "export": self.export,
+            "usage": self.usage.sums,
+            "usage.export": self.usage.export,
             "backup": self.backup,
         }
 

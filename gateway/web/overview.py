@@ -1,5 +1,6 @@
 """What the status page shows, and what may be done there; the app hands in somebody who knows (`Desk`)."""
 
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -40,6 +41,16 @@ class Pairing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """A limit on spending under which something was spent. `share` is how much of it, 0..1 and above."""
+
+    who: str
+    period: str
+    spent: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """How the house stands at one moment. Tokens and money are since the start."""
 
@@ -57,6 +68,7 @@ class Overview:
     turns: int = 0
     tokens: int = 0
     cost_usd: float = 0.0
+    budgets: tuple[Budget, ...] = ()
     loop_lag_s: float = 0.0
 
 
@@ -64,6 +76,9 @@ class Desk(Protocol):
     """Where the operator's pages get their facts and put their decisions."""
 
     async def overview(self) -> Overview: ...
+
+    def usage_csv(self) -> AsyncGenerator[str, None]:
+        """Every call of a model as comma-separated values, in pieces."""
 
     async def decide_pairing(self, code: str, *, approve: bool) -> str:
         """Let the person in, or not; returns a sentence for the operator. Raises KeyError for an unknown code."""
