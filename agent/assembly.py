@@ -12,12 +12,15 @@ from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.events import EventBus
 from agent.core.ids import ConversationId
 from agent.core.ids_source import NewId
-from agent.core.outbox import Outbox
+from agent.core.outbox import Buttons, Outbox
 from agent.core.phrases import Phrases
 from agent.core.tools import Tool
 from agent.definitions import Definitions
-from agent.operations import budget_of, follow_definition
-from agent.providers.retries import RetryPolicy
+from agent.inbox import Incoming
+from agent.ledger.ledger import Ledger
+from agent.ledger.spending import OverBudget
+from agent.operations import follow_definition
+from agent.providers.calling import Models
 from agent.storage.database import Database
 from agent.tools.calculate import Calculate
 from agent.tools.current_time import CurrentTime
@@ -25,6 +28,7 @@ from agent.tools.executor import Executor
 from agent.tools.toolbox import Toolbox
 from agent.turn.decision import PSEUDO_TOOLS
 from agent.turn.notes import path_of
+from agent.turn.requests import halve_view
 from agent.turn.settings import Settings
 from agent.turn.states import (
     InstructionState,
@@ -45,7 +49,7 @@ log = logging.getLogger("tieline.agent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What all agents of a process have in common. `settings` and `retries` are asked between turns and calls."""
+    """What all agents of a process have in common. `settings` are asked between turns; `models` makes the calls."""
 
     home: Path
     database: Database
@@ -56,8 +60,10 @@ class Shared:
     definitions: Definitions
     executor: Executor
     built_ins: BuiltIns
+    ledger: Ledger
+    models: Models
     settings: Callable[[], Settings]
-    retries: Callable[[], RetryPolicy] = RetryPolicy
+    relief: Callable[[OverBudget, Incoming, ConversationId], Buttons] = lambda error, incoming, conversation: ()
     count: CountText = count_by_bytes
 
 
@@ -86,10 +92,10 @@ def assemble(
     settings = shared.settings()
     instruction = InstructionState(definitions=shared.definitions, name=persona or settings.agent.name)
     agent = Agent(
-        message=MessageState(),
+        message=MessageState(make_room=halve_view),
         session=SessionState(conversation=conversation),
         instruction=instruction,
-        provider=ProviderState(slot=slot, retries=shared.retries),
+        provider=ProviderState(slot=slot, models=shared.models),
         tool=ToolState(executor=shared.executor),
         memory=MemoryState(path=path_of(shared.home, conversation)),
         runtime=RuntimeState(
@@ -101,6 +107,8 @@ def assemble(
             bus=shared.bus,
             outbox=outbox,
             phrases=shared.phrases,
+            ledger=shared.ledger,
+            relief=shared.relief,
         ),
         lifecycle=LifecycleState(),
         metrics=MetricsState(estimator=Estimator(shared.count)),
@@ -112,5 +120,4 @@ def assemble(
         log.error("the persona of %s cannot be loaded: %s", conversation, error)  # noqa: TRY400 - no defect of ours
     if slot.choice.source == "default":
         follow_definition(agent)
-    shared.bus.publish(budget_of(agent))
     return agent

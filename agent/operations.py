@@ -14,10 +14,12 @@ from agent.core.events import ProviderSwitched
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import FilePart
 from agent.definitions import Definition
+from agent.ledger import rows
+from agent.ledger.bills import UsageTotals
 from agent.providers.registry import UnknownProvider
 from agent.providers.slot import Choice, Chooser
-from agent.sessions import export, store, usage
-from agent.sessions.records import Session, UsageTotals
+from agent.sessions import export, store
+from agent.sessions.records import Session
 from agent.storage import inbox_rows
 from agent.storage.moments import to_us
 from agent.turn.prompt import quoted_in, words_of
@@ -41,6 +43,7 @@ class Status:
     """A look at the agent. `context_tokens` is the newest request's estimate; 0 before the first."""
 
     choice: Choice
+    standing_in: str | None  # who answers while the chosen provider cannot
     provider: str
     model: str
     context_tokens: int
@@ -157,9 +160,9 @@ class Operations:
 
     # Provider and persona
 
-    def switch_provider(self, name: str, source: Chooser = "user") -> Choice:
+    def switch_provider(self, name: str, source: Chooser = "user", model: str | None = None) -> Choice:
         """Use another provider from the next call on. Raises UnknownProvider, which lists the known ones."""
-        choice = self._states.provider.slot.override(name, source)
+        choice = self._states.provider.slot.override(name, source, model)
         self._switched()
         return choice
 
@@ -169,12 +172,20 @@ class Operations:
         self._switched()
         return choice
 
-    def reset_provider(self) -> Choice:
-        """Back to what the persona asks for, else to the default."""
-        self._states.provider.slot.reset()
-        follow_definition(self._states)
-        self._switched()
-        return self._states.provider.slot.choice
+    def take_choice(self, choice: Choice | None) -> Choice:
+        """Use what holds for the place from the next call on; None: what the persona asks for, else the default."""
+        slot = self._states.provider.slot
+        before = slot.current()
+        if choice is None or not slot.restore(choice):
+            slot.reset()
+            follow_definition(self._states)
+        if slot.current() is not before:
+            self._switched()
+        return slot.choice
+
+    def publish_budget(self) -> None:
+        """Say what window the present provider has (Z-73)."""
+        self._states.runtime.bus.publish(budget_of(self._states))
 
     def switch_persona(self, name: str) -> Definition:
         """Answer as another AGENT.md from the next turn on. Raises AgentMissing or AgentInvalid and changes nothing."""
@@ -205,6 +216,7 @@ class Operations:
         provider = states.provider.slot.current()
         return Status(
             choice=states.provider.slot.choice,
+            standing_in=states.provider.standing_in,
             provider=provider.name,
             model=provider.model,
             context_tokens=states.metrics.context_tokens,
@@ -223,13 +235,14 @@ class Operations:
     async def usage(self) -> Usage:
         """Tokens and cost of this session, of this UTC day and of all time, in this conversation."""
         conversation, session = self._states.session.conversation, await self._session()
+        await self._states.runtime.ledger.flush()
         midnight = self._states.runtime.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
 
         def read(conn: Connection) -> Usage:
             return Usage(
-                session=usage.totals_of_session(conn, conversation, session) if session else UsageTotals(),
-                today=usage.totals_since(conn, conversation, to_us(midnight)),
-                all=usage.totals_since(conn, conversation, 0),
+                session=rows.totals(conn, conversation=conversation, session=session) if session else UsageTotals(),
+                today=rows.totals(conn, conversation=conversation, since=to_us(midnight)),
+                all=rows.totals(conn, conversation=conversation),
             )
 
         return await self._states.runtime.database.read(read)
@@ -243,6 +256,8 @@ class Operations:
         return state.id
 
     def _switched(self) -> None:
+        self._states.provider.standing_in = None
+        self._states.provider.cache.forget()
         announce(self._states, budget_of(self._states))
 
 

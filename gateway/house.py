@@ -11,6 +11,7 @@ from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
+from sqlalchemy import Connection
 
 from agent.assembly import Shared, house_tools, known_tools, shared_executor
 from agent.core.clock import Clock
@@ -19,6 +20,8 @@ from agent.core.ids import ConversationId
 from agent.core.ids_source import random_uuid
 from agent.core.outbox import Answer, Question
 from agent.definitions import Definitions
+from agent.ledger.ledger import Ledger
+from agent.providers.calling import Models
 from agent.providers.opening import Surroundings as ProviderSurroundings
 from agent.providers.registry import Registry as Providers
 from agent.storage.database import Database
@@ -33,6 +36,9 @@ from gateway.commands.all import all_commands
 from gateway.commands.desk import Desk
 from gateway.commands.house import House as CommandHouse
 from gateway.config.live import Live
+from gateway.config.settings import Settings
+from gateway.conversations.choices import Configured, Held, configured_only
+from gateway.conversations.choices import held as held_by
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
 from gateway.dispatch.local import LocalDispatcher
@@ -47,9 +53,10 @@ from gateway.router.router import Router
 from gateway.running.accounts import Accounts
 from gateway.running.agents import Waking
 from gateway.running.alerts import Alerts
-from gateway.running.chosen import load_chosen
+from gateway.running.chosen import Chosen, load_chosen
 from gateway.running.dispatching import Running, local_dispatcher
 from gateway.running.overview import OverviewDesk
+from gateway.running.spending import SpendingDesk, open_ledger
 from gateway.running.upkeep import Upkeep
 from gateway.storage import grants, places
 from gateway.storage.opening import open_database
@@ -73,6 +80,7 @@ class House:
     delivery: Delivery
     dispatcher: LocalDispatcher
     conversations: Conversations
+    ledger: Ledger
     providers: Providers
     operations: Operations
     overview: OverviewDesk
@@ -88,6 +96,7 @@ class House:
         tasks.start_soon(self.conversations.run)
         tasks.start_soon(self.upkeep.run)
         tasks.start_soon(self.alerts.run)
+        tasks.start_soon(self.ledger.run)
 
     async def take_in(self, tasks: TaskGroup) -> None:
         """Open the accounts and let them hear."""
@@ -96,11 +105,12 @@ class House:
         await self.accounts.run(self.router.admit, specs, tasks)
 
     async def warm_up(self, first_turn: anyio.Event) -> None:
-        """Libraries that the first turns need, in the background: the provider's now, the tokenizer's 40 MB by need."""
+        """Libraries that turns need, in the background: the providers' when expected, the tokenizer's 40 MB by need."""
         await self.accounts.wait_open()
-        await self.providers.warm_up()
-        await first_turn.wait()
-        await self.tokenizer.warm_up()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.providers.run)
+            await first_turn.wait()
+            await self.tokenizer.warm_up()
 
     async def drain(self, within_s: float) -> None:
         """Take nothing in, let running turns end, send what they said; the rest waits for the next start (G-27)."""
@@ -113,6 +123,7 @@ class House:
             await self.accounts.aclose()
             await self.conversations.aclose()
             await self.providers.aclose()
+            await self.ledger.aclose()
             await self.database.aclose()
 
 
@@ -137,7 +148,15 @@ async def build(
     chosen = await load_chosen(database)
     live.listen(lambda _: setattr(delivery, "settings", chosen.delivery(live)))
 
-    providers = Providers(live.provider_settings(), ProviderSurroundings(home=settings.home, clock=clock))
+    around = ProviderSurroundings(home=settings.home, clock=clock)
+    providers = Providers(
+        live.provider_settings(), around, failover=settings.llm.failover, aliases=settings.llm.aliases
+    )
+    live.listen(partial(_providers_changed, live, providers))
+    ledger = await open_ledger(live, database, clock, bus)
+    models = Models(
+        clock, meter=ledger, policy=lambda: live.settings.retry, on_health=partial(_provider_health, troubles)
+    )
     executor = shared_executor(house_tools(clock), clock)
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor))
     decisions = Decisions()
@@ -177,6 +196,8 @@ async def build(
         phrase=phrase,
     )
 
+    spending = SpendingDesk(bus, alerts, notices, phrase)
+    held = partial(_held, live, chosen)
     tokenizer = Tokenizer(settings.context.tokenizer)
     waking: Waking
     house = CommandHouse(
@@ -192,11 +213,15 @@ async def build(
         default_queue_mode=lambda: live.settings.queue.mode,
         default_verbosity=lambda: live.settings.delivery.verbosity,
         persistence=lambda: live.settings.session.provider_persistence,
+        held=held,
+        preference_changed=lambda place: waking.refresh(place),
         health=accounts.health,
         stop=lambda conversation, reason, said_at: _stop(
             conversations, waking.running_since, conversation, reason, said_at
         ),
         running_since=lambda conversation: waking.running_since(conversation),
+        ledger=ledger,
+        more_allowed=spending.more_allowed,
         ask=partial(_ask, delivery),
         setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
     )
@@ -212,14 +237,17 @@ async def build(
         executor=executor,
         built_ins=desk,
         settings=lambda: live.settings.turn,
-        retries=lambda: live.settings.retry,
+        ledger=ledger,
+        models=models,
+        relief=spending.relief,
         count=tokenizer,
     )
     waking = Waking(
         shared,
         providers=lambda: providers,
         outbox_for=delivery.outbox_for,
-        persistence=lambda: live.settings.session.provider_persistence,
+        held=held,
+        around=chosen.around,
     )
     session = settings.session
     conversations = Conversations(waking.wake, clock=clock, idle_s=session.idle_minutes * 60, most=session.most_awake)
@@ -248,6 +276,8 @@ async def build(
             tell_owner=alerts.tell,
             met=alerts.met,
             setting_changed=house.setting_changed,
+            knows_parent=chosen.knows,
+            learn_parent=lambda thread, parent: chosen.learn(thread, parent, database, clock),
         )
     )
     operations = Operations(
@@ -255,7 +285,7 @@ async def build(
         clock=clock,
         home=settings.home,
         phrase=phrase,
-        bystanders=Bystanders(granted=book.note, deliver=delivery.wake, work=dispatcher.wake),
+        bystanders=Bystanders(granted=book.note, deliver=delivery.wake, work=dispatcher.wake, settle=ledger.flush),
     )
     return House(
         database=database,
@@ -264,6 +294,7 @@ async def build(
         delivery=delivery,
         dispatcher=dispatcher,
         conversations=conversations,
+        ledger=ledger,
         providers=providers,
         operations=operations,
         overview=OverviewDesk(
@@ -276,15 +307,27 @@ async def build(
             conversations=conversations,
             dispatcher=dispatcher,
             operations=operations,
+            ledger=ledger,
             metrics=metrics,
             troubles=troubles,
             lag=lag,
+            in_use=waking.in_use,
         ),
         upkeep=Upkeep(database, clock=clock, home=settings.home, retention=lambda: live.settings.retention),
         alerts=alerts,
         phrase=phrase,
         tokenizer=tokenizer,
     )
+
+
+def _held(live: Live, chosen: Chosen, conn: Connection, key: ConversationKey) -> Held:
+    """What holds for the place; without persistence only what the configuration says (Z-68)."""
+    channels = live.settings.channels
+    configured = next((Configured(provider=one.provider, locked=one.provider_locked) for one in channels
+                       if one.channel_type == key.channel_type), Configured())  # fmt: skip
+    if not live.settings.session.provider_persistence:
+        return configured_only(configured)
+    return held_by(conn, key, chosen.around(key), configured)
 
 
 def _opened(adapter: Adapter, mount: Callable[[Adapter], None], delivery: Delivery) -> None:
@@ -347,6 +390,18 @@ async def _ask(delivery: Delivery, key: ConversationKey, question: Question, lan
 
 def _owners(live: Live, book: AccessBook) -> Sequence[str]:
     return (*live.settings.access.admins, *book.owners)
+
+
+def _providers_changed(live: Live, providers: Providers, fresh: Settings) -> None:
+    providers.reload(live.provider_settings(), failover=fresh.llm.failover, aliases=fresh.llm.aliases)
+
+
+def _provider_health(troubles: Troubles, name: str, trouble: str | None) -> None:
+    if trouble is None:
+        troubles.over("provider", name)
+    else:
+        fix = "look at the provider's status page and at its key; others answer meanwhile if [llm] failover names them"
+        troubles.report("provider", name, trouble, fix=fix)
 
 
 def _storage_trouble(troubles: Troubles, reason: str | None) -> None:

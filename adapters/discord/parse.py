@@ -46,6 +46,11 @@ class Where:
     own_roles: frozenset[str] = frozenset()  # the bot's own, which stand for it when mentioned
 
     @property
+    def parent(self) -> str | None:
+        """The channel that this is a thread of: its key does not tell."""
+        return self.place if self.place != self.channel_id else None
+
+    @property
     def chat_type(self) -> ChatType:
         return ChatType.DIRECT if self.guild_id is None else ChatType.GROUP
 
@@ -116,6 +121,7 @@ def said(
     return Said(
         key=ConversationKey(account.channel_type, where.channel_id),
         place=where.place,
+        parent=where.parent,
         message_id=str(message["id"]),
         sender=_sender(message["author"], where, message.get("member"), webhook=bool(message.get("webhook_id"))),
         received_at=received_at,
@@ -141,6 +147,7 @@ def edited(message: Payload, where: Where, account: Account, *, received_at: dat
     return Edited(
         key=ConversationKey(account.channel_type, where.channel_id),
         place=where.place,
+        parent=where.parent,
         message_id=str(message["id"]),
         sender=_sender(message["author"], where, message.get("member"), webhook=bool(message.get("webhook_id"))),
         received_at=received_at,
@@ -158,6 +165,7 @@ def deleted(message_id: str, where: Where, account: Account, *, received_at: dat
     return Deleted(
         key=ConversationKey(account.channel_type, where.channel_id),
         place=where.place,
+        parent=where.parent,
         message_id=message_id,
         sender=Sender(id=UserId("")),
         received_at=received_at,
@@ -171,6 +179,7 @@ def membership(where: Where, account: Account, *, present: bool, received_at: da
     return Membership(
         key=ConversationKey(account.channel_type, where.channel_id),
         place=where.place,
+        parent=where.parent,
         message_id="",
         sender=Sender(id=UserId("")),
         received_at=received_at,
@@ -272,6 +281,7 @@ def command(interaction: Payload, where: Where, account: Account, *, received_at
     return Said(
         key=ConversationKey(account.channel_type, where.channel_id),
         place=where.place,
+        parent=where.parent,
         message_id=number,
         sender=_person(interaction, where),
         received_at=received_at,
@@ -298,6 +308,7 @@ def press(interaction: Payload, where: Where, account: Account, *, received_at: 
     return Pressed(
         key=ConversationKey(account.channel_type, where.channel_id),
         place=where.place,
+        parent=where.parent,
         message_id=str(message["id"]),
         sender=_person(interaction, where),
         received_at=received_at,

@@ -28,11 +28,19 @@ class Transient(AgentError):
 
 
 class ProviderBusy(Transient):
-    """The provider could not answer now."""
+    """The provider could not answer now.
 
-    def __init__(self, message: str, *, after_s: float | None = None) -> None:
+    `limited`: it works, and has had too many calls from us. `sent`: the request went out and nobody knows whether it
+    was worked on, and paid for.
+    """
+
+    def __init__(
+        self, message: str, *, after_s: float | None = None, limited: bool = False, sent: bool = False
+    ) -> None:
         super().__init__(message)
         self.after_s = after_s
+        self.limited = limited
+        self.sent = sent
 
 
 class NoProviders(Transient):
@@ -48,7 +56,14 @@ class Permanent(AgentError):
 
 
 class ProviderRefused(Permanent):
-    """The provider said no for a reason that a retry does not change."""
+    """The provider said no for a reason that a retry does not change.
+
+    `any_request`: the key, the account, the model or the address is at fault, so that it would refuse every other too.
+    """
+
+    def __init__(self, message: str, *, any_request: bool = False) -> None:
+        super().__init__(message)
+        self.any_request = any_request
 
 
 class RequestInvalid(ProviderRefused):

@@ -87,6 +87,27 @@ class DecisionCompleted(Event):
     tool_calls: int
     elapsed_ms: int
     first_token_ms: int | None
+    prefix: str = ""  # a hash of what the request began with; it changes for named reasons only (`agent.turn.prefix`)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputSlotEscalated(Event):
+    """An answer was cut at the usual length; it is asked for once more at the model's limit (R-22)."""
+
+    name: ClassVar[str] = "output_slot_escalated"
+    provider: str
+    model: str
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheBreakDetected(Event):
+    """Much less was read from the provider's cache than in the call before (R-11). `causes`: what of ours changed."""
+
+    name: ClassVar[str] = "cache_break_detected"
+    causes: tuple[str, ...]
+    tokens_before: int
+    tokens_after: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +128,38 @@ class TokensUsed(Event):
     cache_read: int
     cost_usd: float | None
     estimated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallBilled(Event):
+    """One attempt at a call of a model was entered in the ledger (SPEC §6.3). `cost_usd` None: its price is unknown."""
+
+    name: ClassVar[str] = "llm_call_billed"
+    purpose: str
+    provider: str
+    model: str
+    prompt: int
+    output: int
+    cache_creation: int
+    cache_read: int
+    cost_usd: float | None
+    estimated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetReached(Event):
+    """A limit of `[spending]` came near, or (`hard`) a call was refused for it. USD and tokens, in that UTC period."""
+
+    name: ClassVar[str] = "budget_reached"
+    scope: str
+    payer: str
+    period: str
+    hard: bool
+    approvals: int
+    usd: float | None
+    tokens: int | None
+    spent_usd: float
+    spent_tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +185,25 @@ class ProviderSwitched(Event):
     provider: str
     model: str
     context_max_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderStoodIn(Event):
+    """The chosen provider cannot answer; another one does until it can."""
+
+    name: ClassVar[str] = "provider_stood_in"
+    provider: str
+    model: str
+    instead_of: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderReturned(Event):
+    """The chosen provider answers again."""
+
+    name: ClassVar[str] = "provider_returned"
+    provider: str
+    model: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ class Button:
     style: Literal["plain", "primary", "danger"] = "plain"
 
 
+Buttons = tuple[tuple[Button, ...], ...]  # rows of them
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRef:
     """A file to send; `path` is relative to the data directory."""
@@ -45,7 +48,7 @@ class Say:
     reply_to: str | None = None
     private_to: PersonId | None = None
     interaction: str | None = None
-    buttons: tuple[tuple[Button, ...], ...] = ()
+    buttons: Buttons = ()
     files: tuple[FileRef, ...] = ()
     verbatim: bool = False  # plain text: no Markdown is looked for
 

@@ -38,7 +38,20 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "execution_timeout": "This took longer than {seconds} seconds, so I stopped.",
         "budget_tokens": "This task used up its budget of tokens.",
         "budget_cost": "This task used up its budget of {limit} USD.",
-        "budget_daily": "Today's budget of {limit} USD for this conversation is used up. It starts anew at 00:00 UTC.",
+        "over_budget_gateway": "Everything together may spend {limit} until {until}. {left} of it is left and an "
+        "answer may take {needed}, so I did not ask the model.",
+        "over_budget_provider": "{name} may spend {limit} until {until}. {left} of it is left and an answer may take "
+        "{needed}, so I did not ask it. /provider chooses another.",
+        "over_budget_channel": "This chat may spend {limit} until {until}. {left} of it is left and an answer may take "
+        "{needed}, so I did not ask the model.",
+        "over_budget_person": "You may spend {limit} until {until}. {left} of it is left and an answer may take "
+        "{needed}, so I did not ask the model.",
+        "over_budget_job": "This schedule may spend {limit} until {until}. {left} of it is left and its work may take "
+        "{needed}, so I did not ask the model.",
+        "over_budget_goal": "This goal may spend {limit} until {until}. {left} of it is left and the next step may "
+        "take {needed}, so I did not ask the model.",
+        "unpriced": "Spending is limited here, and nobody told me what {model} costs, so I did not ask it. "
+        "The operator finds the fix in the log under {ref}.",
         "empty_answer": "The model gave an empty answer. Please try again or put it differently.",
         "model_declined": "The model declined to answer that.",
         "answer_cut": "The answer was cut at the model's limit of length. Say “go on” for the rest.",

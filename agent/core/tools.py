@@ -22,6 +22,7 @@ class ToolSpec:
     risk: Risk = "safe"
     concurrency_safe: bool = True
     retryable: bool = False  # may be run again after a transient failure or a crash
+    core: bool = False  # always shown to the model, however many tools there are (SPEC §6.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

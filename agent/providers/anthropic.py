@@ -5,7 +5,9 @@ it the finished body and reading the raw stream over its aiohttp transport costs
 """
 
 import copy
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+import logging
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator
 from typing import Self
 
 import aiohttp
@@ -13,7 +15,7 @@ import anthropic
 import anyio
 import httpx2
 
-from agent.core.errors import AgentError
+from agent.core.errors import AgentError, ProviderRefused
 from agent.providers.anthropic_requests import Encoder
 from agent.providers.anthropic_stream import Reading
 from agent.providers.attachments import IMAGES, TEXTS, Bytes, load, wanted
@@ -32,6 +34,8 @@ DRAIN_S = 0.2
 MOST_OUTPUT = 16_384  # tokens of one reply, unless the configuration says otherwise: the API wants a number
 SMALL_OUTPUT = 8192  # the same for a model nothing is known of
 LARGEST_FILE = 3_900_000  # bytes: an image may have 5 MB as base64
+
+log = logging.getLogger("tieline.providers")
 
 
 class AnthropicProvider:
@@ -55,11 +59,15 @@ class AnthropicProvider:
 
     def _become(self, settings: ProviderSettings, card: Card) -> None:
         self._settings = settings
+        self._spared: frozenset[str] = frozenset()  # "ttl", and names of headers
         self.model = settings.model
         self.context_window = settings.context_window or card.window or DEFAULT_WINDOW
         self.prices = settings.prices or card.prices
         self.takes = frozenset(settings.takes if settings.takes is not None else (*IMAGES, "application/pdf", *TEXTS))
+        self.max_tokens = settings.max_tokens
         self._max_tokens = settings.max_tokens or min(card.max_output or SMALL_OUTPUT, MOST_OUTPUT)
+        roomier = settings.max_tokens is None and (card.max_output or 0) > self._max_tokens
+        self.output_ceiling = card.max_output if roomier else None
 
     async def warm_up(self) -> None:
         """Nothing is left to do: opening has imported the SDK and built the client."""
@@ -70,7 +78,7 @@ class AnthropicProvider:
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         deadline = self._clock.monotonic() + self._settings.stream_timeout_s
         files = await load(self._home, wanted(request.messages, self.takes), LARGEST_FILE)
-        response = await self._post(self._body(request, files), deadline)
+        response = await self._respond(request, files, deadline)
         reading = Reading(self.name, self._settings.secrets)
         events = EventReader()
         pieces = response.aiter_raw()
@@ -96,15 +104,28 @@ class AnthropicProvider:
             with anyio.CancelScope(shield=True):
                 await response.aclose()
 
+    async def _respond(self, request: Request, files: Bytes, deadline: float) -> httpx2.Response:
+        """The response whose body is the stream; one more try without what the server does not know (SPEC §6.10)."""
+        try:
+            return await self._post(self._body(request, files), deadline)
+        except ProviderRefused as error:
+            spared = _complaint(str(error), self._settings.extra_headers) - self._spared
+            if error.any_request or not spared:
+                raise
+            log.info("%s does not know a feature and is spared it: %s", self.name, error)
+            self._spared |= spared
+        return await self._post(self._body(request, files), deadline)
+
     def _body(self, request: Request, files: Bytes) -> bytes:
         settings = self._settings
+        tier = _tier(settings.prompt_cache_ttl, request.cache_tier)
         return self._encoder.body(
             request,
             model=self.model,
             max_tokens=self._max_tokens,
             thinking=settings.thinking,
             temperature=settings.temperature,
-            tier=_tier(settings.prompt_cache_ttl, request.cache_tier),
+            tier="5m" if tier == "1h" and "ttl" in self._spared else tier,
             files=files,
         )
 
@@ -116,7 +137,7 @@ class AnthropicProvider:
                     PATH,
                     cast_to=httpx2.Response,
                     content=body,
-                    options={"headers": HEADERS},
+                    options={"headers": HEADERS | {name: anthropic.Omit() for name in self._spared - {"ttl"}}},
                     stream=True,
                     stream_cls=anthropic.AsyncStream[httpx2.Response],
                 )
@@ -139,7 +160,7 @@ class AnthropicProvider:
             case _ if any(isinstance(cause, aiohttp.ClientSSLError) for cause in _causes(error)):
                 return refused(self.name, f"the TLS certificate of {host} was not accepted", secrets)
             case anthropic.APIConnectionError():
-                return busy(self.name, f"{host} cannot be reached", secrets)
+                return busy(self.name, f"{host} cannot be reached", secrets, sent=False)
             case httpx2.HTTPError() | aiohttp.ClientError() | OSError():
                 return busy(self.name, f"the connection to {host} was cut ({type(error).__name__})", secrets)
             case anthropic.AnthropicError():
@@ -166,6 +187,12 @@ def _tier(configured: str, asked: CacheTier) -> CacheTier:
     if asked == "none" or configured == "auto":
         return asked
     return "1h" if configured == "1h" else "5m" if configured == "5m" else "none"
+
+
+def _complaint(words: str, headers: Collection[str]) -> frozenset[str]:
+    """What a refusal complains of, as far as the request can do without it: beta headers, a time to live."""
+    found = {name for name in headers if "beta" in name.lower()} if re.search(r"\bbeta\b", words) else set()
+    return frozenset(found | ({"ttl"} if "ttl" in words else set()))
 
 
 def _answer(error: anthropic.APIStatusError) -> Answer:

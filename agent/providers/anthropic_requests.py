@@ -24,6 +24,13 @@ from agent.providers.provider import CacheTier, Request, ToolSchema
 from agent.providers.schema_bytes import SchemaBytes
 from agent.providers.tool_ids import NO_IDS, Ids, ids_of, unique
 
+# Five minutes are the default; some servers of the same form know no other.
+MARKERS: dict[CacheTier, dict[str, Any]] = {
+    "none": {},
+    "5m": {"cache_control": {"type": "ephemeral"}},
+    "1h": {"cache_control": {"type": "ephemeral", "ttl": "1h"}},
+}
+
 Thought = int | Literal["off", "adaptive"]
 Block = dict[str, Any]
 
@@ -72,7 +79,7 @@ class Encoder:
             head["thinking"] = {"type": "enabled", "budget_tokens": thought}
         elif temperature is not None:
             head["temperature"] = temperature  # thinking admits none but its own
-        marker = {"cache_control": {"type": "ephemeral", "ttl": tier}} if tier != "none" else {}
+        marker = MARKERS[tier]
         system = _system(request, marker)
         pieces = [dumps(head)[:-1]]
         if request.tools.specs:

@@ -32,6 +32,8 @@ class DemoProvider:
     """The same question gives the same answer. Reads no files and costs nothing."""
 
     family = "demo"
+    max_tokens: int | None = None
+    output_ceiling: int | None = None
 
     def __init__(self, settings: ProviderSettings, card: Card, surroundings: Surroundings) -> None:
         self.name = settings.name

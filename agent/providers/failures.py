@@ -23,6 +23,7 @@ REFUSED_KINDS = frozenset(
 LOGIN_CODES = frozenset({"invalid_api_key", "model_not_found", "permission_denied"})
 LOGIN_KINDS = frozenset({"authentication_error", "permission_error", "not_found_error", "invalid_api_key"})
 BUSY_STATUS = frozenset({408, 409, 423, 425, 429})
+ACCOUNT_STATUS = frozenset({401, 402, 403, 404})  # the key, the account or the model, whatever the request says
 LONGEST = 300  # characters of the provider's own words in an error
 
 _KEYLIKE = re.compile(
@@ -48,21 +49,24 @@ def classify(provider: str, answer: Answer, secrets: Iterable[str] = ()) -> Agen
     if _is_context(answer):
         return ContextTooLong(f"{provider}: the request is larger than the model's context window{tail}")
     if answer.code in QUOTA_CODES or answer.kind in QUOTA_CODES:
-        return ProviderRefused(f"{provider}: the account has no quota left{tail}")
+        return ProviderRefused(f"{provider}: the account has no quota left{tail}", any_request=True)
     if _is_busy(answer):
-        return ProviderBusy(f"{provider}: {_busy_words(answer)}{tail}", after_s=answer.after_s)
-    refusal = RequestInvalid if _is_invalid(answer) else ProviderRefused
-    return refusal(f"{provider}: {_refused_words(answer)}{tail}")
+        limited = answer.status == 429 or answer.kind == "rate_limit_error"
+        return ProviderBusy(f"{provider}: {_busy_words(answer)}{tail}", after_s=answer.after_s, limited=limited)
+    words = f"{provider}: {_refused_words(answer)}{tail}"
+    if _is_invalid(answer):
+        return RequestInvalid(words)
+    return ProviderRefused(words, any_request=answer.status in ACCOUNT_STATUS)
 
 
-def busy(provider: str, what: str, secrets: Iterable[str] = ()) -> ProviderBusy:
-    """The connection failed, was cut, timed out, or carried nonsense."""
-    return ProviderBusy(f"{provider}: {clean(what, secrets)}")
+def busy(provider: str, what: str, secrets: Iterable[str] = (), *, sent: bool = True) -> ProviderBusy:
+    """The connection failed, was cut, timed out, or carried nonsense. `sent`: the request may have been worked on."""
+    return ProviderBusy(f"{provider}: {clean(what, secrets)}", sent=sent)
 
 
 def refused(provider: str, what: str, secrets: Iterable[str] = ()) -> ProviderRefused:
-    """The call cannot work until somebody changes the configuration."""
-    return ProviderRefused(f"{provider}: {clean(what, secrets)}")
+    """No call can work until somebody changes the configuration."""
+    return ProviderRefused(f"{provider}: {clean(what, secrets)}", any_request=True)
 
 
 def clean(text: str, secrets: Iterable[str] = ()) -> str:

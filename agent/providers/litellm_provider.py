@@ -32,6 +32,7 @@ class LitellmProvider:
     """One model by litellm's name for it, `vendor/model`."""
 
     family = "litellm"
+    output_ceiling: int | None = None  # every vendor has a limit of its own
 
     def __init__(self, settings: ProviderSettings, card: Card, surroundings: Surroundings) -> None:
         self.name = settings.name
@@ -60,6 +61,7 @@ class LitellmProvider:
         self.model = settings.model
         self.context_window = settings.context_window or card.window or DEFAULT_WINDOW
         self.prices = settings.prices or card.prices
+        self.max_tokens = settings.max_tokens
         images = () if card.sees is False else IMAGES
         self.takes = frozenset(settings.takes if settings.takes is not None else (*images, *card.documents, *TEXTS))
         self._max_output = card.max_output

@@ -40,6 +40,7 @@ class OpenAIProvider:
     """One model behind one endpoint. Safe for many calls at once; they share connections."""
 
     family = "openai"
+    output_ceiling: int | None = None  # the server limits what it is not told to
 
     def __init__(self, settings: ProviderSettings, card: Card, surroundings: Surroundings) -> None:
         self.name = settings.name
@@ -59,6 +60,7 @@ class OpenAIProvider:
         self.model = settings.model
         self.context_window = settings.context_window or card.window or DEFAULT_WINDOW
         self.prices = settings.prices or card.prices
+        self.max_tokens = settings.max_tokens
         # Of an unknown model the best is hoped; an endpoint that cannot see says so once (Dialect.media).
         images = () if card.sees is False else IMAGES
         self.takes = frozenset(settings.takes if settings.takes is not None else (*images, *card.documents, *TEXTS))
@@ -173,7 +175,7 @@ class OpenAIProvider:
             case aiohttp.InvalidURL():
                 return refused(self.name, "base_url is no valid address", secrets)
             case aiohttp.ConnectionTimeoutError() | aiohttp.ClientConnectorError():
-                return busy(self.name, f"{host} cannot be reached", secrets)
+                return busy(self.name, f"{host} cannot be reached", secrets, sent=False)
             case TimeoutError():
                 return busy(self.name, f"no answer from {host} in time", secrets)
             case aiohttp.ClientError() | OSError():

@@ -59,20 +59,36 @@ class LazyProvider:
         self.context_window = settings.context_window or DEFAULT_WINDOW
         self.prices = settings.prices
         self.takes = frozenset(settings.takes or ())
+        self.max_tokens = settings.max_tokens
+        self.output_ceiling: int | None = None
         self.settings = settings
         self._surroundings = surroundings
         self._parent = parent
         self._opened: Opened | None = None
         self._opening = anyio.Lock()
+        self._calls = 0
+        self.is_warm = False
+
+    @property
+    def is_called(self) -> bool:
+        """Whether a call goes on, on its connections."""
+        return self._calls > 0
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         opened = self._opened or await self.open()
-        async with aclosing(opened.stream(request)) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        owner = self._parent or self
+        owner._calls += 1
+        try:
+            async with aclosing(opened.stream(request)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        finally:
+            owner._calls -= 1
 
     async def warm_up(self) -> None:
-        await (await self.open()).warm_up()
+        if not self.is_warm:
+            await (await self.open()).warm_up()
+            self.is_warm = True
 
     async def aclose(self) -> None:
         """Close the connections. One made by `registry.with_model` shares its parent's and leaves them open."""
@@ -89,6 +105,7 @@ class LazyProvider:
                 self.context_window = opened.context_window
                 self.prices = opened.prices
                 self.takes = opened.takes
+                self.output_ceiling = opened.output_ceiling
                 self.model = opened.model
                 self._opened = opened
                 log.info("provider opened", extra={"provider": self.name, "model": self.model})
@@ -104,6 +121,7 @@ class LazyProvider:
             made: Opened = getattr(importlib.import_module(module), name)(settings, card, self._surroundings)
         except ImportError as error:
             raise ProviderRefused(
-                f"{self.name}: the library for type {settings.type!r} cannot be loaded ({error}); install tieline again"
+                f"{self.name}: the library of type {settings.type!r} cannot be loaded ({error}); install tieline again",
+                any_request=True,
             ) from error
         return made

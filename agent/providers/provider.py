@@ -142,6 +142,8 @@ class Provider(Protocol):
     context_window: int  # tokens
     prices: Prices | None
     takes: frozenset[str]  # MIME types it reads besides text, such as "image/png"
+    max_tokens: int | None  # of an answer, as the operator bounds it; None: only the service does
+    output_ceiling: int | None  # tokens an answer may have if asked for; None: its limit is not ours to raise (R-23)
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Make one call, no retry inside.
@@ -151,7 +153,10 @@ class Provider(Protocol):
         """
 
     async def warm_up(self) -> None:
-        """Import the SDK and build the client off the event loop; called in the background after start."""
+        """Have at hand what the first call needs: the library, the client, the model's window.
+
+        Off the event loop. Called in the background after the start, and before each call: it does its work once.
+        """
 
     async def aclose(self) -> None: ...
 

@@ -1,13 +1,22 @@
 """All configured providers by name; which of them is the default. No SDK is imported here (SPEC §6.1)."""
 
-from collections.abc import Sequence
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
-from agent.core.errors import Permanent
+import anyio
+
+from agent.core.errors import AgentError, Permanent
 from agent.providers.opening import LazyProvider, Surroundings
 from agent.providers.settings import ProviderSettings
 
+LOOK_AGAIN_S = 5.0  # whether a provider that was taken out is still called
+NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 KEPT_MODELS = 64  # models chosen by /model that are kept at hand; they hold no connection of their own
+
+log = logging.getLogger("tieline.providers")
 
 
 class UnknownProvider(Permanent):
@@ -17,15 +26,53 @@ class UnknownProvider(Permanent):
 class Registry:
     """The pool; names are compared without regard to case. Raises ValueError with all that `mistakes_in` finds."""
 
-    def __init__(self, settings: Sequence[ProviderSettings], surroundings: Surroundings) -> None:
+    def __init__(
+        self,
+        settings: Sequence[ProviderSettings],
+        surroundings: Surroundings,
+        *,
+        failover: Sequence[str] = (),
+        aliases: Mapping[str, str] = NO_ALIASES,
+    ) -> None:
+        """`failover` names those that stand in for others, `aliases` stand for a provider or for `provider/model`."""
+        self._surroundings = surroundings
+        self._providers: dict[str, LazyProvider] = {}
+        self._models: dict[tuple[str, str], LazyProvider] = {}
+        self._expected: deque[LazyProvider] = deque()
+        self._leaving: list[LazyProvider] = []
+        self._something = anyio.Event()
+        self.reload(settings, failover=failover, aliases=aliases)
+
+    def reload(
+        self,
+        settings: Sequence[ProviderSettings],
+        *,
+        failover: Sequence[str] = (),
+        aliases: Mapping[str, str] = NO_ALIASES,
+    ) -> None:
+        """Another pool, from the next call on; a call that runs ends as it began.
+
+        A provider whose settings are the same keeps its connections. Raises ValueError and changes nothing.
+        """
         mistakes = mistakes_in(settings)
         if mistakes:
             raise ValueError("; ".join(mistakes))
-        self._surroundings = surroundings
-        self._providers = {one.name.casefold(): LazyProvider(one, surroundings) for one in settings}
+        before, self._providers = self._providers, {}
+        for one in settings:
+            known = before.get(one.name.casefold())
+            if known is not None and known.settings == one:
+                self._providers[one.name.casefold()] = before.pop(one.name.casefold())
+            else:
+                self._providers[one.name.casefold()] = LazyProvider(one, self._surroundings)
+        self._models = {key: provider for key, provider in self._models.items() if key[0] not in before}
         marked = [one for one in settings if one.default]
         self._default = self._providers[(marked or settings)[0].name.casefold()]
-        self._models: dict[tuple[str, str], LazyProvider] = {}
+        self._failover = tuple(failover)
+        self._aliases = {alias.casefold(): target for alias, target in aliases.items()}
+        self._leaving += before.values()
+        self._something.set()
+        for provider in self.route(self._default):
+            self.expect(provider)
 
     @property
     def default(self) -> LazyProvider:
@@ -47,6 +94,16 @@ class Registry:
             raise UnknownProvider(f"unknown provider {name!r}; known: {', '.join(self.names)}")
         return provider
 
+    def named(self, name: str) -> tuple[str, str | None]:
+        """Provider and model (None: as configured) that a name or an alias stands for. Raises UnknownProvider."""
+        provider, _, model = (self._aliases.get(name.casefold()) or name).partition("/")
+        return self.get(provider).name, model or None
+
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        """What each stands for."""
+        return dict(self._aliases)
+
     def with_model(self, name: str, model: str) -> LazyProvider:
         """That provider with another model: same account, same connections. Whether it exists the first call tells."""
         base = self.get(name)
@@ -63,12 +120,43 @@ class Registry:
             self._models[key] = found
         return found
 
-    async def warm_up(self) -> None:
-        """Load the default provider's library; for the background, right after the start."""
-        await self._default.warm_up()
+    def route(self, chosen: LazyProvider) -> tuple[LazyProvider, ...]:
+        """`chosen`, and then those that stand in for it when it cannot answer: its own list, else everybody's."""
+        own = chosen.settings.failover
+        names = self._failover if own is None else own
+        others = (self._providers.get(name.casefold()) for name in names)
+        return (chosen, *(other for other in others if other is not None and other.name != chosen.name))
+
+    @property
+    def leaving(self) -> tuple[LazyProvider, ...]:
+        """Taken out by a reload and not closed yet: calls may still go on."""
+        return tuple(self._leaving)
+
+    def expect(self, provider: LazyProvider) -> None:
+        """It will soon be called: load it in the background."""
+        if not provider.is_warm and provider not in self._expected:
+            self._expected.append(provider)
+            self._something.set()
+
+    async def run(self) -> None:
+        """Load what is expected and close what a reload took away, until cancelled; nobody's turn waits for either."""
+        while True:
+            self._something = anyio.Event()
+            while self._expected:
+                provider = self._expected.popleft()
+                try:
+                    await provider.warm_up()
+                except AgentError as error:
+                    log.warning("%s is not loaded ahead of time: %s", provider.name, error)
+            idle = [provider for provider in self._leaving if not provider.is_called]
+            self._leaving = [provider for provider in self._leaving if provider not in idle]
+            for provider in idle:
+                await provider.aclose()
+            with anyio.move_on_after(LOOK_AGAIN_S if self._leaving else float("inf")):
+                await self._something.wait()
 
     async def aclose(self) -> None:
-        for provider in self._providers.values():
+        for provider in (*self._providers.values(), *self._leaving):
             await provider.aclose()
 
 

@@ -12,7 +12,8 @@ class RetryPolicy:
     """The numbers. Raises ValueError with the key that is wrong.
 
     Before the first chunk: `max_retries` times, `backoff_ms` × 2^n ± `jitter`, never over `cap_ms`. After it:
-    `stream_retries` times, `stream_backoff_ms` × attempt.
+    `stream_retries` times, `stream_backoff_ms` × attempt. After `breaker_failures` in a row, whoever's calls they were,
+    the provider is passed over for `breaker_open_ms` where another can answer (`agent.providers.circuits`).
     """
 
     max_retries: int = 3
@@ -21,12 +22,14 @@ class RetryPolicy:
     jitter: float = 0.1
     stream_retries: int = 2
     stream_backoff_ms: int = 500
+    breaker_failures: int = 4
+    breaker_open_ms: int = 30_000
 
     def __post_init__(self) -> None:
         for key in ("max_retries", "stream_retries"):
             if not 0 <= (value := getattr(self, key)) <= MOST:
                 raise ValueError(f"{key} = {value}: must lie between 0 and {MOST}")
-        for key in ("backoff_ms", "cap_ms", "stream_backoff_ms"):
+        for key in ("backoff_ms", "cap_ms", "stream_backoff_ms", "breaker_failures", "breaker_open_ms"):
             if (value := getattr(self, key)) <= 0:
                 raise ValueError(f"{key} = {value}: must be above 0")
         if not 0 <= self.jitter < 1:

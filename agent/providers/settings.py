@@ -29,7 +29,8 @@ class ProviderSettings:
 
     `timeout_s` bounds the wait for the first byte and each silence after it, `stream_timeout_s` the whole stream.
     `thinking` is Anthropic's: a budget in tokens, or "adaptive". `takes` lists the MIME types the model reads; without
-    it they follow from the model. `prompt_cache_ttl` "auto" follows the request (SPEC §6.4).
+    it they follow from the model. `prompt_cache_ttl` "auto" follows the request (SPEC §6.4). `failover` names who
+    stands in for this provider, in place of `[llm] failover`; an empty list: nobody.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -47,6 +48,7 @@ class ProviderSettings:
     reasoning_effort: str = ""
     prompt_cache_ttl: Literal["auto", "none", "5m", "1h"] = "auto"
     prices: Prices | None = None
+    failover: tuple[str, ...] | None = None
     takes: tuple[str, ...] | None = None
     timeout_s: float = 120.0
     stream_timeout_s: float = 300.0

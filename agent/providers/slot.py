@@ -1,21 +1,25 @@
 """Which provider and model one conversation uses now: read at the start of each model call (Z-02, Z-20)."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from agent.providers.opening import LazyProvider
+from agent.providers.provider import Provider
 from agent.providers.registry import Registry
 
-Chooser = Literal["default", "user", "admin", "fallback"]
+Chooser = Literal["default", "user", "admin"]
+Scope = Literal["channel", "group", "account"]  # for what it was chosen: this chat, the place it is part of, all chats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What was chosen and by whom; the record that is stored and that /status shows. `model` None: as configured."""
+    """What was chosen, by whom and for what; the record that is stored and shown. `model` None: as configured."""
 
     provider: str
     model: str | None = None
     source: Chooser = "default"
+    scope: Scope = "channel"
 
 
 class ProviderSlot:
@@ -38,9 +42,16 @@ class ProviderSlot:
             return self._registry.get(choice.provider)
         return self._registry.with_model(choice.provider, choice.model)
 
-    def override(self, name: str, source: Chooser = "user") -> Choice:
-        """Use the provider of that name, with its configured model. Raises UnknownProvider and changes nothing."""
-        self._choice = Choice(provider=self._registry.get(name).name, source=source)
+    def route(self) -> Sequence[Provider]:
+        """That one, and then those that may stand in for it."""
+        return self._registry.route(self.current())
+
+    def override(self, name: str, source: Chooser = "user", model: str | None = None) -> Choice:
+        """Use that provider, with its configured model or another. Raises UnknownProvider and changes nothing."""
+        chosen = self._registry.get(name)
+        other = model if model != chosen.settings.model else None
+        self._choice = Choice(provider=chosen.name, model=other, source=source)
+        self._registry.expect(self.current())
         return self._choice
 
     def use_model(self, model: str, source: Chooser = "user") -> Choice:
@@ -48,6 +59,7 @@ class ProviderSlot:
         provider = self.current()
         chosen = None if model == self._registry.get(provider.name).settings.model else model
         self._choice = Choice(provider=provider.name, model=chosen, source=source)
+        self._registry.expect(self.current())
         return self._choice
 
     def restore(self, choice: Choice) -> bool:
@@ -55,8 +67,8 @@ class ProviderSlot:
         if choice.provider not in self._registry:
             self.reset()
             return False
-        name = self._registry.get(choice.provider).name
-        self._choice = Choice(provider=name, model=choice.model, source=choice.source)
+        self._choice = replace(choice, provider=self._registry.get(choice.provider).name)
+        self._registry.expect(self.current())
         return True
 
     def reset(self) -> Choice:

@@ -1,4 +1,4 @@
-"""What a session keeps, as values: its row, its messages, what its calls cost."""
+"""What a session keeps, as values: its row and its messages."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,32 +40,3 @@ class History:
 
     messages: tuple[Message, ...]
     damaged: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallUsage:
-    """What one call of a model used. `cost_usd` None: its price is unknown. `estimated`: nothing was reported."""
-
-    provider: str
-    model: str
-    prompt: int
-    output: int
-    cache_creation: int = 0
-    cache_read: int = 0
-    cost_usd: float | None = None
-    estimated: bool = False
-    purpose: str = "turn"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageTotals:
-    """Sums over calls. `unpriced` counts calls without a price, which `cost_usd` leaves out (SPEC §20.6, 6.3)."""
-
-    calls: int = 0
-    prompt: int = 0
-    output: int = 0
-    cache_creation: int = 0
-    cache_read: int = 0
-    cost_usd: float = 0.0
-    unpriced: int = 0
-    estimated: int = 0

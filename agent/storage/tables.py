@@ -169,9 +169,29 @@ usage = Table(
     Column("cache_read", BigInteger, nullable=False),
     Column("cost_usd", Float),  # None: the price is unknown
     Column("estimated", Boolean, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),  # when the call began
+    Column("call_id", Text, nullable=False),  # makes a repeated write a no-op
+    Column("job", Text),
+    Column("goal", Text),
+    Column("audio_s", Float, nullable=False, server_default="0"),
 )
 Index("ix_usage_conv", usage.c.conv, usage.c.created_at)
+Index("ix_usage_created_at", usage.c.created_at)
+Index("uq_usage_call_id", usage.c.call_id, unique=True)
+
+# What was approved beyond a limit of [spending], for one payer in one day or month.
+budget_grant = Table(
+    "budget_grant",
+    metadata,
+    Column("scope", Text, primary_key=True),  # gateway | provider | channel | person | job | goal
+    Column("name", Text, primary_key=True),  # the payer; "" for the gateway
+    Column("period", Text, primary_key=True),  # UTC: 2026-11-22 or 2026-11
+    Column("number", Integer, primary_key=True),  # its first approval, its second …
+    Column("usd", Float, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
 
 ephemeral = Table(
     "ephemeral",

@@ -71,6 +71,7 @@ class Calculate:
             "additionalProperties": False,
         },
         retryable=True,
+        core=True,
     )
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:

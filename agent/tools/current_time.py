@@ -28,6 +28,7 @@ class CurrentTime:
             "additionalProperties": False,
         },
         retryable=True,
+        core=True,
     )
 
     def __init__(self, clock: Clock) -> None:

@@ -1,10 +1,12 @@
 """The tools of the house by name, and the frozen list of them that a model sees (SPEC §6.5)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from agent.core.tools import Tool, ToolSpec
 from agent.providers.provider import ToolSchema
+
+KEPT_SCHEMAS = 256  # sets of visible tools; most conversations share one
 
 
 class Toolbox:
@@ -16,7 +18,7 @@ class Toolbox:
             if tool.spec.name in self._tools:
                 raise ValueError(f"two tools are called {tool.spec.name!r}; rename one")
             self._tools[tool.spec.name] = tool
-        self._schemas: dict[frozenset[str], ToolSchema] = {}
+        self._schemas: dict[tuple[frozenset[str], tuple[str, ...]], ToolSchema] = {}
 
     @property
     def names(self) -> frozenset[str]:
@@ -25,16 +27,22 @@ class Toolbox:
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)
 
-    def schema(self, names: frozenset[str], extra: Iterable[ToolSpec] = ()) -> ToolSchema:
-        """What a model with these tools sees, sorted by name: the same object for the same names (Z-03, R-03).
+    def specs(self, names: frozenset[str]) -> tuple[ToolSpec, ...]:
+        """How the tools of these names present themselves."""
+        return tuple(tool.spec for name, tool in self._tools.items() if name in names)
 
-        `extra` are specs that are no tools of the box; they belong to `names` in the key.
+    def schema(self, names: frozenset[str], extra: Sequence[ToolSpec] = ()) -> ToolSchema:
+        """What a model with these tools sees, sorted by name: the same object for the same tools (Z-03, R-03).
+
+        `extra` are specs that are no tools of the box, told apart by their descriptions.
         """
-        schema = self._schemas.get(names)
+        key = (names, tuple(spec.description for spec in extra))
+        schema = self._schemas.get(key)
         if schema is None:
-            specs = [*(tool.spec for name, tool in self._tools.items() if name in names), *extra]
-            schema = ToolSchema(specs=tuple(sorted(specs, key=lambda spec: spec.name)))
-            self._schemas[names] = schema
+            if len(self._schemas) >= KEPT_SCHEMAS:
+                del self._schemas[next(iter(self._schemas))]
+            specs = sorted((*self.specs(names), *extra), key=lambda spec: spec.name)
+            schema = self._schemas[key] = ToolSchema(specs=tuple(specs))
         return schema
 
     def nearest(self, name: str, among: frozenset[str]) -> str:

@@ -1,150 +1,140 @@
-"""One call of the model: streams, shows, retries within bounds, and ends at once on a stop (SPEC §6.7, §7.2)."""
+"""One call of the model for a turn: shows what comes, says who stands in for whom, and ends at once on a stop."""
 
-import logging
-import zlib
 from collections.abc import Callable
-from contextlib import aclosing
-from dataclasses import dataclass
-
-import anyio
+from dataclasses import dataclass, field
 
 from agent.core.crash_points import passing
-from agent.core.errors import AgentError, ProviderBusy
-from agent.core.events import DecisionCompleted, RetryScheduled, StreamDelta
-from agent.providers.provider import Provider, Request
-from agent.providers.retries import delay_for
-from agent.turn.accounting import note_call
+from agent.core.errors import AgentError
+from agent.core.events import DecisionCompleted, ProviderReturned, ProviderStoodIn, RetryScheduled, StreamDelta
+from agent.providers.calling import Answered, Attempt, Call
+from agent.providers.metering import Bill, Spent
+from agent.providers.provider import Provider
+from agent.turn.accounting import note_spent
 from agent.turn.run import Run
 from agent.turn.states import States, announce
-from agent.turn.stream import Accumulator, Reply
-
-log = logging.getLogger("tieline.turn")
-
-
-class ModelTooSlow(AgentError):
-    """The whole stream took longer than it may; what came so far stands (B-33)."""
 
 
 class CallStopped(Exception):
     """The stop ended the call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """A request for a provider and its raw estimate."""
-
-    provider: Provider
-    request: Request
-    raw_tokens: int
-
-
-async def call_model(prepare: Callable[[], Attempt], run: Run, states: States) -> Reply:
-    """Make the call. `prepare` is asked before each attempt, so that another choice of provider counts at once (Z-20).
+async def call_model(
+    prepare: Callable[[Provider], Attempt], run: Run, states: States, *, previewed: bool = True
+) -> Answered:
+    """Make the call. `previewed` False: the text is not shown while it grows.
 
     Raises CallStopped, or the AgentError that ended the last attempt; what that one had shown stays in `run.speech`.
     """
-    failed = {False: 0, True: 0}  # attempts that had not, and that had, begun to stream
-    while True:
-        attempt = prepare()
-        passing("model.before")
-        accumulator = Accumulator(attempt.provider.family)
-        try:
-            try:
-                await _consume(attempt, accumulator, run, states, retrying=any(failed.values()))
-            finally:
-                if accumulator.begun:
-                    note_call(attempt.provider, attempt.raw_tokens, accumulator.reply(), run, states)
-        except ProviderBusy as error:
-            failed[accumulator.begun] += 1
-            number = failed[accumulator.begun]
-            delay = delay_for(
-                error,
-                attempt=number,
-                started=accumulator.begun,
-                jitter=_jitter(run, number),
-                policy=states.provider.retries(),
-            )
-            if delay is None:
-                raise
-            run.speech.retract()
-            await _back_off(delay, sum(failed.values()), error, attempt.provider, run, states)
-        else:
-            for what in accumulator.unknown:
-                log.warning("unknown piece of a stream left out: %s", what, extra={"run": run.id})  # G-34
-            return accumulator.reply()
-
-
-async def _consume(attempt: Attempt, taker: Accumulator, run: Run, states: States, *, retrying: bool) -> None:
-    """Read one stream to its end. Raises ProviderBusy when it stalls or closes without saying so (W-42)."""
-    timeouts, runtime = run.settings.timeouts, states.runtime
-    conversation = states.session.conversation
-    began = runtime.clock.monotonic()
-    first_token_ms: int | None = None
-    publishes = runtime.bus.hears(StreamDelta)
-    heard = anyio.current_time()
-    last = heard + timeouts.llm_stream
-    with run.interrupts.scope() as scope:
-        scope.deadline = min(last, heard + timeouts.llm)
-        async with aclosing(attempt.provider.stream(attempt.request)) as chunks:
-            async for chunk in chunks:
-                delta = taker.take(chunk)
-                if first_token_ms is None:
-                    first_token_ms = round((runtime.clock.monotonic() - began) * 1000)
-                    if retrying:
-                        runtime.outbox.status("")
-                if delta:
-                    run.speech.delta(delta)
-                    passing("model.stream")
-                    if publishes:
-                        runtime.bus.publish(StreamDelta(conversation=conversation, run=run.id, content=delta))
-                # Setting a deadline costs more than asking for the time.
-                if (now := anyio.current_time()) > heard + timeouts.llm / 20:
-                    heard, scope.deadline = now, min(last, now + timeouts.llm)
-    if not taker.done:
-        if run.token.fired:
-            raise CallStopped
-        if scope.cancelled_caught:
-            name = attempt.provider.name
-            if anyio.current_time() >= last:
-                raise ModelTooSlow(f"{name}: the stream took longer than {timeouts.llm_stream:g} s")
-            raise ProviderBusy(f"{name}: nothing came for {timeouts.llm:g} s")
-        raise ProviderBusy(f"{attempt.provider.name}: the stream ended without its closing event")
-    reply = taker.reply()
+    timeouts, slot = run.settings.timeouts, states.provider.slot
+    call = Call(
+        route=slot.route,
+        prepare=prepare,
+        bill=bill_of(run, states),
+        counting=states.metrics.estimator,
+        silence_s=timeouts.llm,
+        stream_s=timeouts.llm_stream,
+        seed=f"{run.id}:{run.progress.model_calls}",
+    )
+    answered: Answered | None = None
+    with run.interrupts.scope():
+        answered = await states.provider.models.ask(call, _Following(run, states, previewed))
+    if answered is None:
+        raise CallStopped
     announce(
         states,
         DecisionCompleted(
-            conversation=conversation,
+            conversation=states.session.conversation,
             run=run.id,
-            provider=attempt.provider.name,
-            model=attempt.provider.model,
-            stop_reason=reply.stop_reason,
-            tool_calls=len(reply.calls),
-            elapsed_ms=round((runtime.clock.monotonic() - began) * 1000),
-            first_token_ms=first_token_ms,
+            provider=answered.provider.name,
+            model=answered.provider.model,
+            stop_reason=answered.reply.stop_reason,
+            tool_calls=len(answered.reply.calls),
+            elapsed_ms=answered.elapsed_ms,
+            first_token_ms=answered.first_piece_ms,
+            prefix=run.prefix.hash if run.prefix is not None else "",
         ),
     )
+    return answered
 
 
-async def _back_off(
-    delay: float, failures: int, error: ProviderBusy, provider: Provider, run: Run, states: States
-) -> None:
-    runtime = states.runtime
-    log.warning("%s; trying again in %.1f s", error, delay, extra={"run": run.id})
-    event = RetryScheduled(
+def bill_of(run: Run, states: States) -> Bill:
+    """Who pays for the turn's own calls."""
+    return Bill(
+        purpose="turn",
         conversation=states.session.conversation,
+        session=run.session,
+        inbox_id=run.work.inbox_id,
         run=run.id,
-        provider=provider.name,
-        attempt=failures,
-        after_s=delay,
-        reason=type(error).__name__,
+        person=run.work.incoming.person,
     )
-    announce(states, event)
-    with run.interrupts.scope():
-        await runtime.clock.sleep(delay)
-    if run.token.fired:
-        raise CallStopped
 
 
-def _jitter(run: Run, attempt: int) -> float:
-    """-1 to 1, spread over runs and the same for the same run: a replay waits as long (B-02)."""
-    return zlib.crc32(f"{run.id}:{run.progress.model_calls}:{attempt}".encode()) / 0x7FFFFFFF - 1
+@dataclass(slots=True)
+class _Following:
+    """`agent.providers.calling.Watcher` of a turn."""
+
+    run: Run
+    states: States
+    previewed: bool
+    publishes: bool = field(init=False)
+    retrying: bool = False
+
+    def __post_init__(self) -> None:
+        self.publishes = self.states.runtime.bus.hears(StreamDelta)
+
+    def begins(self, provider: Provider) -> None:
+        """Said once for each change, however long it lasts: not again for every call (PEERS §3.14)."""
+        state, chosen = self.states.provider, self.states.provider.slot.current()
+        if provider.name == chosen.name or state.standing_in == provider.name:
+            return
+        state.standing_in = provider.name
+        self.retrying = False  # the line about it stays for a while
+        event = ProviderStoodIn(
+            conversation=self.states.session.conversation,
+            run=self.run.id,
+            provider=provider.name,
+            model=provider.model,
+            instead_of=chosen.name,
+        )
+        announce(self.states, event)
+
+    def answers(self, provider: Provider) -> None:
+        state = self.states.provider
+        if state.standing_in is not None and provider.name == state.slot.current().name:
+            state.standing_in = None
+            event = ProviderReturned(
+                conversation=self.states.session.conversation,
+                run=self.run.id,
+                provider=provider.name,
+                model=provider.model,
+            )
+            announce(self.states, event)
+        elif self.retrying:
+            self.states.runtime.outbox.status("")
+
+    def delta(self, text: str) -> None:
+        if self.previewed:
+            self.run.speech.delta(text)
+        passing("model.stream")
+        if self.publishes:
+            event = StreamDelta(conversation=self.states.session.conversation, run=self.run.id, content=text)
+            self.states.runtime.bus.publish(event)
+
+    def void(self) -> None:
+        if self.previewed:
+            self.run.speech.retract()
+
+    def waits(self, provider: Provider, error: AgentError, failures: int, delay_s: float) -> None:
+        self.retrying = True
+        event = RetryScheduled(
+            conversation=self.states.session.conversation,
+            run=self.run.id,
+            provider=provider.name,
+            attempt=failures,
+            after_s=delay_s,
+            reason=type(error).__name__,
+        )
+        announce(self.states, event)
+
+    def spent(self, spent: Spent) -> None:
+        note_spent(spent, self.run)

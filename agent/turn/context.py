@@ -6,9 +6,9 @@ import anyio
 from sqlalchemy import Connection
 
 from agent.core.events import ContextBuilt, ContextDegraded
-from agent.sessions import store, usage
+from agent.sessions import store
 from agent.sessions.records import History
-from agent.storage.moments import to_us
+from agent.tools.deferring import loaded_in
 from agent.turn.fitting import begins_exchange
 from agent.turn.notes import read_notes, says_terminated
 from agent.turn.pairs import repaired
@@ -56,11 +56,6 @@ async def _advance(run: Run, states: States) -> None:
     await read_notes(states.memory, run.settings.context.memory_chars)
     if not states.message.loaded:
         await load_history(run, states)
-    if run.settings.budget.max_daily_cost_usd is not None:
-        midnight = states.runtime.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
-        conversation, since = states.session.conversation, to_us(midnight)
-        totals = await states.runtime.database.read(lambda conn: usage.totals_since(conn, conversation, since))
-        run.progress.spent_today_usd = totals.cost_usd
 
 
 async def load_history(run: Run, states: States) -> None:
@@ -79,6 +74,7 @@ def take_history(loaded: History, run: Run, states: States) -> None:
     """Keep what was loaded, in pairs and without this run's own messages."""
     first = next((id for id in run.ids if id is not None), None)
     before = [message for message in loaded.messages if first is None or message.id is None or message.id < first]
+    states.tool.load(run.session, loaded_in((*before, *run.messages)))
     history = repaired(before)
     state = states.message
     # What was loaded may begin in the middle of an exchange; a request must not.

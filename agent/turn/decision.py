@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from agent.core.messages import Part, TextPart, ToolUse
 from agent.core.tools import ToolSpec
-from agent.turn.stream import Reply
+from agent.providers.replies import Reply
 
 FINAL_ANSWER, FAIL, ASK_USER = "final_answer", "fail", "ask_user"
 

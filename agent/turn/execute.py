@@ -5,21 +5,21 @@ Never raises for a model's or a tool's sake: every end is an `Executed`. Fenced 
 
 import logging
 
-from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderRefused, RequestInvalid
+from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderRefused
 from agent.core.events import ExecuteStarted, StepCompleted
 from agent.core.messages import Message, TextPart
-from agent.turn.calling import Attempt, CallStopped, ModelTooSlow, call_model
+from agent.ledger.spending import OverBudget, Unpriced, amount
+from agent.providers.calling import ModelTooSlow
+from agent.providers.replies import Reply, ReplyTooLarge
+from agent.turn.asking import ask
+from agent.turn.calling import CallStopped
 from agent.turn.decision import Ask, Calls, Ending, Fail, Final, decide, parts_ending, with_unique_ids
 from agent.turn.guards import halt_before_call
-from agent.turn.healing import heal
-from agent.turn.requests import DoesNotFit, build_request, schema_of, trim_view
+from agent.turn.requests import DoesNotFit, schema_of
 from agent.turn.run import Executed, Notice, Prepared, Run
 from agent.turn.speech import BETWEEN
 from agent.turn.states import States
-from agent.turn.stream import Reply, ReplyTooLarge
 from agent.turn.tooling import finish_calls, open_calls, run_calls
-
-CONTEXT_RETRIES = 2  # in one run; one in each iteration (SPEC §21.9)
 
 log = logging.getLogger("tieline.turn")
 
@@ -48,7 +48,7 @@ async def execute(prepared: Prepared, run: Run, states: States) -> Executed:
 async def _iteration(prepared: Prepared, run: Run, states: States) -> Executed | None:
     """One request and what it leads to; None to go on."""
     try:
-        given = await _ask(prepared, run, states)
+        given = await ask(prepared, run, states)
     except CallStopped:
         keep_partial(run, states)
         return Executed(verdict="cancelled", text=run.speech.text, notice=Notice("stopped"))
@@ -70,33 +70,6 @@ async def _iteration(prepared: Prepared, run: Run, states: States) -> Executed |
         return _end(decision.then, Reply(), run, states)
     _step_done(run, states)
     return _end(decision, reply, run, states)
-
-
-async def _ask(prepared: Prepared, run: Run, states: States) -> Reply:
-    """Steps 14 to 17. A request the provider finds too long is trimmed and made again once (SPEC §21.9); for one it
-    finds wrong the history is mended once.
-    """
-
-    def attempt() -> Attempt:
-        provider = states.provider.slot.current()
-        built = build_request(run, states, provider, prepared.memory)
-        return Attempt(provider, built.request, built.raw_tokens)
-
-    async def call() -> Reply:
-        return await call_model(attempt, run, states)
-
-    try:
-        try:
-            return await call()
-        except RequestInvalid as error:
-            return await heal(error, call, run, states)
-    except ContextTooLong as error:
-        if run.context_retries >= CONTEXT_RETRIES or not trim_view(states, states.message.view_tokens // 2):
-            raise
-        run.context_retries += 1
-        log.warning("%s; trying again with half the history", error, extra={"run": run.id})
-        run.speech.retract()
-        return await call()
 
 
 def _end(ending: Ending, reply: Reply, run: Run, states: States) -> Executed:
@@ -151,9 +124,26 @@ def _failed(error: AgentError, run: Run, states: States) -> Executed:
             notice = Notice("provider_refused", {"provider": provider, "ref": run.id[:8]})
         case ReplyTooLarge():
             notice = Notice("reply_too_large")
+        case OverBudget():
+            notice = over_budget(error, run, states)
+        case Unpriced():
+            notice = Notice("unpriced", {"model": error.model, "ref": run.id[:8]})
         case _:
             notice = Notice("model_cut") if partial else Notice("provider_busy", {"provider": provider})
     return Executed(verdict="failed", text=run.speech.text, notice=notice, error=f"{type(error).__name__}: {error}")
+
+
+def over_budget(error: OverBudget, run: Run, states: States) -> Notice:
+    """What is used up, until when, and what an admin may press (SPEC §2.7)."""
+    values: dict[str, object] = {
+        "limit": amount(error.limit, error.unit),
+        "left": amount(error.left, error.unit),
+        "needed": amount(error.needed, error.unit),
+        "until": f"{error.applied.account.ends:%Y-%m-%d %H:%M} UTC",
+        "name": error.applied.account.name,
+    }
+    buttons = states.runtime.relief(error, run.work.incoming, states.session.conversation)
+    return Notice(f"over_budget_{error.applied.account.scope}", values, buttons)
 
 
 async def _wait_for_providers(error: NoProviders, run: Run, states: States) -> Executed:

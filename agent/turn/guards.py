@@ -16,7 +16,6 @@ class Progress:
     tokens_in: int = 0
     tokens_out: int = 0
     cost_usd: float = 0.0
-    spent_today_usd: float = 0.0  # by this conversation, without this run
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +42,4 @@ def halt_before_call(progress: Progress, agent: AgentSettings, budget: BudgetSet
         return Halt("budget_tokens")
     if budget.max_cost_usd is not None and progress.cost_usd >= budget.max_cost_usd and progress.model_calls > 0:
         return Halt("budget_cost", {"limit": f"{budget.max_cost_usd:g}"})
-    if (
-        budget.max_daily_cost_usd is not None
-        and progress.spent_today_usd + progress.cost_usd >= budget.max_daily_cost_usd
-    ):
-        return Halt("budget_daily", {"limit": f"{budget.max_daily_cost_usd:g}"})
     return None

@@ -7,6 +7,7 @@ hidden from the model with the commit of the run, so that the conversation never
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from agent.core.errors import RequestInvalid
 from agent.core.messages import Message
@@ -14,7 +15,8 @@ from agent.sessions import runs
 from agent.turn.context import load_history
 from agent.turn.run import Run
 from agent.turn.states import States
-from agent.turn.stream import Reply
+
+T = TypeVar("T")
 
 MOST_CALLS = 3  # the same request read anew; without what no model has accepted yet; without any history
 
@@ -27,7 +29,7 @@ def suspects(history: Sequence[Message], unproven_from: int | None) -> tuple[Seq
     return (tail, history) if tail and len(tail) < len(history) else (history,)
 
 
-async def heal(error: RequestInvalid, call: Callable[[], Awaitable[Reply]], run: Run, states: States) -> Reply:
+async def heal(error: RequestInvalid, call: Callable[[], Awaitable[T]], run: Run, states: States) -> T:
     """The reply to a request that can be accepted. Raises the refusal where the history is not to blame.
 
     `call` makes the request anew from the states as they are then.

@@ -5,12 +5,13 @@ from sqlalchemy import Connection
 from agent.core.crash_points import passing
 from agent.core.events import PersistStarted, TokensUsed
 from agent.core.outbox import Say
+from agent.ledger import rows
 from agent.sessions import runs, store
 from agent.sessions.runs import RunState
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
-from agent.turn.costs import total_cost
+from agent.turn.accounting import total_cost
 from agent.turn.pairs import with_orphaned_uses_answered
 from agent.turn.requests import grow_view
 from agent.turn.run import Executed, Notice, Persisted, Run, Verdict
@@ -36,12 +37,13 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     if run.opened:
         run.messages = with_orphaned_uses_answered(run.messages)
     says = says_of(executed, run, states)
-    growth = growth_of(run)
+    growth = growth_of(run, states)
     at = to_us(runtime.clock.now())
     conversation, work = states.session.conversation, run.work
 
     def commit(conn: Connection) -> list[int | None]:
         check_epoch(conn, conversation, work.epoch)
+        rows.add(conn, growth.entries)
         ids: list[int | None] = []
         if run.set_aside:
             store.set_aside(conn, run.session, run.set_aside)
@@ -69,7 +71,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     with runtime.outbox.committing() as take_first:
         ids = await runtime.database.write(commit)
         passing("commit.after")
-    note_stored(run, growth, ids)
+    note_stored(run, states, growth, ids)
     if states.message.loaded and run.opened:
         if len(run.ids) == len(run.messages) and None not in run.ids:
             grow_view(states, [store.with_id(message, id) for message, id in zip(run.messages, run.ids, strict=True)])
@@ -96,6 +98,7 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
                 kind="notice",
                 reply_to=audience.reply_to if not says else None,
                 interaction=audience.interaction,
+                buttons=notice.buttons,
                 verbatim=True,
             )
         )
@@ -110,10 +113,10 @@ def _report_tokens(run: Run, states: States) -> None:
         TokensUsed(
             conversation=states.session.conversation,
             run=run.id,
-            prompt=sum(call.prompt for call in run.usage),
-            output=sum(call.output for call in run.usage),
-            cache_creation=sum(call.cache_creation for call in run.usage),
-            cache_read=sum(call.cache_read for call in run.usage),
+            prompt=sum(call.usage.prompt for call in run.usage),
+            output=sum(call.usage.output for call in run.usage),
+            cache_creation=sum(call.usage.cache_creation for call in run.usage),
+            cache_read=sum(call.usage.cache_read for call in run.usage),
             cost_usd=total_cost(run.usage),
             estimated=any(call.estimated for call in run.usage),
         ),

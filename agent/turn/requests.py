@@ -1,17 +1,22 @@
 """Builds one request: prompt, the messages that fit, tools, hints (steps 14 and 15 of SPEC §2.4). No I/O."""
 
+import logging
 from dataclasses import dataclass
 
 from agent.core.messages import FilePart, Message
 from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema
+from agent.tools.deferring import deferred, search_tool
 from agent.turn.decision import PSEUDO_TOOLS
 from agent.turn.fitting import ROOM_AFTER_TRIM, ceiling, start_that_fits
 from agent.turn.hints import cache_tier_for, code_ratio_of, routing_hint_for
 from agent.turn.pairs import repaired
+from agent.turn.prefix import Prefix
 from agent.turn.prompt import stable_prompt, volatile_prompt, words_of
 from agent.turn.run import Notice, Run
 from agent.turn.settings import DEFAULT_WINDOW
-from agent.turn.states import States
+from agent.turn.states import Shown, States
+
+log = logging.getLogger("tieline.turn")
 
 
 class DoesNotFit(Exception):
@@ -24,10 +29,11 @@ class DoesNotFit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A request and its raw (unscaled) estimate, for the calibration."""
+    """A request, its raw (unscaled) estimate for the calibration, and what it begins with."""
 
     request: Request
     raw_tokens: int
+    prefix: Prefix
 
 
 def scope_of(run: Run, states: States) -> frozenset[str]:
@@ -38,11 +44,28 @@ def scope_of(run: Run, states: States) -> frozenset[str]:
 
 
 def schema_of(run: Run, states: States) -> ToolSchema:
-    """What the model sees of them: the same object from turn to turn."""
-    scope = scope_of(run, states)
+    """What the model sees of them: the same object from turn to turn, until what it was made for changes (R-03)."""
+    state, toolbox = states.tool, states.tool.executor.toolbox
     listed = run.definition.tools or frozenset()
-    pseudo = [spec for name, spec in PSEUDO_TOOLS.items() if name in listed]
-    return states.tool.executor.toolbox.schema(scope | {spec.name for spec in pseudo}, pseudo)
+    shown = Shown(
+        scope=scope_of(run, states),
+        pseudo=tuple(name for name in PSEUDO_TOOLS if name in listed),
+        window=states.provider.slot.current().context_window or DEFAULT_WINDOW,
+        loaded=state.loaded_in(run.session),
+    )
+    if state.shown == shown:
+        return state.schema
+    extra = [PSEUDO_TOOLS[name] for name in shown.pseudo]
+    left_out = deferred(toolbox.specs(shown.scope), shown.window, shown.loaded)
+    if left_out:
+        extra.append(search_tool(left_out))
+    schema = toolbox.schema(shown.scope - frozenset(left_out), extra)
+    if state.shown is not None and schema is not state.schema:
+        changed = [name for name in ("scope", "pseudo", "window", "loaded")
+                   if getattr(state.shown, name) != getattr(shown, name)]  # fmt: skip
+        log.info("the model sees other tools now: %s", ", ".join(changed), extra={"run": run.id})
+    state.shown, state.schema = shown, schema
+    return schema
 
 
 def system_of(run: Run, states: States, provider: Provider, notes: str, tools: ToolSchema) -> SystemPrompt:
@@ -64,8 +87,13 @@ def estimate_of(run: Run, states: States, notes: str) -> int:
     return states.metrics.estimator.scaled(fixed + states.message.view_tokens)
 
 
-def build_request(run: Run, states: States, provider: Provider, notes: str) -> Built:
-    """The request for the next call, with as much of the history as fits. Raises DoesNotFit."""
+def build_request(
+    run: Run, states: States, provider: Provider, notes: str, *, hint: str = "", max_tokens: int | None = None
+) -> Built:
+    """The request for the next call, with as much of the history as fits. Raises DoesNotFit.
+
+    `hint` follows the reminder in this request alone; `max_tokens` takes the place of what the definition asks for.
+    """
     _follow(provider, states)
     estimator = states.metrics.estimator
     tools = schema_of(run, states)
@@ -86,8 +114,8 @@ def build_request(run: Run, states: States, provider: Provider, notes: str) -> B
         system=system,
         messages=(*history[states.message.view_start :], *own),
         tools=tools,
-        reminder=run.reminder,
-        max_tokens=run.definition.max_tokens,
+        reminder=f"{run.reminder}\n{hint}" if hint else run.reminder,
+        max_tokens=max_tokens or run.definition.max_tokens,
         cache_tier=cache_tier_for(tokens),
         routing_hint=routing_hint_for(
             tokens,
@@ -96,7 +124,9 @@ def build_request(run: Run, states: States, provider: Provider, notes: str) -> B
             vision=any(_is_image(part) for message in own for part in message.parts),
         ),
     )
-    return Built(request, raw)
+    start = request.messages[0].id if request.messages else None
+    prefix = states.provider.cache.fingerprints.of(system, tools, f"{provider.name}/{provider.model}", str(start or ""))
+    return Built(request, raw, prefix)
 
 
 def trim_view(states: States, room: int) -> bool:
@@ -110,9 +140,16 @@ def trim_view(states: States, room: int) -> bool:
     if start == len(state.history):
         start = start_that_fits(state.history, counts, state.view_start, room)
     trimmed = start > state.view_start
+    if trimmed:
+        states.provider.cache.forget()
     state.view_start = start
     state.view_tokens = sum(counts[start:])
     return trimmed
+
+
+async def halve_view(states: States) -> bool:
+    """Leave out the older half of what is sent: what helps against a provider's "too long" without a compaction."""
+    return trim_view(states, states.message.view_tokens // 2)
 
 
 def grow_view(states: States, messages: list[Message]) -> None:
@@ -136,11 +173,7 @@ def _too_large(run: Run, states: States, provider: Provider, fixed: int, room: i
 
 def _follow(provider: Provider, states: States) -> None:
     """Another model counts differently: what was learnt from the one before says nothing about it."""
-    uses = (provider.name, provider.model)
-    if states.provider.calibrated_for != uses:
-        if states.provider.calibrated_for is not None:
-            states.metrics.estimator.forget_samples()
-        states.provider.calibrated_for = uses
+    states.metrics.estimator.follow((provider.name, provider.model))
     states.metrics.context_max_tokens = provider.context_window or DEFAULT_WINDOW
 
 

@@ -11,12 +11,13 @@ import anyio
 from agent.core.cancel import CancelToken
 from agent.core.ids import RunId, SessionId
 from agent.core.messages import Message
-from agent.core.outbox import Audience
+from agent.core.outbox import Audience, Buttons
 from agent.definitions import Definition
 from agent.inbox import Work
-from agent.sessions.records import CallUsage
+from agent.providers.metering import Spent
 from agent.sessions.runs import Checkpoint
 from agent.turn.guards import Progress
+from agent.turn.prefix import Prefix
 from agent.turn.settings import Settings
 from agent.turn.speech import Speech
 
@@ -101,20 +102,23 @@ class Run:
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     progress: Progress = field(default_factory=Progress)
     steps: list[Step] = field(default_factory=list)
-    usage: list[CallUsage] = field(default_factory=list)
+    usage: list[Spent] = field(default_factory=list)
     usage_stored: int = 0
     context_retries: int = 0
     healed: bool = False  # the one try to mend a history that a provider refuses was made
     set_aside: tuple[int, ...] = ()  # messages of the history that it was made without; hidden with the commit
+    told_to_keep_short: bool = False
+    prefix: Prefix | None = None  # of the newest request
     repeats: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A sentence of the catalogue for the person, and its values."""
+    """A sentence of the catalogue for the person, its values, and what may be pressed below it."""
 
     phrase: str
     values: dict[str, object] = field(default_factory=dict)
+    buttons: Buttons = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,11 @@ from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
 from agent.core.messages import Message
-from agent.sessions import runs, store, usage
-from agent.sessions.records import CallUsage, Stored
+from agent.ledger import rows
+from agent.ledger.bills import Entry
+from agent.providers.metering import Spent, read_of
+from agent.sessions import runs, store
+from agent.sessions.records import Stored
 from agent.sessions.runs import Checkpoint
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
@@ -17,19 +20,24 @@ from agent.turn.states import States
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """What a run has and the store does not. The first message takes `position` in the run."""
+    """What a run has and the store does not. The first message takes `position` in the run.
+
+    `usage` is counted in the session, `entries` are the ledger's.
+    """
 
     messages: tuple[Message, ...]
     position: int
-    usage: tuple[CallUsage, ...]
+    usage: tuple[Spent, ...]
+    entries: tuple[Entry, ...]
 
 
-def growth_of(run: Run) -> Growth:
+def growth_of(run: Run, states: States) -> Growth:
     """What is not yet stored of the run."""
     return Growth(
         messages=tuple(run.messages[len(run.ids) :]),
         position=run.next_position,
         usage=tuple(run.usage[run.usage_stored :]),
+        entries=states.runtime.ledger.unwritten(run.work.inbox_id),
     )
 
 
@@ -47,29 +55,20 @@ def write_growth(conn: Connection, growth: Growth, run: Run, conversation: Conve
         ids.append(store.append(conn, run.session, conversation, stored, at=at))
     if growth.messages and not any(ids):
         return ids  # this growth was written before: a commit whose answer was lost, or a cancelled wait for it
-    for call in growth.usage:
-        usage.add(
-            conn,
-            call,
-            conversation=conversation,
-            session=run.session,
-            inbox_id=run.work.inbox_id,
-            person=person,
-            at=at,
-        )
     store.grow(
         conn,
         run.session,
         messages=len([id for id in ids if id is not None]),
-        prompt=sum(call.prompt + call.cache_creation + call.cache_read for call in growth.usage),
-        output=sum(call.output for call in growth.usage),
+        prompt=sum(read_of(call.usage) for call in growth.usage),
+        output=sum(call.usage.output for call in growth.usage),
         at=at,
     )
     return ids
 
 
-def note_stored(run: Run, growth: Growth, ids: list[int | None]) -> None:
+def note_stored(run: Run, states: States, growth: Growth, ids: list[int | None]) -> None:
     """The growth is on disk."""
+    states.runtime.ledger.written(growth.entries)
     run.ids += ids
     run.next_position += len(growth.messages)
     run.usage_stored += len(growth.usage)
@@ -77,17 +76,18 @@ def note_stored(run: Run, growth: Growth, ids: list[int | None]) -> None:
 
 async def save_progress(run: Run, states: States, checkpoint: Checkpoint) -> None:
     """Put what the run has come to on disk before it goes on. Raises Fenced or StorageTrouble."""
-    growth = growth_of(run)
+    growth = growth_of(run, states)
     conversation = states.session.conversation
     at = to_us(states.runtime.clock.now())
 
     def work(conn: Connection) -> list[int | None]:
         check_epoch(conn, conversation, run.work.epoch)
         runs.save_checkpoint(conn, run.work.inbox_id, checkpoint)
+        rows.add(conn, growth.entries)
         return write_growth(conn, growth, run, conversation, at) if growth.messages or growth.usage else []
 
     ids = await states.runtime.database.write(work)
-    note_stored(run, growth, ids)
+    note_stored(run, states, growth, ids)
     run.checkpoint = checkpoint
 
 
@@ -108,6 +108,7 @@ def settle_staged(staged: StagedChanges, states: States) -> None:
     """The changes are on disk: let the states follow."""
     if staged.switch_session or staged.hide_from is not None:
         states.metrics.context_tokens = 0  # of what is no longer there
+        states.provider.cache.forget()
     if staged.switch_session:
         states.session.id = staged.session
         states.session.known = True

@@ -101,7 +101,10 @@ class TimeoutSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetSettings:
-    """`[budget]`: caps of one run; `max_daily_cost_usd` of one conversation and UTC day. None: no cap (SPEC §2.7)."""
+    """`[budget]`: caps of one run; `max_daily_cost_usd` of one conversation and UTC day. None: no cap (SPEC §2.7).
+
+    The daily one is a limit among those of `[spending]`; the ledger holds it.
+    """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
 

@@ -3,7 +3,7 @@
 A state arrives with its feature: what is missing here belongs to a later part.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -15,14 +15,18 @@ from agent.core.events import Event, EventBus
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.ids_source import NewId
 from agent.core.messages import Message
-from agent.core.outbox import Outbox
+from agent.core.outbox import Buttons, Outbox
 from agent.core.phrases import Phrases
 from agent.definitions import Definition, Definitions
+from agent.inbox import Incoming
+from agent.ledger.ledger import Ledger
+from agent.ledger.spending import OverBudget
+from agent.providers.calling import Models
 from agent.providers.provider import Provider, ToolSchema
-from agent.providers.retries import RetryPolicy
 from agent.providers.slot import Choice, Chooser
 from agent.storage.database import Database
 from agent.tools.executor import Executor
+from agent.turn.prefix import CacheWatch
 from agent.turn.settings import Settings
 from agent.turn.tokens import Estimator
 
@@ -36,18 +40,31 @@ class Slot(Protocol):
     def current(self) -> Provider:
         """The provider for the call that begins now (Z-20)."""
 
-    def override(self, name: str, source: Chooser = "user") -> Choice: ...
+    def route(self) -> Sequence[Provider]:
+        """That one, and then those that may stand in for it."""
+
+    def override(self, name: str, source: Chooser = "user", model: str | None = None) -> Choice: ...
     def use_model(self, model: str, source: Chooser = "user") -> Choice: ...
+    def restore(self, choice: Choice) -> bool: ...
     def reset(self) -> Choice: ...
+
+
+class MakeRoom(Protocol):
+    """The reactive path of a context-window error."""
+
+    async def __call__(self, states: "States") -> bool:
+        """Make the next request much smaller; False when there is nothing that could be left out."""
 
 
 @dataclass(slots=True, kw_only=True)
 class MessageState:
     """The conversation as the model may see it. `loaded` False: what is stored must be read before the next turn.
 
-    Requests hold `history[view_start:]`; `view_tokens` is the raw estimate of just that.
+    Requests hold `history[view_start:]`; `view_tokens` is the raw estimate of just that. `make_room` is asked when the
+    provider finds a request too long (SPEC §8.8).
     """
 
+    make_room: MakeRoom
     history: list[Message] = field(default_factory=list)
     loaded: bool = False
     view_start: int = 0
@@ -87,19 +104,49 @@ class InstructionState:
 
 @dataclass(slots=True, kw_only=True)
 class ProviderState:
-    """The slot, what the calibration was learnt from, and when nothing could answer last (Z-25)."""
+    """The slot, through what calls are made, what they read from the cache, when nothing could answer last (Z-25).
+
+    `standing_in` names who answers in place of the chosen provider.
+    """
 
     slot: Slot
-    retries: Callable[[], RetryPolicy] = RetryPolicy
-    calibrated_for: tuple[str, str] | None = None
+    models: Models
+    cache: CacheWatch = field(default_factory=CacheWatch)
+    standing_in: str | None = None
     none_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What decides which tools a model sees: those it may call, pseudo-tools, its window, what it has loaded."""
+
+    scope: frozenset[str]
+    pseudo: tuple[str, ...]
+    window: int
+    loaded: frozenset[str]
 
 
 @dataclass(slots=True, kw_only=True)
 class ToolState:
-    """The executor all agents share (Z-03)."""
+    """The executor all agents share (Z-03), and what this conversation's model sees of its tools.
+
+    `loaded` are those that `tool_search` brought in, in the session `loaded_for`; `shown` is what the frozen schema was
+    made for (R-03).
+    """
 
     executor: Executor
+    loaded: frozenset[str] = frozenset()
+    loaded_for: SessionId | None = None
+    shown: Shown | None = None
+    schema: ToolSchema = ToolSchema()  # noqa: RUF009 - frozen
+
+    def loaded_in(self, session: SessionId) -> frozenset[str]:
+        """What was loaded in that session."""
+        return self.loaded if self.loaded_for == session else frozenset()
+
+    def load(self, session: SessionId, names: frozenset[str]) -> None:
+        """They stay for the session, whatever is forgotten of its history."""
+        self.loaded, self.loaded_for = self.loaded_in(session) | names, session
 
 
 @dataclass(slots=True, kw_only=True)
@@ -113,7 +160,10 @@ class MemoryState:
 
 @dataclass(slots=True, kw_only=True)
 class RuntimeState:
-    """What the agent runs in. `settings` are taken from `current_settings` between turns only (Z-21)."""
+    """What the agent runs in. `settings` are taken from `current_settings` between turns only (Z-21).
+
+    `relief` gives what may be pressed where a budget is used up.
+    """
 
     settings: Settings
     current_settings: Callable[[], Settings]
@@ -123,6 +173,8 @@ class RuntimeState:
     bus: EventBus
     outbox: Outbox
     phrases: Phrases
+    ledger: Ledger
+    relief: Callable[[OverBudget, Incoming, ConversationId], Buttons]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -26,6 +26,7 @@ PER_IMAGE = 1_600  # what a picture of the largest useful size costs at Anthropi
 PER_DOCUMENT = 3_000
 PER_NAMED_FILE = 40
 LONG_TEXT, KEPT_TEXTS = 500, 8
+KEPT_MODELS = 8
 
 CountText = Callable[[str], int]
 
@@ -68,6 +69,7 @@ class Estimator:
         self._counted: WeakKeyDictionary[Message, int] = WeakKeyDictionary()
         self._texts: dict[str, int] = {}
         self._schemas: dict[int, tuple[ToolSchema, int]] = {}
+        self._learnt: dict[object, deque[float]] = {}
         self._samples: deque[float] = deque(maxlen=SAMPLES)
         self.scale = 1.0
 
@@ -115,13 +117,22 @@ class Estimator:
         if raw <= 0 or real <= 0:
             return
         self._samples.append(real / raw)
-        mean = sum(self._samples) / len(self._samples)
-        self.scale = min(HIGHEST_SCALE, max(LOWEST_SCALE, mean))
+        self._calibrate()
 
-    def forget_samples(self) -> None:
-        """Another model counts differently: start the calibration anew."""
-        self._samples.clear()
-        self.scale = 1.0
+    def follow(self, model: object) -> None:
+        """Another model counts differently: calibrate for it, beginning with what was learnt of it before."""
+        samples = self._learnt.get(model)
+        if samples is None:
+            if len(self._learnt) >= KEPT_MODELS:
+                del self._learnt[next(iter(self._learnt))]
+            samples = self._learnt[model] = deque(maxlen=SAMPLES)
+        if samples is not self._samples:
+            self._samples = samples
+            self._calibrate()
+
+    def _calibrate(self) -> None:
+        mean = sum(self._samples) / len(self._samples) if self._samples else 1.0
+        self.scale = min(HIGHEST_SCALE, max(LOWEST_SCALE, mean))
 
 
 def _part(part: Part, count: CountText) -> int:

@@ -11,8 +11,10 @@ from agent.core.groups import first_error
 from agent.core.ids import CallId
 from agent.core.messages import Message, ToolResult, ToolUse
 from agent.core.tools import ToolContext
+from agent.providers.replies import Reply
 from agent.sessions.runs import Checkpoint
 from agent.tools.batches import batches_of
+from agent.tools.deferring import SEARCH
 from agent.tools.executor import Limits, Outcome
 from agent.turn.decision import parts_with
 from agent.turn.requests import scope_of
@@ -20,7 +22,6 @@ from agent.turn.run import Run, Step
 from agent.turn.saving import save_progress
 from agent.turn.settings import Settings
 from agent.turn.states import States, announce
-from agent.turn.stream import Reply
 
 LONGEST_SUMMARY = 200
 STOPPED = "Not finished: the person stopped this run."
@@ -38,7 +39,7 @@ async def run_calls(calls: tuple[ToolUse, ...], reply: Reply, run: Run, states: 
     )
     known = {use.id: _error(use, f"{use.name} was not run: {reply.malformed[use.id]}") for use in calls
              if use.id in reply.malformed}  # fmt: skip
-    known |= _repeated(calls, run)
+    known |= _repeated(calls, run) | _searched(calls, run, states)
     await _answer(calls, known, run, states)
 
 
@@ -52,6 +53,7 @@ async def finish_calls(run: Run, states: States) -> None:
         begun = use.id in run.checkpoint.started and use.id not in known
         if begun and not executor.is_retryable(use.name):
             known[use.id] = _error(use, INTERRUPTED)
+    known |= _searched(calls, run, states)
     await _answer(calls, known, run, states)
 
 
@@ -141,6 +143,23 @@ def _repeated(calls: Sequence[ToolUse], run: Run) -> dict[str, ToolResult]:
         if count > run.settings.tools.repeat_threshold:
             warned[use.id] = _error(use, REPEATED.format(count=count, name=use.name))
     return warned
+
+
+def _searched(calls: Sequence[ToolUse], run: Run, states: States) -> dict[str, ToolResult]:
+    """Tools that the model wants to see: shown from its next step on, for the rest of the session (SPEC §6.5)."""
+    found = {}
+    toolbox, scope = states.tool.executor.toolbox, scope_of(run, states)
+    for use in calls:
+        if use.name != SEARCH or SEARCH in scope:
+            continue
+        name = str(use.input.get("tool_name", ""))
+        tool = toolbox.get(name) if name in scope else None
+        if tool is None:
+            found[use.id] = _error(use, f"there is no tool {name!r}; {toolbox.nearest(name, scope)}")
+        else:
+            states.tool.load(run.session, frozenset({name}))
+            found[use.id] = ToolResult(tool_use_id=use.id, content=f"{name} is loaded: {tool.spec.description}")
+    return found
 
 
 def _error(use: ToolUse, why: str) -> ToolResult:

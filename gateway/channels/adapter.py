@@ -44,6 +44,8 @@ class ChannelSettings(BaseModel):
 
     type: str
     account: str = "default"
+    provider: str = ""  # what its chats use where nobody chose; "": the default
+    provider_locked: bool = False  # only admins may choose another
 
     @property
     def channel_type(self) -> str:

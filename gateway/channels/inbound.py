@@ -50,9 +50,10 @@ class Received:
 
     `place` is the group, chat or workspace channel that grants are given for (`-1005` for every topic of a Telegram
     group, the parent channel of a Discord or Slack thread); `grantable` lists further names a grant may use (a Discord
-    guild, a Slack team). `message_id` is the platform's id of the message acted on. `event_id` is the platform's own
-    update or event id, where there is one: a second key against repeats. `interaction` is a handle for answering a
-    slash command or a button (opaque; given back in `Outbound.interaction`).
+    guild, a Slack team). `parent` is the channel id of the place that this one is a thread of, where the key does not
+    tell it: what was chosen there counts here. `message_id` is the platform's id of the message acted on. `event_id` is
+    the platform's own update or event id, where there is one: a second key against repeats. `interaction` is a handle
+    for answering a slash command or a button (opaque; given back in `Outbound.interaction`).
     """
 
     key: ConversationKey
@@ -63,6 +64,7 @@ class Received:
     chat_type: ChatType = ChatType.DIRECT
     chat_title: str = ""
     grantable: tuple[str, ...] = ()
+    parent: str | None = None
     event_id: str | None = None
     interaction: str | None = None
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from gateway.channels.outbound import CommandSpec
 from gateway.commands import help as help_family
-from gateway.commands import model, people, queue, session, status
+from gateway.commands import model, people, queue, session, spending, status
 from gateway.commands.command import Call, Command, Commands, Reply
 
 
@@ -32,6 +32,8 @@ def all_commands() -> Commands:
             model.MODEL,
             model.PERSONA,
             status.USAGE,
+            spending.COST,
+            spending.BUDGET,
             people.ALLOW,
             people.WHOAMI,
             people.WHY,

@@ -5,9 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from sqlalchemy import Connection
+
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.core.outbox import Answer, Question
+from agent.ledger.ledger import Ledger
+from agent.ledger.spending import Account
 from agent.providers.registry import Registry
 from agent.storage.database import Database
 from gateway.access.book import AccessBook
@@ -15,13 +19,18 @@ from gateway.access.decisions import Decisions
 from gateway.access.settings import AccessSettings
 from gateway.channels.adapter import Health
 from gateway.channels.keys import ConversationKey
+from gateway.conversations.choices import Held
 from gateway.dispatch.queue_modes import QueueMode
 from gateway.phrases.catalogue import Catalogue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class House:
-    """Callables read what may change: settings, the awake agents, the adapters' health."""
+    """Callables read what may change: settings, the awake agents, the adapters' health.
+
+    `held` tells which provider holds for a place; `preference_changed` is told where somebody chose another.
+    `more_allowed` is told for whom somebody raised a budget, and where.
+    """
 
     home: Path
     database: Database
@@ -35,8 +44,12 @@ class House:
     default_queue_mode: Callable[[], QueueMode]
     default_verbosity: Callable[[], str]
     persistence: Callable[[], bool]
+    held: Callable[[Connection, ConversationKey], Held]
+    preference_changed: Callable[[ConversationKey], Awaitable[None]]
     health: Callable[[], Mapping[str, Health]]
     stop: Callable[[ConversationId, str, datetime], bool]  # the reason, and when the word came
     running_since: Callable[[ConversationId], datetime | None]
+    ledger: Ledger
+    more_allowed: Callable[[Account, ConversationKey], Awaitable[None]]
     ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]
     setting_changed: Callable[[ConversationId, str, str], None]

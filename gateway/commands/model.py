@@ -1,6 +1,7 @@
 """Which model answers, and as whom: /provider /model /persona (SPEC §6.1, §19.2)."""
 
 import logging
+from dataclasses import replace
 
 from sqlalchemy import Connection
 
@@ -10,39 +11,39 @@ from agent.providers.registry import UnknownProvider
 from agent.providers.slot import Choice, Chooser
 from agent.storage.moments import to_us
 from gateway.access.policy import Role
-from gateway.commands.command import Call, Command, Reply, choices
+from gateway.channels.keys import ConversationKey
+from gateway.commands.command import Call, Command, Reply, choices, refused
+from gateway.conversations.choices import account_of
 from gateway.storage import preferences, settings_rows
 from gateway.storage.preferences import Preference
 
 PERSONA_SETTING = "persona"
 MOST_BUTTONS = 8
+ACCOUNT_WORD = "account"
 
 _log = logging.getLogger("tieline.commands")
 
 
 async def provider(call: Call) -> Reply:
-    """Lists the providers, or switches this chat to one; `reset` goes back to the default and keeps the history."""
-    phrase, language = call.house.phrase, call.incoming.language
-    name = call.words[0] if call.words else "status"
+    """Lists the providers, or switches; `reset` goes back and keeps the history, `lock` leaves switching to admins.
+
+    `account` as the last word means every chat of this account that has no choice of its own.
+    """
+    words = call.words
+    whole = len(words) > 1 and words[-1].lower() == ACCOUNT_WORD
+    name = words[0] if words else "status"
     if name.lower() == "status":
         return await _list(call)
+    if (whole or name.lower() in ("lock", "unlock")) and call.role < Role.ADMIN:
+        return refused(call)
+    place = account_of(call.key) if whole else call.key
+    if name.lower() in ("lock", "unlock"):
+        return await _lock(call, place, locked=name.lower() == "lock")
+    if await _is_locked_for(call):
+        return Reply(text=call.house.phrase("provider_locked", call.incoming.language), private=True)
     if name.lower() == "reset":
-        choice = call.agent.reset_provider()
-        await _forget(call, choice)
-        model = call.house.providers().get(choice.provider).model
-        return Reply(text=phrase("provider_reset", language, name=choice.provider, model=model))
-    registry = call.house.providers()
-    try:
-        wanted = registry.get(name)
-        status = await call.agent.status()
-        if status.choice == Choice(provider=wanted.name, source=status.choice.source):
-            return Reply(text=phrase("provider_already", language, name=wanted.name))
-        choice = call.agent.switch_provider(wanted.name, _chooser(call))
-    except UnknownProvider:
-        known = ", ".join(registry.names)
-        return Reply(text=phrase("provider_unknown", language, name=name, known=known))
-    await _save(call, choice)
-    return Reply(text=phrase("provider_set", language, name=wanted.name, model=wanted.model))
+        return await _reset(call, place)
+    return await (_switch_all(call, name) if whole else _switch(call, name))
 
 
 async def model(call: Call) -> Reply:
@@ -51,14 +52,89 @@ async def model(call: Call) -> Reply:
     status = await call.agent.status()
     if not call.words:
         return Reply(text=phrase("model_current", language, provider=status.provider, model=status.model))
-    if call.words[0].lower() == "reset":
-        configured = call.house.providers().get(status.provider).model
+    if await _is_locked_for(call):
+        return Reply(text=phrase("provider_locked", language), private=True)
+    name, registry = call.words[0], call.house.providers()
+    if name.lower() == "reset":
+        configured = registry.get(status.provider).model
         if status.choice.model is not None:
-            await _save(call, call.agent.use_model(configured, _chooser(call)))
+            await _save(call, call.key, call.agent.use_model(configured, _chooser(call)))
         return Reply(text=phrase("model_reset", language, model=configured))
-    choice = call.agent.use_model(call.words[0], _chooser(call))
-    await _save(call, choice)
-    return Reply(text=phrase("model_set", language, provider=choice.provider, model=call.words[0]))
+    if name.casefold() in registry.aliases:
+        return await _switch(call, name)
+    choice = call.agent.use_model(name, _chooser(call))
+    await _save(call, call.key, choice)
+    return Reply(text=phrase("model_set", language, provider=choice.provider, model=name))
+
+
+async def _switch(call: Call, name: str) -> Reply:
+    """This chat, from its next call on."""
+    phrase, language, registry = call.house.phrase, call.incoming.language, call.house.providers()
+    try:
+        wanted, other = registry.named(name)
+    except UnknownProvider:
+        return _unknown(call, name)
+    status = await call.agent.status()
+    if (status.choice.provider, status.choice.model) == (wanted, other):
+        return Reply(text=phrase("provider_already", language, name=wanted))
+    choice = call.agent.switch_provider(wanted, _chooser(call), other)
+    await _save(call, call.key, choice)
+    return Reply(text=phrase("provider_set", language, name=wanted, model=other or registry.get(wanted).model))
+
+
+async def _switch_all(call: Call, name: str) -> Reply:
+    """Every chat of the account that has no choice of its own."""
+    phrase, language, registry = call.house.phrase, call.incoming.language, call.house.providers()
+    try:
+        wanted, other = registry.named(name)
+    except UnknownProvider:
+        return _unknown(call, name)
+    if not call.house.persistence():
+        return Reply(text=phrase("provider_not_kept", language))
+    await _save(call, account_of(call.key), Choice(provider=wanted, model=other, source="admin"))
+    shown = other or registry.get(wanted).model
+    return Reply(text=phrase("provider_set_account", language, name=wanted, model=shown, account=call.key.channel_type))
+
+
+async def _reset(call: Call, place: ConversationKey) -> Reply:
+    """Nothing is chosen there any more: what holds around it holds here too."""
+    await call.house.database.write(lambda conn: preferences.forget(conn, place.channel_type, place.channel_id))
+    if place == call.key:
+        held = await call.house.database.read(lambda conn: call.house.held(conn, call.key))
+        call.agent.take_choice(held.choice)
+    await call.house.preference_changed(place)
+    status = await call.agent.status()
+    phrase, language = call.house.phrase, call.incoming.language
+    return Reply(
+        text=phrase(
+            "provider_reset",
+            language,
+            source=phrase(source_key(status.choice), language),
+            name=status.provider,
+            model=status.model,
+        )
+    )
+
+
+async def _lock(call: Call, place: ConversationKey, *, locked: bool) -> Reply:
+    """What holds there now stays, until an admin chooses otherwise."""
+    phrase, language, house = call.house.phrase, call.incoming.language, call.house
+    if not house.persistence():
+        return Reply(text=phrase("provider_not_kept", language))
+    choice = (await call.agent.status()).choice
+
+    def work(conn: Connection) -> None:
+        kept = preferences.load(conn, place.channel_type, place.channel_id)
+        if kept is not None or locked:
+            kept = kept or _preference(call, place, replace(choice, source="admin"))
+            preferences.save(conn, replace(kept, locked=locked, updated_at=to_us(house.clock.now())))
+
+    await house.database.write(work)
+    await house.preference_changed(place)
+    still = (await house.database.read(lambda conn: house.held(conn, call.key))).locked
+    if still and not locked:
+        return Reply(text=phrase("provider_still_locked", language))
+    return Reply(text=phrase("provider_lock" if locked else "provider_unlock", language, name=choice.provider))
 
 
 async def persona(call: Call) -> Reply:
@@ -100,43 +176,71 @@ async def _list(call: Call) -> Reply:
         )
         for name in registry.names
     ]
-    source = phrase(f"source_{status.choice.source}", language)
+    source = phrase(source_key(status.choice), language)
     title = phrase("provider_title", language, current=status.provider, source=source)
+    lines += [
+        phrase("alias_line", language, alias=alias, target=target) for alias, target in sorted(registry.aliases.items())
+    ]
+    if status.standing_in is not None:
+        lines += ["", phrase("status_standing_in", language, name=status.provider, other=status.standing_in)]
+    if (await call.house.database.read(lambda conn: call.house.held(conn, call.key))).locked:
+        lines += ["", phrase("provider_locked", language)]
     buttons = choices("provider", (name for name in registry.names if name != status.provider), most=MOST_BUTTONS)
     return Reply(text="\n".join([title, "", *lines]), buttons=buttons)
+
+
+def source_key(choice: Choice) -> str:
+    """The phrase that says who chose it, and for what."""
+    return f"source_{choice.source if choice.scope == 'channel' or choice.source == 'default' else choice.scope}"
 
 
 def _chooser(call: Call) -> Chooser:
     return "admin" if call.in_group and call.role >= Role.ADMIN else "user"
 
 
-async def _save(call: Call, choice: Choice) -> None:
-    """Kept for the next start (Z-65), unless the operator wants no persistence (Z-68)."""
+async def _is_locked_for(call: Call) -> bool:
+    if call.role >= Role.ADMIN:
+        return False
+    return (await call.house.database.read(lambda conn: call.house.held(conn, call.key))).locked
+
+
+async def _save(call: Call, place: ConversationKey, choice: Choice) -> None:
+    """Kept for the next start (Z-65), unless the operator wants no persistence (Z-68); a lock stays."""
     if not call.house.persistence():
         return
-    kept = Preference(
-        channel_type=call.key.channel_type,
-        channel_id=call.key.channel_id,
+
+    def work(conn: Connection) -> None:
+        before = preferences.load(conn, place.channel_type, place.channel_id)
+        kept = _preference(call, place, choice)
+        preferences.save(conn, replace(kept, locked=before is not None and before.locked))
+
+    await call.house.database.write(work)
+    await call.house.preference_changed(place)
+
+
+def _preference(call: Call, place: ConversationKey, choice: Choice) -> Preference:
+    return Preference(
+        channel_type=place.channel_type,
+        channel_id=place.channel_id,
         provider=choice.provider,
         model=choice.model,
         source="admin" if choice.source == "admin" else "user",
         updated_at=to_us(call.house.clock.now()),
     )
-    await call.house.database.write(lambda conn: preferences.save(conn, kept))
 
 
-async def _forget(call: Call, default: Choice) -> None:
-    """Nothing is chosen here any more; where that would let the choice of the place around count, the default is."""
-    key, around = call.key, call.key.around
-
-    def work(conn: Connection) -> bool:
-        preferences.forget(conn, key.channel_type, key.channel_id)
-        return around is not None and preferences.load(conn, around.channel_type, around.channel_id) is not None
-
-    if await call.house.database.write(work):
-        await _save(call, default)
+def _unknown(call: Call, name: str) -> Reply:
+    registry = call.house.providers()
+    known = ", ".join((*registry.names, *registry.aliases))
+    return Reply(text=call.house.phrase("provider_unknown", call.incoming.language, name=name, known=known))
 
 
-PROVIDER = Command(name="provider", run=provider, group="model", usage="[name | reset]", admin_in_groups=True)
+PROVIDER = Command(
+    name="provider",
+    run=provider,
+    group="model",
+    usage="[name | reset | lock | unlock] [account]",
+    admin_in_groups=True,
+)
 MODEL = Command(name="model", run=model, group="model", usage="[id | reset]", admin_in_groups=True)
 PERSONA = Command(name="persona", run=persona, group="model", usage="[name]", admin_in_groups=True)

@@ -1,11 +1,16 @@
 """How things stand here: /status /usage /verbose /exit."""
 
+from sqlalchemy import Connection
+
 from agent.core.ids import ConversationId
-from agent.sessions.records import UsageTotals
+from agent.ledger import rows
+from agent.ledger.bills import UsageTotals
 from agent.storage.moments import to_us
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply
+from gateway.commands.model import source_key
 from gateway.commands.queue import MODE_SETTING
+from gateway.commands.spending import spent_in_words
 from gateway.storage import settings_rows
 
 VERBOSITY_SETTING = "verbosity"
@@ -27,11 +32,17 @@ async def status(call: Call) -> Reply:
             language,
             name=seen.provider,
             model=seen.model,
-            source=phrase(f"source_{seen.choice.source}", language),
+            source=phrase(source_key(seen.choice), language),
+        ),
+        *(
+            [phrase("status_standing_in", language, name=seen.provider, other=seen.standing_in)]
+            if seen.standing_in is not None
+            else []
         ),
         _context(call, seen.context_tokens, seen.context_window),
         phrase("status_persona", language, name=seen.persona),
         phrase("status_session", language, count=seen.message_count, id=(seen.session or "–")[:8]),
+        await _spent(call, conversation),
         phrase("status_queue", language, count=seen.waiting, mode=mode or house.default_queue_mode()),
         phrase("status_running", language, seconds=int((now - since).total_seconds()))
         if since
@@ -44,6 +55,20 @@ async def status(call: Call) -> Reply:
         ]
         lines.append(phrase("status_uptime", language, uptime=_span(int((now - house.started_at).total_seconds()))))
     return Reply(text="\n".join(lines), private=True)
+
+
+async def _spent(call: Call, conversation: ConversationId) -> str:
+    """Money of this chat; what is being spent this moment is not among it."""
+    house = call.house
+    day = house.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+
+    def read(conn: Connection) -> tuple[UsageTotals, UsageTotals]:
+        since = (to_us(day), to_us(day.replace(day=1)))
+        return tuple(rows.totals(conn, conversation=conversation, since=at) for at in since)  # type: ignore[return-value]
+
+    today, month = await house.database.read(read)
+    words = {"today": spent_in_words(call, today), "month": spent_in_words(call, month)}
+    return house.phrase("status_spent", call.incoming.language, **words)
 
 
 def _context(call: Call, used: int, window: int) -> str:
@@ -78,14 +103,6 @@ async def usage(call: Call) -> Reply:
 
 def _usage_line(call: Call, span: str, totals: UsageTotals) -> str:
     phrase, language = call.house.phrase, call.incoming.language
-    if totals.unpriced == totals.calls and totals.calls:
-        cost = phrase("cost_unknown", language)
-    elif not totals.calls:
-        cost = phrase("cost_none", language)
-    else:
-        cost = f"{totals.cost_usd:.4f} USD" + (f", + {phrase('cost_unknown', language)}" if totals.unpriced else "")
-    if totals.estimated:
-        cost = f"{cost} ({phrase('estimated', language)})"
     return phrase(
         "usage_line",
         language,
@@ -93,7 +110,7 @@ def _usage_line(call: Call, span: str, totals: UsageTotals) -> str:
         prompt=f"{totals.prompt + totals.cache_creation:,}",
         output=f"{totals.output:,}",
         cached=f"{totals.cache_read:,}",
-        cost=cost,
+        cost=spent_in_words(call, totals),
     )
 
 

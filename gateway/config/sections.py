@@ -1,6 +1,7 @@
 """The sections of the configuration that belong to the process as a whole; the rooms define their own."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -26,11 +27,37 @@ class DatabaseSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmSettings:
-    """`[llm]`: the providers people may choose from; the default is marked, else the first."""
+    """`[llm]`: the providers people may choose from; the default is marked, else the first.
+
+    `failover` names those that stand in, in this order, for one that cannot answer. `aliases` are short names for
+    `/provider` and `/model`: each stands for a provider, or for `provider/model`.
+    """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
 
     providers: tuple[ProviderSettings, ...] = ()
+    failover: tuple[str, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    def mistakes(self) -> list[str]:
+        names = {provider.name.lower() for provider in self.providers}
+        if not names:  # they come from the environment; what does not fit is passed over then
+            return []
+        known = ", ".join(provider.name for provider in self.providers)
+        listed = [("llm.failover", name) for name in self.failover]
+        listed += [
+            (f"llm.providers ({one.name}): failover", name) for one in self.providers for name in one.failover or ()
+        ]
+        listed += [(f"llm.aliases.{alias}", target.partition("/")[0]) for alias, target in self.aliases.items()]
+        found = [
+            f"{key}: there is no provider {name!r}; known: {known}" for key, name in listed if name.lower() not in names
+        ]
+        found += [
+            f"llm.aliases.{alias}: a provider has that name; choose another"
+            for alias in self.aliases
+            if alias.lower() in names
+        ]
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
+from agent.ledger.spending import Limit, Spending
 from agent.providers.retries import RetryPolicy
 from agent.providers.settings import from_environment
 from agent.turn.settings import AgentSettings, BudgetSettings, ContextSettings, TimeoutSettings, ToolSettings
@@ -50,6 +51,7 @@ class Sections(BaseModel):
     agent: AgentSettings = Field(default_factory=AgentSettings)
     timeouts: TimeoutSettings = Field(default_factory=TimeoutSettings)
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
+    spending: Spending = Field(default_factory=Spending)
     context: ContextSettings = Field(default_factory=ContextSettings)
     tools: ToolSettings = Field(default_factory=ToolSettings)
     retry: RetryPolicy = Field(default_factory=RetryPolicy)
@@ -60,6 +62,14 @@ class Sections(BaseModel):
     network: NetworkSettings = Field(default_factory=NetworkSettings)
     retention: RetentionSettings = Field(default_factory=RetentionSettings)
     logging: LoggingSettings = Field(default_factory=LoggingSettings)
+
+    @property
+    def limits(self) -> Spending:
+        """What may be spent, with the daily cap of `[budget]` among the limits."""
+        daily = self.budget.max_daily_cost_usd
+        if daily is None:
+            return self.spending
+        return replace(self.spending, limits=(*self.spending.limits, Limit(scope="channel", usd=daily)))
 
     @property
     def turn(self) -> TurnSettings:
@@ -133,7 +143,7 @@ def read(data: Mapping[str, Any], environ: Mapping[str, str], *, home: Path, sou
         raise ConfigError(str(source or "environment"), list(dict.fromkeys(mistakes)))
     chosen = {name: getattr(sections, name) for name in Sections.model_fields}
     if not sections.llm.providers:
-        chosen["llm"] = LlmSettings(providers=from_environment(environ))
+        chosen["llm"] = replace(sections.llm, providers=from_environment(environ))
     return Settings.model_construct(**chosen, channels=channels, home=home, source=source)
 
 
@@ -172,6 +182,10 @@ def _conflicts(sections: Sections) -> Iterator[str]:
         check = getattr(getattr(sections, name), "mistakes", None)
         if check is not None:
             yield from check()
+    if sections.budget.max_daily_cost_usd is not None and any(
+        (limit.scope, limit.name, limit.per) == ("channel", "", "day") for limit in sections.spending.limits
+    ):
+        yield "budget.max_daily_cost_usd: [[spending.limits]] has one for each chat and day; keep one of the two"
     names = [provider.name.lower() for provider in sections.llm.providers]
     yield from (
         f'llm.providers: two are called "{name}"; names must differ'

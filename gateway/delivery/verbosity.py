@@ -6,6 +6,9 @@ from agent.core.events import (
     ContextDegraded,
     DecisionCompleted,
     Event,
+    OutputSlotEscalated,
+    ProviderReturned,
+    ProviderStoodIn,
     ProviderSwitched,
     RetryScheduled,
     TokensUsed,
@@ -29,6 +32,12 @@ def line_for(event: Event, verbosity: Verbosity, phrase: Phrases, language: str)
             return phrase("tool_running", language, tool=event.tool_name)
         case RetryScheduled():
             return phrase("show_retry", language, attempt=event.attempt)
+        case ProviderStoodIn():
+            return phrase("show_stood_in", language, name=event.instead_of, provider=event.provider)
+        case ProviderReturned():
+            return phrase("show_returned", language, provider=event.provider)
+        case OutputSlotEscalated():
+            return phrase("show_escalated", language)
         case ContextDegraded():
             return phrase("show_degraded", language)
         case ToolEnded(is_error=True) if verbosity == "verbose":

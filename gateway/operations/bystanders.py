@@ -1,6 +1,6 @@
 """Who must hear of what an operator changes while the gateway runs."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from agent.core.ids import ConversationId
@@ -10,8 +10,9 @@ from gateway.storage.grants import Grant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bystanders:
-    """Without one nobody need hear."""
+    """Without one nobody need hear. `settle` ends the ledger's delay."""
 
     granted: Callable[[Grant], object] = lambda grant: None
     deliver: Callable[[ConversationKey], object] = lambda key: None
     work: Callable[[ConversationId], object] = lambda conversation: None
+    settle: Callable[[], Awaitable[None]] | None = None

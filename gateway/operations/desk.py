@@ -23,6 +23,7 @@ from gateway.access.pairing import LENGTH, WRONG_TRIES, digest, normalised
 from gateway.channels.keys import ConversationKey
 from gateway.operations.bystanders import Bystanders
 from gateway.operations.letters import Letters
+from gateway.operations.usage import Usage
 from gateway.phrases.catalogue import Catalogue
 from gateway.storage import grants, pairings
 from gateway.storage.grants import Grant
@@ -55,6 +56,7 @@ class Operations:
         self._home = home
         self._phrase = phrase
         self._bystanders = bystanders or Bystanders()
+        self.usage = Usage(database, clock, self._bystanders.settle)
 
     def table(self) -> Mapping[str, Operation]:
         """By the names that `tieline` uses."""
@@ -64,6 +66,8 @@ class Operations:
             "pair.deny": self.pair_deny,
             **Letters(self._database, self._bystanders).table(),
             "export": self.export,
+            "usage": self.usage.sums,
+            "usage.export": self.usage.export,
             "backup": self.backup,
         }
 

@@ -55,6 +55,8 @@ class Admission:
         """Store it, once. `origin` is the button whose command this is; its identity counts."""
         house = self._house
         passing("admit.before")
+        if said.parent is not None and not house.knows_parent(said.key, said.parent):
+            await house.learn_parent(said.key, said.parent)
         arrival = _Arrival(said=said, role=role, dedup=dedup_key(origin or said), event=event_key(origin or said))
         if self._is_too_old(said):  # before all else: neither a stale /stop nor a stale "yes" may do anything
             return await self._too_old(arrival)

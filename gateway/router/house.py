@@ -1,6 +1,6 @@
 """What the router speaks to, and what the configuration says about admission."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -44,7 +44,8 @@ class House:
     """Everything the router speaks to.
 
     `tell_owner` takes a key of the catalogue and its values; `met` is told where somebody who may be told such things
-    talks to us directly, and in which language. `setting_changed` takes conversation, key and value.
+    talks to us directly, and in which language. `setting_changed` takes conversation, key and value. `learn_parent`
+    takes a thread and the channel id of its place; `knows_parent` says whether that is known.
     """
 
     database: Database
@@ -65,3 +66,5 @@ class House:
     tell_owner: Callable[[str, dict[str, object]], None]
     met: Callable[[str, ConversationKey, str], None]
     setting_changed: Callable[[ConversationId, str, str], None]
+    knows_parent: Callable[[ConversationKey, str], bool]
+    learn_parent: Callable[[ConversationKey, str], Awaitable[None]]

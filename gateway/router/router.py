@@ -143,6 +143,7 @@ def _as_said(pressed: Pressed) -> Said:
         chat_type=pressed.chat_type,
         chat_title=pressed.chat_title,
         grantable=pressed.grantable,
+        parent=pressed.parent,
         interaction=pressed.interaction,
         text=pressed.action.removeprefix(PRESS),
         mention=Mention.DIRECT,

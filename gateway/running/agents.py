@@ -1,7 +1,7 @@
 """Agents as the registry keeps them: woken with the stored choice of provider and persona, closed without loss."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,12 +16,12 @@ from agent.core.outbox import Outbox
 from agent.inbox import Source
 from agent.operations import Operations
 from agent.providers.registry import Registry
-from agent.providers.slot import Choice, ProviderSlot
+from agent.providers.slot import ProviderSlot
 from agent.storage.errors import StorageError
 from gateway.channels.keys import ConversationKey
 from gateway.commands.model import PERSONA_SETTING
-from gateway.storage import preferences, settings_rows
-from gateway.storage.preferences import Preference
+from gateway.conversations.choices import Held, account_of
+from gateway.storage import settings_rows
 
 LOAD_WITHIN_S = 2.0  # a slow database must not keep a session from starting (SPEC §19.2)
 
@@ -57,24 +57,50 @@ class Waking:
         *,
         providers: Callable[[], Registry],
         outbox_for: Callable[[ConversationKey], Outbox],
-        persistence: Callable[[], bool],
+        held: Callable[[Connection, ConversationKey], Held],
+        around: Callable[[ConversationKey], Sequence[ConversationKey]],
     ) -> None:
+        """`held` tells which provider holds for a place, `around` what the place is part of."""
         self._shared = shared
         self._providers = providers
         self._outbox_for = outbox_for
-        self._persistence = persistence
+        self._held = held
+        self._around = around
         self._awake: dict[ConversationId, Awake] = {}
 
     async def wake(self, conversation: ConversationId) -> Awake:
         """An agent with its stored preference and persona; defaults where they cannot be read (Z-66, Z-71)."""
         awake = await self._build(conversation)
         self._awake[conversation] = awake
+        awake.agent.operations.publish_budget()
         return awake
 
     async def operations(self, conversation: ConversationId) -> Operations:
         """What may be done to the conversation now, awake or not."""
         awake = self._awake.get(conversation)
         return (awake or await self._build(conversation)).agent.operations
+
+    async def refresh(self, place: ConversationKey) -> None:
+        """Something was chosen there: let those who are awake in it and have no choice of their own follow."""
+        keys = [ConversationKey.parse(conversation) for conversation in self._awake]
+        within = [key for key in keys if place in (*self._around(key), account_of(key))]
+        if not within:
+            return
+        now = await self._shared.database.read(lambda conn: [self._held(conn, key) for key in within])
+        for key, held in zip(within, now, strict=True):
+            awake = self._awake.get(ConversationId(str(key)))
+            if awake is not None and (held.choice is None or held.choice.scope != "channel"):
+                awake.agent.operations.take_choice(held.choice)
+
+    def in_use(self, conversation: ConversationId) -> tuple[str, str] | None:
+        """Provider and model that answer there now; None while nobody is awake."""
+        awake = self._awake.get(conversation)
+        if awake is None:
+            return None
+        state = awake.agent.provider
+        chosen, *others = state.slot.route()
+        provider = next((other for other in others if other.name == state.standing_in), chosen)
+        return provider.name, provider.model
 
     def running_since(self, conversation: ConversationId) -> datetime | None:
         awake = self._awake.get(conversation)
@@ -83,24 +109,20 @@ class Waking:
     async def _build(self, conversation: ConversationId) -> Awake:
         key = ConversationKey.parse(conversation)
         slot = ProviderSlot(self._providers())
-        preference, persona = await self._stored(key)
-        if preference is not None:
-            choice = Choice(provider=preference.provider, model=preference.model, source=preference.source)
-            if not slot.restore(choice):
-                _log.info("the provider that %s chose is gone; it uses the default", conversation)
+        held, persona = await self._stored(key)
+        if held.choice is not None and not slot.restore(held.choice):
+            _log.info("the provider that holds for %s is gone; it uses the default", conversation)
         voice = self._outbox_for(key)
         agent = assemble(self._shared, conversation=conversation, outbox=voice, slot=slot, persona=persona)
         return Awake(conversation=conversation, agent=agent, voice=voice, closed=lambda key: self._awake.pop(key, None))
 
-    async def _stored(self, key: ConversationKey) -> tuple[Preference | None, str | None]:
-        """Its own choices, or those of the place around it."""
-        places = [place for place in (key, key.around) if place is not None]
+    async def _stored(self, key: ConversationKey) -> tuple[Held, str | None]:
+        """Its own choices, or those of the places around it."""
+        places = (key, *self._around(key))
 
-        def read(conn: Connection) -> tuple[Preference | None, str | None]:
-            wanted = [preferences.load(conn, place.channel_type, place.channel_id) for place in places]
+        def read(conn: Connection) -> tuple[Held, str | None]:
             personas = [settings_rows.get(conn, ConversationId(str(place)), PERSONA_SETTING) for place in places]
-            preference = next(filter(None, wanted), None) if self._persistence() else None
-            return preference, next(filter(None, personas), None)
+            return self._held(conn, key), next(filter(None, personas), None)
 
         try:
             with anyio.fail_after(LOAD_WITHIN_S):
@@ -108,4 +130,4 @@ class Waking:
         except (TimeoutError, StorageError, SQLAlchemyError) as error:
             reason = str(error).partition("\n")[0] or "too slow"
             _log.warning("the preferences of %s cannot be read, defaults are used: %s", key, reason)
-            return None, None
+            return Held(), None

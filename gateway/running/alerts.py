@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
-from agent.core.outbox import Say
+from agent.core.outbox import Buttons, Say
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
 from agent.storage.moments import to_us
@@ -63,7 +63,7 @@ class Alerts:
         self._chats: dict[str, _Chat] = {}
         self._unsaved: dict[str, ConversationKey | None] = {}  # whose chat is new, with the one before
         self._told: OrderedDict[str, float] = OrderedDict()
-        self._waiting: list[tuple[str, dict[str, object]]] = []
+        self._waiting: list[tuple[str, dict[str, object], Callable[[str], Buttons]]] = []
         self._deaf_since: dict[str, float] = {}
         self._told_deaf: set[str] = set()
         self._sent = 0
@@ -78,8 +78,10 @@ class Alerts:
             self._unsaved.setdefault(person, known.key if known else None)
             self._rest.end()
 
-    def tell(self, key: str, values: dict[str, object]) -> None:
-        """Say a sentence of the catalogue to the owners; the same one at most once an hour."""
+    def tell(
+        self, key: str, values: dict[str, object], buttons: Callable[[str], Buttons] = lambda language: ()
+    ) -> None:
+        """Say a sentence of the catalogue to the owners, with buttons in their language; the same one once an hour."""
         sentence = self._phrase(key, "en", **values)
         now = self._clock.monotonic()
         if now - self._told.get(sentence, -SAME_AGAIN_S) < SAME_AGAIN_S:
@@ -89,7 +91,7 @@ class Alerts:
         if len(self._told) > REMEMBERED:
             self._told.popitem(last=False)
         _log.warning("%s", sentence)
-        self._waiting.append((key, values))
+        self._waiting.append((key, values, buttons))
         self._rest.end()
 
     def login_refused(self, channel_type: str, reason: str) -> None:
@@ -171,14 +173,15 @@ class Alerts:
             await self._say(*self._waiting[0])
             del self._waiting[0]
 
-    async def _say(self, key: str, values: dict[str, object]) -> None:
+    async def _say(self, key: str, values: dict[str, object], buttons: Callable[[str], Buttons]) -> None:
         """To all or to none: who has heard it must not hear it again because another could not be told."""
         self._sent += 1
         name = f"alert:{self._clock.now().isoformat()}:{self._sent}"
-        says = [
-            (owner, chat.key, Say(text=f"⚠️ {self._phrase(key, chat.language, **values)}", kind="notice", verbatim=True))
-            for owner, chat in self._recipients().items()
-        ]
+        says = []
+        for owner, chat in self._recipients().items():
+            text = f"⚠️ {self._phrase(key, chat.language, **values)}"
+            say = Say(text=text, kind="notice", verbatim=True, buttons=buttons(chat.language))
+            says.append((owner, chat.key, say))
 
         def work(conn: Connection) -> None:
             for owner, place, say in says:

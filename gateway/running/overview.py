@@ -1,6 +1,6 @@
 """The facts behind the operator's page, `/metrics` and `/readyz`."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,6 +10,9 @@ from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
+from agent.ledger.accounts import Standing
+from agent.ledger.ledger import Ledger
+from agent.ledger.spending import amount
 from agent.providers.registry import Registry as Providers
 from agent.storage import outbox_rows
 from agent.storage.database import Database
@@ -25,9 +28,10 @@ from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.trouble import Troubles
 from gateway.web.control import OperationError
 from gateway.web.health import Reason, not_ready
-from gateway.web.overview import Account, Awake, Overview, Pairing
+from gateway.web.overview import Account, Awake, Budget, Overview, Pairing
 
 RECENT = 10
+SHOWN_BUDGETS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +47,11 @@ class OverviewDesk:
     conversations: Conversations
     dispatcher: LocalDispatcher
     operations: Operations
+    ledger: Ledger
     metrics: Metrics
     troubles: Troubles
     lag: LoopLag
+    in_use: Callable[[ConversationId], tuple[str, str] | None]
 
     async def overview(self) -> Overview:
         waiting, open_rows, dead = await self.database.read(_counts)
@@ -55,6 +61,7 @@ class OverviewDesk:
             version=self.version,
             started_at=self.started_at,
             provider=self.providers.default.name,
+            broken_providers=tuple(trouble.subject for trouble in self.troubles.open if trouble.kind == "provider"),
             accounts=tuple(
                 Account(channel_type=name, health=health) for name, health in self.accounts.health().items()
             ),
@@ -67,6 +74,7 @@ class OverviewDesk:
             turns=totals.turns,
             tokens=totals.prompt_tokens + totals.output_tokens,
             cost_usd=totals.cost_usd,
+            budgets=tuple(_budget(standing) for standing in self.ledger.all_standings()[:SHOWN_BUDGETS]),
             loop_lag_s=self.lag.last_s,
         )
 
@@ -94,14 +102,37 @@ class OverviewDesk:
             loop_lag_s=self.lag.last_s,
             loop_lag_worst_s=self.lag.worst_s,
             adapters={name: health.hears for name, health in self.accounts.health().items()},
+            budgets=self._fullest(),
         )
+
+    async def usage_csv(self) -> AsyncGenerator[str, None]:
+        """Every call of the ledger as comma-separated values, in pieces."""
+        after: int | None = None
+        while True:
+            page = await self.operations.usage.export({"after": after})
+            yield page["lines"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def _fullest(self) -> Mapping[tuple[str, str], float]:
+        found: dict[tuple[str, str], float] = {}
+        for standing in self.ledger.all_standings():  # the fullest first
+            found.setdefault((standing.account.scope, standing.account.per), standing.share)
+        return found
 
     def reasons(self) -> Sequence[Reason]:
         """Why the process is not ready; nothing when it is."""
         return not_ready(self.accounts.health(), self.troubles.blocking)
 
     def _awake(self, conversation: ConversationId) -> Awake:
-        return Awake(key=ConversationKey.parse(conversation), is_running=self.dispatcher.is_running(conversation))
+        provider, model = self.in_use(conversation) or ("", "")
+        return Awake(
+            key=ConversationKey.parse(conversation),
+            is_running=self.dispatcher.is_running(conversation),
+            provider=provider,
+            model=model,
+        )
 
 
 def _counts(conn: Connection) -> tuple[int, int, int]:
@@ -109,6 +140,16 @@ def _counts(conn: Connection) -> tuple[int, int, int]:
     incoming, outgoing = inbox_view.counts(conn), outbox_rows.counts(conn)
     open_rows = outgoing.get("new", 0) + outgoing.get("sending", 0)
     return incoming.get("new", 0), open_rows, incoming.get("dead", 0) + outgoing.get("dead", 0)
+
+
+def _budget(standing: Standing) -> Budget:
+    pairs = []
+    if standing.usd is not None:
+        pairs.append((amount(standing.spent_usd, "usd"), amount(standing.usd, "usd")))
+    if standing.tokens is not None:
+        pairs.append((amount(standing.spent_tokens, "tokens"), amount(standing.tokens, "tokens")))
+    spent = ", ".join(f"{spent} of {limit}" for spent, limit in pairs)
+    return Budget(who=str(standing.account), period=standing.account.period, spent=spent, share=standing.share)
 
 
 def _pairing(request: Any) -> Pairing:

@@ -8,28 +8,23 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, select
 from agent.storage.conflicts import or_update
 from gateway.storage.tables import channel_preference as table
 
-Source = Literal["user", "admin", "fallback"]
-Scope = Literal["channel", "session"]
+Source = Literal["user", "admin"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preference:
-    """`model` overrides the provider's own. `scope` "session" ends with the session it was chosen in.
-
-    A `locked` one may be changed by admins only. `updated_at` is UTC microseconds.
-    """
+    """`model` overrides the provider's own. A `locked` one is for admins to change. `updated_at`: UTC microseconds."""
 
     channel_type: str
-    channel_id: str  # "" for the terminal (Z-67)
+    channel_id: str  # "" for the terminal (Z-67), "*" for every chat of the account
     provider: str
     model: str | None = None
     source: Source = "user"
-    scope: Scope = "channel"
     locked: bool = False
     updated_at: int
 
 
-_FIELDS = ("provider", "model", "source", "scope", "locked", "updated_at")
+_FIELDS = ("provider", "model", "source", "locked", "updated_at")
 _PLACE = (table.c.channel_type == bindparam("type"), table.c.channel_id == bindparam("place"))
 _SAVE = or_update(insert(table), key=("channel_type", "channel_id"), columns=_FIELDS)
 _LOAD = select(table).where(*_PLACE)
@@ -67,7 +62,6 @@ def _preference(row: Row[Any]) -> Preference:
         provider=row.provider,
         model=row.model,
         source=cast(Source, row.source),
-        scope=cast(Scope, row.scope),
         locked=row.locked,
         updated_at=row.updated_at,
     )

@@ -13,8 +13,7 @@ channel_preference = Table(
     Column("channel_id", Text, nullable=False),  # "" for the terminal (Z-67)
     Column("provider", Text, nullable=False),
     Column("model", Text),  # overrides the provider's own
-    Column("source", Text, nullable=False),  # user | admin | fallback
-    Column("scope", Text, nullable=False, server_default="channel"),  # channel | session
+    Column("source", Text, nullable=False),  # user | admin
     Column("locked", Boolean, nullable=False, server_default=text("false")),  # only an admin may change it
     Column("updated_at", BigInteger, nullable=False),
     UniqueConstraint("channel_type", "channel_id"),

@@ -3,14 +3,14 @@ semantic conventions where they have one (gen_ai.*), else `tieline_*`.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from gateway.telemetry.gauges import Gauges
-from gateway.telemetry.metrics import Histogram, Metrics
+from gateway.telemetry.metrics import Billed, Histogram, Metrics
 
 Labels = TypeVar("Labels", bound=tuple[str, ...])
 
@@ -24,17 +24,7 @@ class _Collector:
 
     def collect(self) -> Iterable[Metric]:
         totals = self.metrics.totals
-        tokens = CounterMetricFamily(
-            "gen_ai_client_token_usage_tokens", "Tokens billed by providers.", labels=["gen_ai_token_type"]
-        )
-        for kind, count in (
-            ("input", totals.prompt_tokens),
-            ("output", totals.output_tokens),
-            ("cache_creation", totals.cache_creation_tokens),
-            ("cache_read", totals.cache_read_tokens),
-        ):
-            tokens.add_metric([kind], count)
-        yield tokens
+        yield from self._money()
         of_model = ["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"]
         for name, text, by_model in (
             ("gen_ai_client_operation_duration_seconds", "Time of one model call.", self.metrics.llm_seconds),
@@ -59,14 +49,47 @@ class _Collector:
         retries = {(provider,): count for provider, count in self.metrics.retries.items()}
         yield _counter("tieline_llm_retries", "Repeated model calls.", ["gen_ai_provider_name"], retries)
         for name, text, value in (
-            ("tieline_cost_usd", "Money spent on models, as far as prices are known.", totals.cost_usd),
-            ("tieline_unpriced_runs", "Runs whose price is unknown.", float(totals.unpriced_runs)),
-            ("tieline_estimated_runs", "Runs whose tokens are estimated.", float(totals.estimated_runs)),
             ("tieline_degraded_contexts", "Turns that went on without a full context.", totals.degraded_contexts),
             ("tieline_event_listener_failures", "Events a listener could not take.", self.metrics.lost_events),
         ):
             yield CounterMetricFamily(name, text, value=value)
         yield from self._gauges()
+
+    def _money(self) -> Iterable[Metric]:
+        """What the ledger entered. The operation is "chat" in the conventions' words; what else is paid has its own."""
+        of_model = ["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"]
+        tokens = CounterMetricFamily(
+            "gen_ai_client_token_usage_tokens", "Tokens billed by providers.", labels=[*of_model, "gen_ai_token_type"]
+        )
+        cost = CounterMetricFamily(
+            "tieline_cost_usd", "Money spent, as far as prices are known.", labels=[*of_model, "tieline_purpose"]
+        )
+        unpriced = CounterMetricFamily("tieline_unpriced_calls", "Calls whose price is unknown.", labels=of_model)
+        estimated = CounterMetricFamily("tieline_estimated_calls", "Calls whose tokens are estimated.", labels=of_model)
+        sums: dict[tuple[str, str, str], Billed] = {}
+        for (purpose, provider, model), billed in self.metrics.bills.items():
+            operation = purpose if purpose in ("transcription", "embeddings") else "chat"
+            cost.add_metric([operation, provider, model, purpose], billed.cost_usd)
+            found = sums.setdefault((operation, provider, model), Billed())
+            for field in fields(Billed):
+                setattr(found, field.name, getattr(found, field.name) + getattr(billed, field.name))
+        for labels, billed in sums.items():
+            for kind, count in (
+                ("input", billed.prompt),
+                ("output", billed.output),
+                ("cache_creation", billed.cache_creation),
+                ("cache_read", billed.cache_read),
+            ):
+                tokens.add_metric([*labels, kind], count)
+            unpriced.add_metric(list(labels), billed.unpriced)
+            estimated.add_metric(list(labels), billed.estimated)
+        yield from (tokens, cost, unpriced, estimated)
+        used = GaugeMetricFamily(
+            "tieline_budget_used_ratio", "The fullest budget of its kind; 1 is used up.", labels=["scope", "per"]
+        )
+        for (scope, per), share in self.gauges.budgets.items():
+            used.add_metric([scope, per], share)
+        yield used
 
     def _gauges(self) -> Iterable[Metric]:
         gauges = self.gauges

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 class Gauges:
     """`queue_depth` counts inbox rows that are new, `outbox_open` rows not yet sent, `outbox_dead` dead letters.
 
-    `adapters` says per channel type whether the account hears.
+    `adapters` says per channel type whether the account hears, `budgets` by scope and span how full the fullest one is.
     """
 
     version: str = ""
@@ -22,3 +22,4 @@ class Gauges:
     loop_lag_s: float = 0.0
     loop_lag_worst_s: float = 0.0
     adapters: Mapping[str, bool] = field(default_factory=dict)
+    budgets: Mapping[tuple[str, str], float] = field(default_factory=dict)

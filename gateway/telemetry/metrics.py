@@ -8,6 +8,7 @@ from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 
 from agent.core.events import (
+    CallBilled,
     ContextBuilt,
     ContextDegraded,
     DecisionCompleted,
@@ -16,12 +17,12 @@ from agent.core.events import (
     ProviderSwitched,
     Published,
     RetryScheduled,
-    TokensUsed,
     ToolEnded,
 )
 from agent.core.ids import ConversationId
 
 COUNTED = (
+    CallBilled,
     ContextBuilt,
     ContextDegraded,
     DecisionCompleted,
@@ -29,7 +30,6 @@ COUNTED = (
     LoopFailed,
     ProviderSwitched,
     RetryScheduled,
-    TokensUsed,
     ToolEnded,
 )
 CONVERSATIONS_KEPT = 5_000  # least recently heard of goes; totals are not touched by that
@@ -60,8 +60,9 @@ class Histogram:
 
 @dataclass(slots=True)
 class MetricsSnapshot:
-    """One conversation, or everything together, since the process started. Tokens and money as the provider reported;
-    `unpriced_runs` counts runs whose price is unknown, `estimated_runs` those whose tokens are guessed (DESIGN §13.10).
+    """One conversation, or everything together, since the process started. Tokens and money as the ledger has them;
+    `unpriced_calls` counts calls whose price is unknown, `estimated_calls` those whose tokens are guessed (DESIGN
+    §13.10).
     """
 
     turns: int = 0
@@ -76,13 +77,35 @@ class MetricsSnapshot:
     cache_creation_tokens: int = 0
     cache_read_tokens: int = 0
     cost_usd: float = 0.0
-    unpriced_runs: int = 0
-    estimated_runs: int = 0
+    unpriced_calls: int = 0
+    estimated_calls: int = 0
     context_tokens: int = 0
     context_max_tokens: int = 0
     provider: str = ""
     model: str = ""
     last_turn_ms: int = 0
+
+
+@dataclass(slots=True)
+class Billed:
+    """What calls of one purpose to one model took."""
+
+    prompt: int = 0
+    output: int = 0
+    cache_creation: int = 0
+    cache_read: int = 0
+    cost_usd: float = 0.0
+    unpriced: int = 0
+    estimated: int = 0
+
+    def add(self, billed: CallBilled) -> None:
+        self.prompt += billed.prompt
+        self.output += billed.output
+        self.cache_creation += billed.cache_creation
+        self.cache_read += billed.cache_read
+        self.cost_usd += billed.cost_usd or 0.0
+        self.unpriced += billed.cost_usd is None
+        self.estimated += billed.estimated
 
 
 class Metrics:
@@ -95,6 +118,7 @@ class Metrics:
         self.first_token_seconds: dict[tuple[str, str], Histogram] = {}
         self.tools: Counter[tuple[str, str]] = Counter()  # by tool and outcome
         self.retries: Counter[str] = Counter()  # by provider
+        self.bills: dict[tuple[str, str, str], Billed] = {}  # by purpose, provider and model
         self.lost_events = 0
         self._conversations: OrderedDict[ConversationId, MetricsSnapshot] = OrderedDict()
 
@@ -118,6 +142,8 @@ class Metrics:
                 self.tools[tool, "error" if is_error else "success"] += 1
             case RetryScheduled(provider=provider):
                 self.retries[provider] += 1
+            case CallBilled(purpose=purpose, provider=provider, model=model):
+                self.bills.setdefault((purpose, provider, model), Billed()).add(event)
             case _:
                 pass
 
@@ -156,13 +182,13 @@ def _count(numbers: MetricsSnapshot, published: Published) -> None:
             numbers.retries += 1
         case ProviderSwitched(provider=provider, model=model, context_max_tokens=most):
             numbers.provider, numbers.model, numbers.context_max_tokens = provider, model, most
-        case TokensUsed() as used:
-            numbers.prompt_tokens += used.prompt
-            numbers.output_tokens += used.output
-            numbers.cache_creation_tokens += used.cache_creation
-            numbers.cache_read_tokens += used.cache_read
-            numbers.cost_usd += used.cost_usd or 0.0
-            numbers.unpriced_runs += used.cost_usd is None
-            numbers.estimated_runs += used.estimated
+        case CallBilled() as billed:
+            numbers.prompt_tokens += billed.prompt
+            numbers.output_tokens += billed.output
+            numbers.cache_creation_tokens += billed.cache_creation
+            numbers.cache_read_tokens += billed.cache_read
+            numbers.cost_usd += billed.cost_usd or 0.0
+            numbers.unpriced_calls += billed.cost_usd is None
+            numbers.estimated_calls += billed.estimated
         case _:
             pass

@@ -1,5 +1,6 @@
 """What the status page shows, and what may be done there; the app hands in somebody who knows (`Desk`)."""
 
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -24,6 +25,8 @@ class Awake:
     key: ConversationKey
     is_running: bool
     waiting: int = 0
+    provider: str = ""  # who answers there, also in place of another
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,16 @@ class Pairing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """A limit on spending under which something was spent. `share` is how much of it, 0..1 and above."""
+
+    who: str
+    period: str
+    spent: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """How the house stands at one moment. Tokens and money are since the start."""
 
@@ -48,12 +61,14 @@ class Overview:
     awake: tuple[Awake, ...]
     pairings: tuple[Pairing, ...]
     troubles: tuple[Trouble, ...]
+    broken_providers: tuple[str, ...] = ()  # passed over until they answer again
     queue_depth: int = 0
     outbox_open: int = 0
     dead_letters: int = 0
     turns: int = 0
     tokens: int = 0
     cost_usd: float = 0.0
+    budgets: tuple[Budget, ...] = ()
     loop_lag_s: float = 0.0
 
 
@@ -61,6 +76,9 @@ class Desk(Protocol):
     """Where the operator's pages get their facts and put their decisions."""
 
     async def overview(self) -> Overview: ...
+
+    def usage_csv(self) -> AsyncGenerator[str, None]:
+        """Every call of a model as comma-separated values, in pieces."""
 
     async def decide_pairing(self, code: str, *, approve: bool) -> str:
         """Let the person in, or not; returns a sentence for the operator. Raises KeyError for an unknown code."""

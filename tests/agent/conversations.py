@@ -95,7 +95,7 @@ class Judge(ScriptedProvider):
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         self.verdicts += refusals_of(request, self.issued)
-        self.verdicts += orphans(request.messages)
+        self.verdicts += orphans(tuple(request.messages))
         self.stalled = False
         async for chunk in super().stream(request):
             match chunk:

@@ -304,7 +304,8 @@ async def test_every_exit_saves(sqlite_database: Database, tmp_path: Path, scrip
 
 
 def test_every_phrase_is_english_and_complete() -> None:
+    names = "length limit agent provider ref window seconds until left needed name model"
     for key, sentence in ENGLISH.items():
-        values = dict.fromkeys(("length", "limit", "agent", "provider", "ref", "window", "seconds"), "X")
+        values = dict.fromkeys(names.split(), "X")
         assert english(key, "de", **values)
         assert sentence[0].isupper() or sentence.startswith("{")

@@ -214,7 +214,7 @@ class TestProvider:
         await world.say("two")
         assert [message.content for message in second.requests[0].messages] == ["one", "ok", "two"]
         assert "m-b" in second.requests[0].system.volatile
-        assert world.agent.operations.reset_provider().provider == "scripted"
+        assert world.agent.operations.take_choice(None).provider == "scripted"
 
     async def test_an_unknown_name_changes_nothing(self, sqlite_database: Database, tmp_path: Path) -> None:
         world = world_of(sqlite_database, tmp_path, ScriptedProvider())
@@ -254,7 +254,7 @@ class TestProvider:
         world.agent.operations.switch_persona("default")
         world.agent.operations.switch_persona("poet")
         assert world.slot.choice.provider == "scripted"
-        assert world.agent.operations.reset_provider().provider == "b"
+        assert world.agent.operations.take_choice(None).provider == "b"
         world.agent.operations.switch_persona("lost")
         assert world.slot.choice.provider == "scripted"
         assert "unknown provider 'gone'" in caplog.text

@@ -16,12 +16,16 @@ from agent.built_ins import CommandResult
 from agent.core.events import Event, EventBus
 from agent.core.groups import first_error
 from agent.core.ids import ConversationId, PersonId, SessionId
+from agent.core.ids_source import random_uuid
 from agent.core.outbox import Say
 from agent.core.phrases import english
 from agent.core.tools import Tool
 from agent.definitions import Definitions
 from agent.inbox import Incoming, Opening, Work, WorkKind
+from agent.ledger.ledger import Ledger
+from agent.ledger.spending import Spending
 from agent.operations import Operations
+from agent.providers.calling import Models
 from agent.providers.provider import Provider
 from agent.providers.retries import RetryPolicy
 from agent.sessions import store
@@ -103,10 +107,15 @@ class World:
         self.outbox = FakeOutbox()
         self.slot = FakeSlot(*providers)
         self.settings = settings or Settings()
+        self.spending = Spending()
         self.events: list[Event] = []
         self.broken_listeners: list[Exception] = []
         self.bus = EventBus(lambda error, event: self.broken_listeners.append(error))
         self.bus.listen(lambda published: self.events.append(published.event))
+        self.ledger = self.new_ledger()
+        self.models = Models(
+            self.clock, meter=self.ledger, policy=lambda: RetryPolicy(backoff_ms=1, stream_backoff_ms=1)
+        )
         self.built_ins = FakeBuiltIns()
         self.tools = (*house_tools(self.clock), *tools)
         self.epoch = 0
@@ -114,6 +123,17 @@ class World:
         self.new_id = NumberedIds(key)
         self._refs = count(1)
         self.agent = self._assembled()
+
+    def new_ledger(self) -> Ledger:
+        """The ledger of a process."""
+        return Ledger(
+            database=self.database,
+            clock=self.clock,
+            new_id=random_uuid,
+            bus=self.bus,
+            journal=self.home / "ledger.journal",
+            spending=lambda: self.spending,
+        )
 
     def write_persona(self, name: str, text: str) -> Path:
         path = self.home / "agents" / name / "AGENT.md"
@@ -134,9 +154,12 @@ class World:
             executor=executor,
             built_ins=self.built_ins,
             settings=lambda: self.settings,
-            retries=lambda: RetryPolicy(backoff_ms=1, stream_backoff_ms=1),
+            ledger=self.ledger,
+            models=self.models,
         )
-        return assemble(shared, conversation=self.key, outbox=self.outbox, slot=self.slot)
+        agent = assemble(shared, conversation=self.key, outbox=self.outbox, slot=self.slot)
+        agent.operations.publish_budget()
+        return agent
 
     async def restart(self) -> None:
         """A new owner with an empty memory."""
@@ -245,5 +268,9 @@ class World:
         return [(stored.message.role, stored.message.content) for stored in await self.transcript()]
 
     def names(self) -> list[str]:
-        """The events so far by their public names, without the deltas."""
-        return [event.name for event in self.events if event.name not in ("stream:delta", "provider_switched")]
+        """The events so far by their public names, without the deltas and the bills."""
+        return [
+            event.name
+            for event in self.events
+            if event.name not in ("stream:delta", "provider_switched", "llm_call_billed")
+        ]

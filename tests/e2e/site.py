@@ -1,6 +1,6 @@
 """The real web server with the real web chat in it, and somebody who answers: for tests with a browser or a client."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from gateway.telemetry.gauges import Gauges
 from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.trouble import Troubles
 from gateway.web.health import not_ready
-from gateway.web.overview import Account, Awake, Overview, Pairing
+from gateway.web.overview import Account, Awake, Budget, Overview, Pairing
 from gateway.web.server import WebServer
 from tests.fakes.running import running
 
@@ -166,7 +166,15 @@ class FakeDesk:
             tokens=3_482_113,
             cost_usd=12.07,
             loop_lag_s=0.003,
+            budgets=(
+                Budget(who="gateway", period="2026-11", spent="12.07 USD of 100.00 USD", share=0.12),
+                Budget(who="person telegram:77", period="2026-11-22", spent="2.00 USD of 2.00 USD", share=1.0),
+            ),
         )
+
+    async def usage_csv(self) -> AsyncGenerator[str, None]:
+        yield "time,channel\r\n"
+        yield "2026-11-22T12:00:00,telegram:77\r\n"
 
     async def decide_pairing(self, code: str, *, approve: bool) -> str:
         found = next((pairing for pairing in self.pairings if pairing.code == code), None)

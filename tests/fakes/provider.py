@@ -94,6 +94,8 @@ class ScriptedProvider:
     context_window: int = 128_000
     prices: Prices | None = None
     takes: frozenset[str] = frozenset()
+    max_tokens: int | None = None
+    output_ceiling: int | None = None
     requests: list[Request] = field(default_factory=list)
     closed_early: int = 0
     warmed: bool = False

@@ -54,6 +54,7 @@ class Recorder:
         self._inner, self._recording = inner, recording
         self.name, self.family, self.model = inner.name, inner.family, inner.model
         self.context_window, self.prices, self.takes = inner.context_window, inner.prices, inner.takes
+        self.max_tokens, self.output_ceiling = inner.max_tokens, inner.output_ceiling
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         chunks: list[Chunk] = []

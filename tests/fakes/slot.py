@@ -1,17 +1,20 @@
 """A provider slot over providers that are at hand."""
 
+from collections.abc import Sequence
+
 from agent.providers.provider import Provider
 from agent.providers.registry import UnknownProvider
 from agent.providers.slot import Choice, Chooser
 
 
 class FakeSlot:
-    """The first provider is the default."""
+    """The first provider is the default; `failover` names those that stand in for any other."""
 
-    def __init__(self, *providers: Provider) -> None:
+    def __init__(self, *providers: Provider, failover: Sequence[str] = ()) -> None:
         self._providers = {provider.name: provider for provider in providers}
         self._default = providers[0].name
         self._choice: Choice | None = None
+        self.failover = failover
 
     @property
     def choice(self) -> Choice:
@@ -20,15 +23,25 @@ class FakeSlot:
     def current(self) -> Provider:
         return self._providers[self.choice.provider]
 
-    def override(self, name: str, source: Chooser = "user") -> Choice:
+    def route(self) -> Sequence[Provider]:
+        chosen = self.current()
+        return (chosen, *(self._providers[name] for name in self.failover if name != chosen.name))
+
+    def override(self, name: str, source: Chooser = "user", model: str | None = None) -> Choice:
         if name not in self._providers:
             raise UnknownProvider(f"unknown provider {name!r}; known: {', '.join(self._providers)}")
-        self._choice = Choice(provider=name, source=source)
+        self._choice = Choice(provider=name, model=model, source=source)
         return self._choice
 
     def use_model(self, model: str, source: Chooser = "user") -> Choice:
         self._choice = Choice(provider=self.choice.provider, model=model, source=source)
         return self._choice
+
+    def restore(self, choice: Choice) -> bool:
+        if choice.provider not in self._providers:
+            return False
+        self._choice = choice
+        return True
 
     def reset(self) -> Choice:
         self._choice = None

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from gateway.web.health import Reason
@@ -37,8 +37,13 @@ def routes(desk: Desk, reasons: Reasons, chat: str | None) -> Sequence[Route]:
             return JSONResponse({"error": f"The code {code} is unknown, used or too old."}, status_code=404)
         return JSONResponse({"text": text})
 
+    async def usage(request: Request) -> Response:
+        headers = {"content-disposition": 'attachment; filename="tieline-usage.csv"'}
+        return StreamingResponse(desk.usage_csv(), media_type="text/csv; charset=utf-8", headers=headers)
+
     return [
         Route("/", page),
+        Route("/usage.csv", usage),
         Route("/status/facts", fragment),
         Route("/pairings/{code}/{decision}", decide, methods=["POST"]),
     ]

@@ -66,7 +66,39 @@ async def test_the_cache_tier(
     provider = provider_at(server.url, tmp_path, prompt_cache_ttl=configured)
     await hear(provider, asks("hi", cache_tier=asked))
     block = server.bodies[0]["messages"][0]["content"][0]
-    assert block.get("cache_control", {}).get("ttl") == sent
+    marker = block.get("cache_control")
+    assert (marker.get("ttl", "5m") if marker else None) == sent, "five minutes are what it is without being told"
+    await provider.aclose()
+
+
+@pytest.mark.parametrize(
+    ("complaint", "headers", "spared"),
+    [
+        ("Unexpected value(s) `x-1` for the `anthropic-beta` header", {"anthropic-beta": "x-1", "x-team": "t"}, "beta"),
+        ("system.0.cache_control.ephemeral.ttl: Extra inputs are not permitted", {}, "ttl"),
+    ],
+)
+async def test_what_the_server_does_not_know_it_is_spared_from_then_on(
+    server: LlmServer, tmp_path: Path, complaint: str, headers: dict[str, str], spared: str
+) -> None:
+    server.replies({"error": {"status": 400, "message": complaint}})
+    secret = {name: SecretStr(value) for name, value in headers.items()}
+    provider = provider_at(server.url, tmp_path, extra_headers=secret)
+    for _ in range(2):
+        assert (await hear(provider, asks("hi", cache_tier="1h"))).error is None
+    assert len(server.calls) == 3, "one repetition, and none the next time"
+    sent = [json.dumps(call["body"]) + json.dumps(dict(call["headers"])) for call in server.calls]
+    assert [spared in text for text in sent] == [True, False, False]
+    assert all(("x-team" in text) == bool(headers) for text in sent)
+    await provider.aclose()
+
+
+async def test_a_complaint_of_something_else_is_passed_on(server: LlmServer, tmp_path: Path) -> None:
+    server.double.script = [{"match": {}, "reply": {"error": {"status": 400, "message": "ttl: bad, and beta too"}}}]
+    provider = provider_at(server.url, tmp_path)
+    for calls in (2, 3):
+        assert isinstance((await hear(provider, asks("hi", cache_tier="1h"))).error, ProviderRefused)
+        assert len(server.calls) == calls, "what was spared already is not blamed again"
     await provider.aclose()
 
 

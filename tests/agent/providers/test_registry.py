@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 from pydantic import SecretStr
 
@@ -16,6 +17,7 @@ from agent.providers.settings import ProviderSettings
 from agent.providers.slot import Choice, ProviderSlot
 from tests.contracts.provider_contract import asks, hear
 from tests.fakes.llm_server import serving_llm
+from tests.fakes.waiting import until
 
 
 def demo(name: str, **more: object) -> ProviderSettings:
@@ -135,11 +137,44 @@ async def test_another_model_shares_the_connections(surroundings: Surroundings) 
         await registry.aclose()
 
 
-async def test_warming_up_opens_the_default_only(surroundings: Surroundings) -> None:
+async def test_what_a_reload_takes_out_is_closed_when_its_last_call_has_ended(surroundings: Surroundings) -> None:
     registry = pool(surroundings, demo("a"), demo("b"))
-    await registry.warm_up()
-    assert registry.default._opened is not None
-    assert registry.get("b")._opened is None
+    kept, gone = registry.get("a"), registry.get("b")
+    chunks = gone.stream(asks("echo some words"))
+    await anext(chunks)
+    with pytest.raises(ValueError, match="used twice"):
+        registry.reload([demo("a"), demo("A")])
+    assert registry.get("b") is gone, "a list that contradicts itself changes nothing"
+    registry.reload([demo("a"), demo("c")], aliases={"sea": "c/deep"})
+    assert registry.get("a") is kept
+    assert registry.named("SEA") == ("c", "deep")
+    assert registry.named("c/other") == ("c", "other")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(registry.run)
+        await until(lambda: kept.is_warm)
+        assert registry.leaving == (gone,)
+        assert [chunk async for chunk in chunks], "the call ends as it began"
+        registry.expect(registry.get("c"))
+        await until(lambda: not registry.leaving)
+        tasks.cancel_scope.cancel()
+
+
+def test_who_stands_in(surroundings: Surroundings) -> None:
+    own, none = demo("own", failover=("b",)), demo("none", failover=())
+    registry = Registry([demo("a"), demo("b"), own, none], surroundings, failover=["b", "a", "removed"])
+    routes = {name: [one.name for one in registry.route(registry.get(name))] for name in registry.names}
+    assert routes == {"a": ["a", "b"], "b": ["b", "a"], "own": ["own", "b"], "none": ["none"]}
+
+
+async def test_in_the_background_it_opens_what_will_be_called_and_nothing_else(surroundings: Surroundings) -> None:
+    registry = Registry([demo("a"), demo("b"), demo("c"), demo("d")], surroundings, failover=["c"])
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(registry.run)
+        await until(lambda: registry.default.is_warm and registry.get("c").is_warm)
+        ProviderSlot(registry).override("d")
+        await until(lambda: registry.get("d").is_warm)
+        assert registry.get("b")._opened is None
+        tasks.cancel_scope.cancel()
 
 
 @pytest.mark.requirement("Z-02")

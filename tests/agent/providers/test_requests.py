@@ -166,7 +166,7 @@ def test_cache_markers(messages: list[Message], texts: list[str]) -> None:
     asked = request(*messages, reminder="It is noon.")
     assert marked(to_anthropic(asked, tier="1h")) == texts
     assert marked(to_anthropic(asked, tier="none")) == []
-    assert '"ttl": "5m"' in json.dumps(to_anthropic(asked, tier="5m"))
+    assert '"ttl": "1h"' in json.dumps(to_anthropic(asked, tier="1h"))
 
 
 def test_the_cached_prefix_survives_the_next_turn_and_another_reminder() -> None:

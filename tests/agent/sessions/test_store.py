@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import Connection, update
 
-from agent.core.ids import ConversationId, PersonId, RunId, SessionId
+from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import (
     FilePart,
     Message,
@@ -18,8 +18,8 @@ from agent.core.messages import (
     ToolUse,
     text_message,
 )
-from agent.sessions import runs, store, usage
-from agent.sessions.records import CallUsage, Stored, UsageTotals
+from agent.sessions import runs, store
+from agent.sessions.records import Stored
 from agent.sessions.runs import Checkpoint
 from agent.storage import conversation_rows
 from agent.storage.database import Database
@@ -200,25 +200,5 @@ async def test_a_run_is_opened_taken_over_and_ended_once(database: Database) -> 
         ended = runs.find_run(conn, 7)
         assert ended is not None
         assert (ended.state, ended.checkpoint) == ("done", Checkpoint())
-
-    await database.write(work)
-
-
-@pytest.mark.requirement("R-15")
-async def test_usage_adds_up_by_session_and_by_day(database: Database) -> None:
-    def call(cost: float | None, *, estimated: bool = False) -> CallUsage:
-        return CallUsage(provider="p", model="m", prompt=10, output=5, cache_read=3, cost_usd=cost, estimated=estimated)
-
-    def work(conn: Connection) -> None:
-        begun(conn)
-        assert usage.totals_since(conn, KEY, 0) == UsageTotals()
-        for at, given in ((1, call(0.5)), (2, call(0.25)), (3, call(None, estimated=True))):
-            usage.add(conn, given, conversation=KEY, session=ONE, inbox_id=1, person=PersonId("telegram:7"), at=at)
-        assert usage.totals_since(conn, KEY, 0) == UsageTotals(
-            calls=3, prompt=30, output=15, cache_read=9, cost_usd=0.75, unpriced=1, estimated=1
-        )
-        assert usage.totals_since(conn, KEY, 2).cost_usd == 0.25
-        assert usage.totals_of_session(conn, KEY, ONE).calls == 3
-        assert usage.totals_of_session(conn, KEY, TWO).calls == 0
 
     await database.write(work)

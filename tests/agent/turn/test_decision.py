@@ -6,8 +6,8 @@ import pytest
 
 from agent.core.messages import Part, TextPart, Thinking, ToolUse
 from agent.providers.provider import StopReason
+from agent.providers.replies import Reply
 from agent.turn.decision import Ask, Calls, Decision, Fail, Final, decide, parts_ending, parts_with, with_unique_ids
-from agent.turn.stream import Reply
 
 
 def call(name: str, id: str = "c1", **input: Any) -> ToolUse:

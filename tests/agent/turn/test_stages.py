@@ -54,7 +54,7 @@ async def test_the_four_stages_hand_on_what_they_promise(sqlite_database: Databa
 
     executed = await execute(prepared, run, agent)
     assert (executed.verdict, executed.text, executed.notice) == ("answered", "two", None)
-    assert [call.prompt for call in run.usage] == [10]
+    assert [call.usage.prompt for call in run.usage] == [10]
 
     persisted = await persist(executed, run, agent)
     assert (persisted.transcript_updated, persisted.session_updated, persisted.memory_updated) == (True, True, False)

@@ -99,5 +99,5 @@ class TestCalibration:
     def test_another_model_starts_anew(self) -> None:
         estimator = Estimator()
         estimator.learn(100, 150)
-        estimator.forget_samples()
+        estimator.follow("another")
         assert estimator.scale == 1.0

@@ -54,7 +54,7 @@ async def test_usage_counts_tokens_and_says_where_the_price_is_unknown(world_of:
         await world.asks("/provider reset", "Back to the default")
         await world.answered("hello again", "ok")
         answer = await world.asks("/usage", "2,400 in")
-        assert "all time here: 2,400 in, 68 out, 0 from cache, 1.2340 USD, + price not known" in answer
+        assert "all time here: 2,400 in, 68 out, 0 from cache, 1.23 USD, calls of unknown price: 1" in answer
         assert "0 in, 0 out" in await world.asks("/usage", person=BOB)
 
 

@@ -251,3 +251,36 @@ class TestBackup:
 
     async def test_a_relative_path_is_refused(self, world: World) -> None:
         assert "whole path" in (await refused(world, "backup", path="copy.db"))[1]
+
+
+class TestUsage:
+    async def test_what_was_spent_by_whom_and_every_call_as_a_table(self, world: World) -> None:
+        assert await do(world, "usage") == []
+        world.script({"match": {}, "reply": {"text": "ok", "usage": {"input_tokens": 1200, "output_tokens": 34}}})
+        await world.answered("hello", "ok")
+        (row,) = await do(world, "usage")
+        assert row == {
+            "name": "a", "calls": 1, "input": 1200, "cached": 0, "output": 34, "usd": "?", "unpriced": 1,
+            "estimated": 0,
+        }  # fmt: skip
+        assert [row["name"] for row in await do(world, "usage", group="person")] == ["telegram:77"]
+        page = await do(world, "usage.export")
+        heading, line, end = page["lines"].split("\r\n")
+        assert (page["next"], end) == (None, "")
+        row = dict(zip(heading.split(","), line.split(","), strict=True))
+        assert (row["person"], row["input_tokens"], row["output_tokens"], row["cost_usd"]) == (
+            "telegram:77",
+            "1200",
+            "34",
+            "",
+        )
+        assert "".join([piece async for piece in world.house.overview.usage_csv()]) == page["lines"]
+        assert (await do(world, "usage.export", until="2020-01-01"))["lines"].count("\n") == 1
+        assert await do(world, "usage", since="2999-01-01") == []
+
+    async def test_mistakes_are_told_with_the_fix(self, world: World) -> None:
+        assert await refused(world, "usage", group="colour") == (
+            "nothing is summed up by 'colour'",
+            "use one of provider, model, purpose, person, channel, job, goal",
+        )
+        assert await refused(world, "usage.export", since="soon") == ("'soon' is no date", "write it as 2026-11-01")

@@ -40,7 +40,7 @@ async def test_the_terminal_has_an_empty_channel_id(database: Database) -> None:
 @pytest.mark.requirement("Z-65")
 async def test_a_channel_has_one_preference_the_newest(database: Database) -> None:
     await save(database, HERE)
-    newer = replace(HERE, provider="c", model="m", source="admin", scope="session", locked=True, updated_at=2)
+    newer = replace(HERE, provider="c", model="m", source="admin", locked=True, updated_at=2)
     await save(database, newer)
     assert await database.read(preferences.load_all) == (newer,)
 

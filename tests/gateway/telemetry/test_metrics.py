@@ -1,9 +1,12 @@
 """Events become numbers, and numbers what a scraper reads."""
 
+from typing import Any
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.core.events import (
+    CallBilled,
     ContextBuilt,
     DecisionCompleted,
     Event,
@@ -16,7 +19,6 @@ from agent.core.events import (
     Published,
     RetryScheduled,
     StreamDelta,
-    TokensUsed,
     ToolEnded,
 )
 from agent.core.ids import ConversationId, RunId, SessionId
@@ -26,6 +28,14 @@ from gateway.telemetry.metrics import CONVERSATIONS_KEPT, Histogram, Metrics
 
 A, B = ConversationId("telegram:1"), ConversationId("web:operator:main")
 RUN = RunId("r")
+
+
+def billed(conversation: ConversationId, **more: Any) -> CallBilled:
+    values: dict[str, Any] = {
+        "purpose": "turn", "provider": "main", "model": "gpt-x", "prompt": 1, "output": 1, "cache_creation": 0,
+        "cache_read": 0, "cost_usd": 0.0, "estimated": False,
+    }  # fmt: skip
+    return CallBilled(conversation=conversation, run=RUN, **values | more)
 
 
 def a_turn(conversation: ConversationId, *, success: bool = True) -> list[Event]:
@@ -42,10 +52,7 @@ def a_turn(conversation: ConversationId, *, success: bool = True) -> list[Event]
             conversation=conversation, run=RUN, tool_name="calculate", tool_call_id="c", elapsed_ms=2, is_error=True,
             result_summary="x",
         ),
-        TokensUsed(
-            conversation=conversation, run=RUN, prompt=900, output=50, cache_creation=10, cache_read=700,
-            cost_usd=0.002, estimated=False,
-        ),
+        billed(conversation, prompt=900, output=50, cache_creation=10, cache_read=700, cost_usd=0.002),
         PersistStarted(conversation=conversation, run=RUN),
         LoopEnded(conversation=conversation, run=RUN, success=success, duration_ms=1500),
     ]  # fmt: skip
@@ -75,11 +82,8 @@ def test_a_crashed_run_is_a_failed_turn() -> None:
 
 
 def test_an_unknown_price_and_guessed_tokens_are_counted_apart() -> None:
-    used = TokensUsed(
-        conversation=A, prompt=1, output=1, cache_creation=0, cache_read=0, cost_usd=None, estimated=True
-    )  # fmt: skip
-    totals = counted(used).totals
-    assert (totals.cost_usd, totals.unpriced_runs, totals.estimated_runs) == (0.0, 1, 1)
+    totals = counted(billed(A, cost_usd=None, estimated=True)).totals
+    assert (totals.cost_usd, totals.unpriced_calls, totals.estimated_calls) == (0.0, 1, 1)
 
 
 def test_a_switch_of_provider_brings_its_window() -> None:
@@ -122,15 +126,24 @@ def test_a_histogram_counts_up_to_and_including_its_bounds() -> None:
 
 @pytest.mark.requirement("G-30")
 def test_the_exposition_is_what_a_scraper_reads() -> None:
-    gauges = Gauges(version="0.1.0", ready=True, queue_depth=3, outbox_dead=1, adapters={"telegram@b": False})
-    text = exposition(counted(*a_turn(A)), gauges).decode()
+    gauges = Gauges(version="0.1.0", ready=True, queue_depth=3, outbox_dead=1, adapters={"telegram@b": False},
+                    budgets={("person", "day"): 0.9})  # fmt: skip
+    bills = (
+        billed(A, purpose="compaction", prompt=100, cost_usd=0.001),
+        billed(A, purpose="transcription", cost_usd=None),
+    )
+    text = exposition(counted(*a_turn(A), *bills), gauges).decode()
     found = {
         (sample.name, *sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
     of_model = (("gen_ai_operation_name", "chat"), ("gen_ai_provider_name", "main"), ("gen_ai_request_model", "gpt-x"))
-    assert found["gen_ai_client_token_usage_tokens_total", ("gen_ai_token_type", "input")] == 900
+    assert found["gen_ai_client_token_usage_tokens_total", *of_model, ("gen_ai_token_type", "input")] == 1000
+    assert found["gen_ai_client_token_usage_tokens_total", *of_model, ("gen_ai_token_type", "cache_read")] == 700
+    assert found["tieline_cost_usd_total", *of_model, ("tieline_purpose", "compaction")] == 0.001
+    assert found["tieline_unpriced_calls_total", ("gen_ai_operation_name", "transcription"), *of_model[1:]] == 1
+    assert found["tieline_budget_used_ratio", ("per", "day"), ("scope", "person")] == 0.9
     assert found["gen_ai_client_operation_duration_seconds_sum", *of_model] == pytest.approx(1.2)
     assert found["gen_ai_client_operation_duration_seconds_bucket", *of_model, ("le", "1.28")] == 1
     assert found["gen_ai_client_operation_time_to_first_chunk_seconds_count", *of_model] == 1

@@ -32,7 +32,6 @@ def upgrade() -> None:
         sa.Column("provider", sa.Text(), nullable=False),
         sa.Column("model", sa.Text()),
         sa.Column("source", sa.Text(), nullable=False),
-        sa.Column("scope", sa.Text(), server_default="channel", nullable=False),
         sa.Column("locked", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("updated_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_channel_preference")),

@@ -48,6 +48,10 @@ class Reply:
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
     @property
+    def thought(self) -> str:
+        return "".join(part.thinking for part in self.parts if isinstance(part, Thinking))
+
+    @property
     def calls(self) -> tuple[ToolUse, ...]:
         return tuple(part for part in self.parts if isinstance(part, ToolUse))
 

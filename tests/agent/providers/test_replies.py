@@ -21,7 +21,7 @@ from agent.providers.provider import (
     Unknown,
     Usage,
 )
-from agent.turn.stream import MOST_THINKING, MOST_TOOL_JSON, Accumulator, Reply, ReplyTooLarge
+from agent.providers.replies import MOST_THINKING, MOST_TOOL_JSON, Accumulator, Reply, ReplyTooLarge
 
 
 def collected(*chunks: Chunk) -> Reply:

@@ -1,0 +1,258 @@
+"""The ledger in the database: one row a call, each written once whatever is repeated; sums are asked of it.
+
+Plain functions over a `Connection`.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, func, insert, select
+
+from agent.core.ids import ConversationId, PersonId, SessionId
+from agent.ledger.bills import Entry, UsageTotals
+from agent.ledger.spending import Account, Scope
+from agent.providers.metering import Bill
+from agent.storage.conflicts import or_ignore
+from agent.storage.tables import budget_grant, usage
+
+Grouping = Literal["provider", "model", "purpose", "person", "channel", "job", "goal"]
+
+PAGE = 1000
+
+_ADD = or_ignore(insert(usage))
+_SUMS: tuple[ColumnElement[Any], ...] = (
+    func.count(),
+    func.coalesce(func.sum(usage.c.prompt), 0),
+    func.coalesce(func.sum(usage.c.output), 0),
+    func.coalesce(func.sum(usage.c.cache_creation), 0),
+    func.coalesce(func.sum(usage.c.cache_read), 0),
+    func.coalesce(func.sum(usage.c.cost_usd), 0.0),
+    func.coalesce(func.sum(case((usage.c.cost_usd.is_(None), 1), else_=0)), 0),
+    func.coalesce(func.sum(case((usage.c.estimated, 1), else_=0)), 0),
+)
+_GROUPS: dict[Grouping, ColumnElement[Any]] = {
+    "provider": usage.c.provider,
+    "model": usage.c.model,
+    "purpose": usage.c.purpose,
+    "person": usage.c.person,
+    "channel": usage.c.conv,
+    "job": usage.c.job,
+    "goal": usage.c.goal,
+}
+_SINCE = usage.c.created_at >= bindparam("since")
+_TOTALS = select(*_SUMS)
+_PAYERS = (usage.c.conv, usage.c.person, usage.c.provider, usage.c.job, usage.c.goal)
+_SPENT = (
+    select(
+        *_PAYERS,
+        (usage.c.created_at >= bindparam("day")).label("today"),
+        func.coalesce(func.sum(usage.c.cost_usd), 0.0).label("usd"),
+        func.sum(usage.c.prompt + usage.c.output + usage.c.cache_creation + usage.c.cache_read).label("tokens"),
+        func.sum(case((usage.c.cost_usd.is_(None), 1), else_=0)).label("unpriced"),
+    )
+    .where(usage.c.created_at >= bindparam("month"))
+    .group_by(*_PAYERS, usage.c.created_at >= bindparam("day"))
+)
+_GRANT = or_ignore(insert(budget_grant)).returning(budget_grant.c.number)
+_GRANTS = select(budget_grant).where(budget_grant.c.period.in_(bindparam("periods", expanding=True)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpentBefore:
+    """What one set of payers spent, today (UTC) or earlier this month."""
+
+    bill: Bill
+    provider: str
+    today: bool
+    usd: float
+    tokens: int
+    unpriced: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """More was approved for an account: the `number`th time. `at` UTC microseconds."""
+
+    account: Account
+    number: int
+    usd: float
+    tokens: int
+    by: str
+    at: int
+
+
+def add(conn: Connection, entries: Iterable[Entry]) -> None:
+    """Note calls; one that is there already stays as it is."""
+    rows = [
+        {
+            "call_id": entry.call,
+            "conv": entry.bill.conversation,
+            "session_id": entry.bill.session,
+            "inbox_id": entry.bill.inbox_id,
+            "person": entry.bill.person,
+            "job": entry.bill.job,
+            "goal": entry.bill.goal,
+            "purpose": entry.bill.purpose,
+            "provider": entry.provider,
+            "model": entry.model,
+            "prompt": entry.prompt,
+            "output": entry.output,
+            "cache_creation": entry.cache_creation,
+            "cache_read": entry.cache_read,
+            "audio_s": entry.audio_s,
+            "cost_usd": entry.cost_usd,
+            "estimated": entry.estimated,
+            "created_at": entry.at,
+        }
+        for entry in entries
+    ]
+    if rows:
+        conn.execute(_ADD, rows)
+
+
+def totals(
+    conn: Connection,
+    *,
+    since: int = 0,
+    conversation: ConversationId | None = None,
+    session: SessionId | None = None,
+    goal: str | None = None,
+) -> UsageTotals:
+    """Of the calls from `since` (UTC microseconds) on, of one conversation, session or goal, or of all."""
+    query, values = _narrowed(_TOTALS, since=since, conversation=conversation, session=session, goal=goal)
+    return _totals(conn.execute(query, values).one())
+
+
+def by(
+    conn: Connection, group: Grouping, *, since: int = 0, conversation: ConversationId | None = None, most: int = 20
+) -> Sequence[tuple[str, UsageTotals]]:
+    """The totals of each provider, purpose, person …, the dearest first; "" where a call has none."""
+    column = _GROUPS[group]
+    query = select(column, *_SUMS).group_by(column).order_by(_SUMS[5].desc(), _SUMS[0].desc()).limit(most)
+    query, values = _narrowed(query, since=since, conversation=conversation)
+    return [(row[0] or "", _totals(row[1:])) for row in conn.execute(query, values)]
+
+
+def spent(conn: Connection, *, month: int, day: int) -> Sequence[SpentBefore]:
+    """What was spent since those moments, by payer."""
+    return [
+        SpentBefore(
+            bill=Bill(purpose="", conversation=ConversationId(row.conv), person=row.person, job=row.job, goal=row.goal),
+            provider=row.provider,
+            today=bool(row.today),
+            usd=float(row.usd),
+            tokens=int(row.tokens),
+            unpriced=int(row.unpriced),
+        )
+        for row in conn.execute(_SPENT, {"month": month, "day": day})
+    ]
+
+
+def page(
+    conn: Connection,
+    *,
+    after: int = 0,
+    since: int = 0,
+    until: int | None = None,
+    conversation: ConversationId | None = None,
+    most: int = PAGE,
+) -> tuple[Sequence[Entry], int | None]:
+    """Calls in the order in which they were noted, and after what the next page begins; None: there is none."""
+    query = select(usage).where(usage.c.id > after).order_by(usage.c.id).limit(most)
+    query, values = _narrowed(query, since=since, conversation=conversation)
+    if until is not None:
+        query = query.where(usage.c.created_at < until)
+    found = conn.execute(query, values).all()
+    return [_entry(row) for row in found], found[-1].id if len(found) == most else None
+
+
+def approve(conn: Connection, approval: Approval) -> bool:
+    """Note the approval; False when that number of its account is taken: somebody else was quicker."""
+    account = approval.account
+    values = {
+        "scope": account.scope,
+        "name": account.name,
+        "period": account.period,
+        "number": approval.number,
+        "usd": approval.usd,
+        "tokens": approval.tokens,
+        "by": approval.by,
+        "created_at": approval.at,
+    }
+    return conn.execute(_GRANT, values).scalar_one_or_none() is not None
+
+
+def approvals(conn: Connection, periods: Iterable[str]) -> Sequence[Approval]:
+    """All of those days and months."""
+    return [
+        Approval(
+            account=Account(cast(Scope, row.scope), row.name, row.period),
+            number=row.number,
+            usd=row.usd,
+            tokens=row.tokens,
+            by=row.by,
+            at=row.created_at,
+        )
+        for row in conn.execute(_GRANTS, {"periods": list(periods)})
+    ]
+
+
+def _narrowed(
+    query: Select[Any],
+    *,
+    since: int,
+    conversation: ConversationId | None = None,
+    session: SessionId | None = None,
+    goal: str | None = None,
+) -> tuple[Select[Any], dict[str, Any]]:
+    values: dict[str, Any] = {}
+    if since:
+        query, values["since"] = query.where(_SINCE), since
+    for column, name, value in (
+        (usage.c.conv, "conversation", conversation),
+        (usage.c.session_id, "session", session),
+        (usage.c.goal, "goal", goal),
+    ):
+        if value is not None:
+            query, values[name] = query.where(column == bindparam(name)), value
+    return query, values
+
+
+def _totals(row: Any) -> UsageTotals:
+    calls, prompt, output, creation, read, cost, unpriced, estimated = row
+    return UsageTotals(
+        calls=calls,
+        prompt=int(prompt),
+        output=int(output),
+        cache_creation=int(creation),
+        cache_read=int(read),
+        cost_usd=float(cost),
+        unpriced=int(unpriced),
+        estimated=int(estimated),
+    )
+
+
+def _entry(row: Any) -> Entry:
+    return Entry(
+        call=row.call_id,
+        at=row.created_at,
+        bill=Bill(
+            purpose=row.purpose,
+            conversation=ConversationId(row.conv),
+            session=SessionId(row.session_id) if row.session_id else None,
+            inbox_id=row.inbox_id,
+            person=PersonId(row.person) if row.person else None,
+            job=row.job,
+            goal=row.goal,
+        ),
+        provider=row.provider,
+        model=row.model,
+        prompt=row.prompt,
+        output=row.output,
+        cache_creation=row.cache_creation,
+        cache_read=row.cache_read,
+        audio_s=row.audio_s,
+        cost_usd=row.cost_usd,
+        estimated=bool(row.estimated),
+    )

@@ -1,0 +1,274 @@
+"""Every call of a model: failover > circuit > retry > meter > provider. Turns, judges and summaries all come through.
+
+Each call begins at the provider that was chosen; another one that stood in for it is no choice and is not kept.
+"""
+
+import logging
+import zlib
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import anyio
+
+from agent.core.clock import Clock
+from agent.core.errors import AgentError, NoProviders, ProviderBusy, ProviderRefused
+from agent.providers.circuits import PATIENCE_S, Circuit, State, choose, others_let
+from agent.providers.metering import Bill, Counting, End, Meter, Spent, Unmetered, spent_by
+from agent.providers.provider import Provider, Request
+from agent.providers.replies import Accumulator, Reply
+from agent.providers.retries import RetryPolicy, delay_for
+
+LOAD_WITHIN_S = 120.0  # a library that takes longer on a loaded machine is as good as missing
+
+Key = tuple[str, str]  # name and model
+
+log = logging.getLogger("tieline.providers")
+
+
+class ModelTooSlow(AgentError):
+    """The whole stream took longer than it may; what came so far stands (B-33)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A request for a provider and its raw estimate."""
+
+    request: Request
+    raw_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One question to a model.
+
+    `route` gives the chosen provider and then those that may stand in, `prepare` the request for one of them; both are
+    asked before each attempt, so that another choice counts at once (Z-20). `silence_s` bounds the wait for each piece,
+    `stream_s` the whole stream. `seed` spreads the back-off and is the same in a replay (B-02).
+    """
+
+    route: Callable[[], Sequence[Provider]]
+    prepare: Callable[[Provider], Attempt]
+    bill: Bill
+    counting: Counting
+    silence_s: float
+    stream_s: float
+    seed: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A whole reply and who gave it. Milliseconds since the last attempt began."""
+
+    reply: Reply
+    provider: Provider
+    request: Request
+    elapsed_ms: int
+    first_piece_ms: int | None
+
+
+class Watcher(Protocol):
+    """Hears how a call goes. Nothing in it waits or raises."""
+
+    def begins(self, provider: Provider) -> None:
+        """An attempt begins."""
+
+    def answers(self, provider: Provider) -> None:
+        """The first piece of an attempt has come."""
+
+    def delta(self, text: str) -> None:
+        """The reply grows."""
+
+    def void(self) -> None:
+        """What came of this attempt does not count: another follows."""
+
+    def waits(self, provider: Provider, error: AgentError, failures: int, delay_s: float) -> None:
+        """The call will be made again after `delay_s`."""
+
+    def spent(self, spent: Spent) -> None:
+        """What an attempt took; also one that was cut off, since it is paid for all the same."""
+
+
+class Unwatched:
+    """For calls whose way nobody sees."""
+
+    def begins(self, provider: Provider) -> None: ...
+    def answers(self, provider: Provider) -> None: ...
+    def delta(self, text: str) -> None: ...
+    def void(self) -> None: ...
+    def waits(self, provider: Provider, error: AgentError, failures: int, delay_s: float) -> None: ...
+    def spent(self, spent: Spent) -> None: ...
+
+
+@dataclass(slots=True)
+class _Tries:
+    """What one call has met so far, by provider."""
+
+    failed: dict[Key, dict[bool, int]] = field(default_factory=dict)  # attempts that had not, and that had, begun
+    patient: dict[Key, bool] = field(default_factory=dict)
+    given_up: dict[Key, AgentError] = field(default_factory=dict)
+
+    @property
+    def failures(self) -> int:
+        return sum(sum(counts.values()) for counts in self.failed.values())
+
+
+class Models:
+    """Makes calls for the whole process and remembers which providers fail."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        meter: Meter | None = None,
+        policy: Callable[[], RetryPolicy] = RetryPolicy,
+        on_health: Callable[[str, str | None], None] = lambda provider, trouble: None,
+    ) -> None:
+        """`on_health` hears the name of a provider that is passed over, and why; None when it is back."""
+        self._clock = clock
+        self._meter = meter or Unmetered()
+        self._policy = policy
+        self._on_health = on_health
+        self._circuits: dict[Key, Circuit] = {}
+
+    def state_of(self, provider: Provider) -> State:
+        """How its circuit stands."""
+        circuit = self._circuits.get(_key(provider))
+        return circuit.state(self._clock.monotonic()) if circuit else "closed"
+
+    async def ask(self, call: Call, watcher: Watcher) -> Answered:
+        """Make the call.
+
+        Raises the AgentError that ended the last attempt, or NoProviders when several were asked in vain. What the last
+        attempt had shown is not taken back.
+        """
+        tries = _Tries()
+        while True:
+            route = [provider for provider in call.route() if _key(provider) not in tries.given_up]
+            if not route:
+                raise _verdict(tries)
+            circuits = [self._circuits.setdefault(_key(provider), Circuit()) for provider in route]
+            index = choose(circuits, self._clock.monotonic())
+            provider, circuit = route[index], circuits[index]
+            patient = tries.patient.setdefault(_key(provider), circuit.is_patient())
+            taker = Accumulator(provider.family)
+            outcome = await self._try(call, provider, circuit, taker, watcher)
+            if isinstance(outcome, Answered):
+                return outcome
+            delay = self._delay(call, outcome, provider, taker.begun, tries) if patient else None
+            if delay is not None and delay > PATIENCE_S and others_let(circuits, index, self._clock.monotonic()):
+                delay = None
+            if delay is None:
+                tries.given_up[_key(provider)] = outcome
+                if len(route) == 1:
+                    raise _verdict(tries)
+                log.warning("%s; asking another provider", outcome, extra={"run": call.bill.run})
+                watcher.void()
+            else:
+                watcher.void()
+                log.warning("%s; trying again in %.1f s", outcome, delay, extra={"run": call.bill.run})
+                watcher.waits(provider, outcome, tries.failures, delay)
+                await self._clock.sleep(delay)
+
+    async def _try(
+        self, call: Call, provider: Provider, circuit: Circuit, taker: Accumulator, watcher: Watcher
+    ) -> Answered | AgentError:
+        """One attempt: the answer, or what speaks against asking this provider now. Raises what ends the call."""
+        circuit.begin()
+        try:
+            answered = await self._attempt(call, provider, taker, watcher)
+        except (ProviderBusy, ProviderRefused) as error:
+            if isinstance(error, ProviderRefused) and not error.any_request:
+                raise
+            if circuit.failed(error, self._clock.monotonic(), self._policy()):
+                log.error("%s is passed over for a while: %s", provider.name, error)  # noqa: TRY400 - no defect of ours
+                self._on_health(provider.name, str(error))
+            return error
+        finally:
+            circuit.left()
+        if circuit.succeeded():
+            log.info("%s answers again", provider.name)
+            self._on_health(provider.name, None)
+        return answered
+
+    def _delay(self, call: Call, error: AgentError, provider: Provider, begun: bool, tries: _Tries) -> float | None:
+        counts = tries.failed.setdefault(_key(provider), {False: 0, True: 0})
+        counts[begun] += 1
+        jitter = zlib.crc32(f"{call.seed}:{counts[begun]}".encode()) / 0x7FFFFFFF - 1
+        return delay_for(error, attempt=counts[begun], started=begun, jitter=jitter, policy=self._policy())
+
+    async def _attempt(self, call: Call, provider: Provider, taker: Accumulator, watcher: Watcher) -> Answered:
+        try:
+            with anyio.fail_after(LOAD_WITHIN_S):
+                await provider.warm_up()  # its window and its library are not the stream's time
+        except TimeoutError:
+            raise ProviderBusy(f"{provider.name}: its library took longer than {LOAD_WITHIN_S:g} s to load") from None
+        attempt = call.prepare(provider)
+        tokens = call.counting.scaled(attempt.raw_tokens)
+        reservation = await self._meter.reserve(call.bill, provider, attempt.request, tokens)
+        end: End = "cut"  # also by a stop: the request is out
+        try:
+            watcher.begins(provider)
+            answered = await self._consume(call, attempt, provider, taker, watcher)
+            end = "done"
+        except AgentError as error:
+            if not taker.begun and not (isinstance(error, ProviderBusy) and error.sent):
+                end = "refused"
+            raise
+        finally:
+            spent = spent_by(provider, attempt.raw_tokens, taker.reply(), call.counting, end=end)
+            with anyio.CancelScope(shield=True):
+                await reservation.settle(spent)
+            if end != "refused":
+                watcher.spent(spent)
+        return answered
+
+    async def _consume(
+        self, call: Call, attempt: Attempt, provider: Provider, taker: Accumulator, watcher: Watcher
+    ) -> Answered:
+        """Read one stream to its end. Raises ProviderBusy when it stalls or closes without saying so (W-42)."""
+        clock = self._clock
+        began = clock.monotonic()
+        first_ms: int | None = None
+        heard = anyio.current_time()
+        last = heard + call.stream_s
+        with anyio.CancelScope(deadline=min(last, heard + call.silence_s)) as scope:
+            async with aclosing(provider.stream(attempt.request)) as chunks:
+                async for chunk in chunks:
+                    delta = taker.take(chunk)
+                    if first_ms is None:
+                        first_ms = round((clock.monotonic() - began) * 1000)
+                        watcher.answers(provider)
+                    if delta:
+                        watcher.delta(delta)
+                    # Setting a deadline costs more than asking for the time.
+                    if (now := anyio.current_time()) > heard + call.silence_s / 20:
+                        heard, scope.deadline = now, min(last, now + call.silence_s)
+        if not taker.done:
+            if scope.cancelled_caught:
+                if anyio.current_time() >= last:
+                    raise ModelTooSlow(f"{provider.name}: the stream took longer than {call.stream_s:g} s")
+                raise ProviderBusy(f"{provider.name}: nothing came for {call.silence_s:g} s", sent=True)
+            raise ProviderBusy(f"{provider.name}: the stream ended without its closing event", sent=True)
+        for what in taker.unknown:
+            log.warning("unknown piece of a stream left out: %s", what, extra={"run": call.bill.run})  # G-34
+        return Answered(
+            reply=taker.reply(),
+            provider=provider,
+            request=attempt.request,
+            elapsed_ms=round((clock.monotonic() - began) * 1000),
+            first_piece_ms=first_ms,
+        )
+
+
+def _key(provider: Provider) -> Key:
+    return provider.name, provider.model
+
+
+def _verdict(tries: _Tries) -> AgentError:
+    """What to say of a call for which nobody is left: of one provider its own error, of several that none can."""
+    errors = list(tries.given_up.values())
+    if len(errors) == 1:
+        return errors[0]
+    return NoProviders("; ".join(str(error) for error in errors))

@@ -1,0 +1,65 @@
+"""Which tools a model is only told the names of, because all their definitions would fill its window. Pure (SPEC §6.5).
+
+It loads one with `tool_search`; what was loaded once stays loaded for the session.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+
+from agent.core.messages import Message
+from agent.core.tools import ToolSpec
+
+SEARCH = "tool_search"
+SHARE = 0.10  # of the window; above it definitions are left out
+CORE = frozenset({"shell", "read", "write", "edit", "glob", "grep"})  # never left out; others say so in their spec
+
+
+def size_of(spec: ToolSpec) -> int:
+    """Tokens of a definition, roughly: a quarter of the words' bytes, half of the schema's."""
+    schema = json.dumps(dict(spec.schema), separators=(",", ":"))
+    return _share(spec.name, 4) + _share(spec.description, 4) + _share(schema, 2)
+
+
+def deferred(specs: Sequence[ToolSpec], window: int, loaded: Collection[str]) -> tuple[str, ...]:
+    """The names to leave out, in order; none while the definitions take no more than their share of `window` tokens."""
+    if sum(map(size_of, specs)) <= window * SHARE:
+        return ()
+    return tuple(sorted(spec.name for spec in specs if not _is_core(spec) and spec.name not in loaded))
+
+
+def search_tool(names: Iterable[str]) -> ToolSpec:
+    """The pseudo-tool that stands for the tools of these names."""
+    return ToolSpec(
+        name=SEARCH,
+        description="Load one more tool, so that it can be called from the next step on. There are: "
+        + ", ".join(names)
+        + ".",
+        schema={
+            "type": "object",
+            "properties": {"tool_name": {"type": "string", "description": "The exact name of the tool."}},
+            "required": ["tool_name"],
+            "additionalProperties": False,
+        },
+        core=True,
+    )
+
+
+def loaded_in(messages: Iterable[Message]) -> frozenset[str]:
+    """What a history shows to have been loaded: asked for by name, and not refused."""
+    asked: dict[str, str] = {}
+    found: set[str] = set()
+    for message in messages:
+        for use in message.tool_uses:
+            if use.name == SEARCH and isinstance(name := use.input.get("tool_name"), str):
+                asked[use.id] = name
+        found |= {asked[result.tool_use_id] for result in message.tool_results
+                  if result.tool_use_id in asked and not result.is_error}  # fmt: skip
+    return frozenset(found)
+
+
+def _is_core(spec: ToolSpec) -> bool:
+    return spec.core or spec.name in CORE
+
+
+def _share(text: str, divisor: int) -> int:
+    return -(-len(text.encode("utf-8", "replace")) // divisor)

@@ -1,0 +1,63 @@
+"""Which provider holds for a place: its own choice, else that of its group, its account, the house (SPEC §19.2)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection
+
+from agent.providers.slot import Choice, Scope
+from gateway.channels.keys import ConversationKey
+from gateway.storage import preferences
+from gateway.storage.preferences import Preference
+
+ACCOUNT = "*"  # stands for a place: what is kept under it holds for every chat of an account
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What holds for a place. `choice` None: the default of the house. `locked`: only admins may choose otherwise."""
+
+    choice: Choice | None = None
+    locked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configured:
+    """What `[[channels]]` says of an account; `provider` "": nothing."""
+
+    provider: str = ""
+    locked: bool = False
+
+
+NOTHING = Configured()
+
+
+def account_of(key: ConversationKey) -> ConversationKey:
+    """The place under which an account's own choice is kept."""
+    return ConversationKey(key.channel_type, ACCOUNT)
+
+
+def held(
+    conn: Connection, key: ConversationKey, around: Sequence[ConversationKey], configured: Configured = NOTHING
+) -> Held:
+    """What holds for `key`, whose enclosing places are `around`, the nearest first. A lock holds for all within."""
+    places: list[tuple[Scope, ConversationKey]] = [("channel", key)]
+    places += [("group", place) for place in around]
+    places.append(("account", account_of(key)))
+    found = [(scope, preferences.load(conn, place.channel_type, place.channel_id)) for scope, place in places]
+    locked = configured.locked or any(preference is not None and preference.locked for _, preference in found)
+    for scope, preference in found:
+        if preference is not None:
+            return Held(choice=_choice(preference, scope), locked=locked)
+    return replace(configured_only(configured), locked=locked)
+
+
+def configured_only(configured: Configured) -> Held:
+    """What holds where nothing is kept of what people choose (Z-68)."""
+    if not configured.provider:
+        return Held(locked=configured.locked)
+    return Held(choice=Choice(provider=configured.provider, source="admin", scope="account"), locked=configured.locked)
+
+
+def _choice(preference: Preference, scope: Scope) -> Choice:
+    return Choice(provider=preference.provider, model=preference.model, source=preference.source, scope=scope)

@@ -1,0 +1,84 @@
+"""What was spent, for the operator: sums by whom and for what, and every call for a spreadsheet."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, get_args
+
+from sqlalchemy import Connection
+
+from agent.core.clock import Clock
+from agent.core.ids import ConversationId
+from agent.ledger import rows, table
+from agent.ledger.rows import Grouping
+from agent.storage.database import Database
+from agent.storage.moments import to_us
+from gateway.web.control import OperationError as Refusal
+
+GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
+MOST_GROUPS = 100
+
+Json = Any
+
+
+class Usage:
+    """Over one open database. `settle` writes what has ended and is not in it yet."""
+
+    def __init__(self, database: Database, clock: Clock, settle: Callable[[], Awaitable[None]] | None = None) -> None:
+        self._database = database
+        self._clock = clock
+        self._settle = settle
+
+    async def sums(self, arguments: Mapping[str, Json]) -> Json:
+        """By `group`, from `since` on; without it this month's (UTC)."""
+        group = str(arguments.get("group") or "provider")
+        if group not in GROUPINGS:
+            raise Refusal(f"nothing is summed up by {group!r}", fix=f"use one of {', '.join(GROUPINGS)}")
+        month = self._clock.now().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        since = _moment(arguments, "since") or to_us(month)
+        await self._settled()
+        found = await self._database.read(lambda conn: rows.by(conn, group, since=since, most=MOST_GROUPS))
+        return [
+            {
+                "name": name or "–",
+                "calls": totals.calls,
+                "input": totals.prompt + totals.cache_creation,
+                "cached": totals.cache_read,
+                "output": totals.output,
+                "usd": f"{totals.cost_usd:.4f}" if totals.unpriced < totals.calls else "?",
+                "unpriced": totals.unpriced,
+                "estimated": totals.estimated,
+            }
+            for name, totals in found
+        ]
+
+    async def export(self, arguments: Mapping[str, Json]) -> Json:
+        """A page of calls as CSV. `next` is what to give as `after` for the next one; None: that was all."""
+        after = arguments.get("after")
+        since, until = _moment(arguments, "since") or 0, _moment(arguments, "until")
+        named = arguments.get("conversation")
+        conversation = ConversationId(str(named)) if named else None
+        if not after:
+            await self._settled()
+
+        def read(conn: Connection) -> tuple[str, int | None]:
+            entries, last = rows.page(conn, after=int(after or 0), since=since, until=until, conversation=conversation)
+            return table.lines(entries), last
+
+        lines, last = await self._database.read(read)
+        return {"lines": lines if after else table.HEADING + lines, "next": last}
+
+    async def _settled(self) -> None:
+        if self._settle is not None:
+            await self._settle()
+
+
+def _moment(arguments: Mapping[str, Json], key: str) -> int | None:
+    """A day or moment of ISO 8601 as UTC microseconds; without a zone it is UTC."""
+    text = arguments.get(key)
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(str(text))
+    except ValueError:
+        raise Refusal(f"{text!r} is no date", fix="write it as 2026-11-01") from None
+    return to_us(moment if moment.tzinfo else moment.replace(tzinfo=UTC))

@@ -1,0 +1,93 @@
+"""Money, as the house sees it: what holds a conversation, who is told that a budget ends, and who may allow more."""
+
+from collections import OrderedDict
+from typing import cast
+
+from agent.core.clock import Clock
+from agent.core.events import BudgetReached, EventBus, Published
+from agent.core.ids import ConversationId
+from agent.core.ids_source import random_uuid
+from agent.core.outbox import Buttons, Say
+from agent.inbox import Incoming
+from agent.ledger.ledger import Ledger
+from agent.ledger.spending import Account, OverBudget, Scope, amount
+from agent.storage.database import Database
+from gateway.channels.keys import ConversationKey
+from gateway.commands.spending import more_button
+from gateway.config.live import Live
+from gateway.phrases.catalogue import Catalogue
+from gateway.router.notices import Notices
+from gateway.running.alerts import Alerts
+
+REMEMBERED = 500  # budgets whose refused chats are told when more is allowed
+MOST_TOLD = 20  # of them for one budget
+
+
+async def open_ledger(live: Live, database: Database, clock: Clock, bus: EventBus) -> Ledger:
+    """The ledger of this process, with what earlier ones spent and what a killed one left behind."""
+    ledger = Ledger(
+        database=database,
+        clock=clock,
+        new_id=random_uuid,
+        bus=bus,
+        journal=live.settings.home / "ledger.journal",
+        spending=lambda: live.settings.limits,
+        places=places_of,
+    )
+    await ledger.open()
+    return ledger
+
+
+def places_of(conversation: ConversationId) -> tuple[str, ...]:
+    """Its own name, then that of the group or team around it, then its account's."""
+    key = ConversationKey.parse(conversation)
+    around = (str(key.around),) if key.around is not None else ()
+    return (conversation, *around, key.channel_type)
+
+
+class SpendingDesk:
+    """Tells the owners of budgets that come near or are used up, and the refused when more is allowed."""
+
+    def __init__(self, bus: EventBus, alerts: Alerts, notices: Notices, phrase: Catalogue) -> None:
+        self._alerts = alerts
+        self._notices = notices
+        self._phrase = phrase
+        self._refused: OrderedDict[Account, dict[ConversationId, str]] = OrderedDict()
+        bus.listen(self._heard, [BudgetReached])
+
+    def relief(self, error: OverBudget, incoming: Incoming, conversation: ConversationId) -> Buttons:
+        """What may be pressed below a refusal. None in a member's own chat: the owners get a button of their own."""
+        account = error.applied.account
+        chats = self._refused.setdefault(account, {})
+        if len(chats) < MOST_TOLD:
+            chats[conversation] = incoming.language
+        if len(self._refused) > REMEMBERED:
+            self._refused.popitem(last=False)
+        if incoming.chat_type == "direct" and incoming.role == "member":
+            return ()
+        return more_button(self._phrase, incoming.language, account, error.approvals)
+
+    async def more_allowed(self, account: Account, where: ConversationKey) -> None:
+        """Tell the chats that were refused, but for the one in which it was allowed."""
+        for conversation, language in self._refused.pop(account, {}).items():
+            if conversation == str(where):
+                continue
+            say = Say(text=self._phrase("budget_allowed", language), kind="notice", verbatim=True)
+            dedup = f"budget:{account.scope}:{account.name}:{account.period}:{conversation}"
+            await self._notices.say(ConversationKey.parse(conversation), say, dedup=dedup)
+
+    def _heard(self, published: Published) -> None:
+        event = published.event
+        if not isinstance(event, BudgetReached):
+            return
+        account = Account(cast(Scope, event.scope), event.payer, event.period)
+        spent, limit = (
+            (amount(event.spent_usd, "usd"), amount(event.usd, "usd"))
+            if event.usd is not None
+            else (amount(event.spent_tokens, "tokens"), amount(event.tokens or 0, "tokens"))
+        )
+        key = "owner_budget_out" if event.hard else "owner_budget_near"
+        values: dict[str, object] = {"who": str(account), "period": account.period, "limit": limit}
+        if not event.hard:  # else the same sentence would be said again for every refused call
+            values["spent"] = spent
+        self._alerts.tell(key, values, lambda language: more_button(self._phrase, language, account, event.approvals))

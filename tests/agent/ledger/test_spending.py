@@ -1,0 +1,202 @@
+"""Which limits a call comes under, and how two calls share what is left."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.ledger.accounts import Accounts
+from agent.ledger.spending import Account, Limit, Names, OverBudget, Rules, Spending, Unpriced, period_of
+
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+NEXT_DAY = datetime(2026, 11, 23, 0, 0, 1, tzinfo=UTC)
+NEXT_MONTH = datetime(2026, 12, 1, tzinfo=UTC)
+ANN: Names = {
+    "gateway": ("",),
+    "provider": ("main",),
+    "channel": ("telegram:-1005:7", "telegram:-1005", "telegram"),
+    "person": ("telegram:77",),
+}
+
+
+def rules(*limits: Limit, **more: Any) -> Rules:
+    return Rules.of(Spending(limits=limits, **more))
+
+
+def applied(given: Rules, names: Names = ANN) -> set[tuple[str, str, float | None]]:
+    periods = {"day": period_of(NOON, "day"), "month": period_of(NOON, "month")}
+    found = given.applying(names, periods)  # type: ignore[arg-type]
+    return {(one.account.name, one.account.period, one.limit.usd) for one in found}
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        pytest.param([Limit(scope="gateway", usd=5)], {("", "2026-11-22", 5)}, id="the gateway's holds for everybody"),
+        pytest.param(
+            [Limit(scope="person", per="month", usd=9)], {("telegram:77", "2026-11", 9)}, id="each person has their own"
+        ),
+        pytest.param(
+            [Limit(scope="person", usd=2), Limit(scope="person", name="telegram:77", usd=8)],
+            {("telegram:77", "2026-11-22", 8)},
+            id="a limit by name takes the general one's place",
+        ),
+        pytest.param([Limit(scope="person", name="telegram:99", usd=2)], set(), id="somebody else's does not hold"),
+        pytest.param(
+            [Limit(scope="channel", usd=1), Limit(scope="channel", name="telegram:-1005", usd=3)],
+            {("telegram:-1005:7", "2026-11-22", 1), ("telegram:-1005", "2026-11-22", 3)},
+            id="a topic comes under its own and its group's",
+        ),
+        pytest.param(
+            [Limit(scope="provider", name="MAIN", usd=1)], {("main", "2026-11-22", 1)}, id="names ignore case"
+        ),
+        pytest.param([Limit(scope="job", usd=1), Limit(scope="goal", usd=1)], set(), id="no job and no goal"),
+    ],
+)
+def test_which_limits_a_call_comes_under(limits: list[Limit], expected: set[tuple[str, str, float | None]]) -> None:
+    assert applied(rules(*limits)) == expected
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Limit(scope="person"), "usd and tokens are both missing"),
+        (lambda: Limit(scope="person", usd=float("nan")), "finite amount"),
+        (lambda: Limit(scope="person", tokens=-1), "0 or more"),
+        (lambda: Limit(scope="gateway", name="x", usd=1), "the gateway has none"),
+        (lambda: Spending(warn_at=0), "warn_at"),
+        (lambda: Spending(more=0), "more"),
+        (lambda: Spending(limits=(Limit(scope="person", usd=1), Limit(scope="person", usd=2))), "keep one"),
+    ],
+)
+def test_impossible_limits_are_refused(make: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+def take(accounts: Accounts, given: Rules, usd: float | None, tokens: int = 100, at: datetime = NOON) -> Any:
+    return accounts.hold(given, ANN, at, usd=usd, tokens=tokens, provider="main", model="m")
+
+
+def test_two_calls_at_once_cannot_both_take_the_last() -> None:
+    accounts, given = Accounts(), rules(Limit(scope="gateway", usd=1.0))
+    first = take(accounts, given, 0.6)
+    with pytest.raises(OverBudget) as caught:
+        take(accounts, given, 0.6)
+    assert (caught.value.limit, round(caught.value.left, 9), caught.value.needed) == (1.0, 0.4, 0.6)
+    accounts.settle(first, usd=0.1, tokens=40)
+    take(accounts, given, 0.9)  # what was set aside and not used is there again
+
+
+def test_a_refused_call_sets_nothing_aside_anywhere() -> None:
+    accounts = Accounts()
+    given = rules(Limit(scope="gateway", usd=10), Limit(scope="person", usd=0.5))
+    for _ in range(3):
+        with pytest.raises(OverBudget):
+            take(accounts, given, 0.6)
+    take(accounts, rules(Limit(scope="gateway", usd=10)), 10)
+
+
+def test_tokens_are_a_budget_of_their_own() -> None:
+    accounts, given = Accounts(), rules(Limit(scope="person", tokens=150))
+    accounts.settle(take(accounts, given, None), usd=None, tokens=60)
+    with pytest.raises(OverBudget, match="90 of 150 tokens left"):
+        take(accounts, given, None)
+
+
+def test_a_call_of_unknown_price_is_not_free() -> None:
+    accounts, limit = Accounts(), Limit(scope="gateway", usd=1)
+    with pytest.raises(Unpriced, match=r"\[spending\] unpriced"):
+        take(accounts, rules(limit), None)
+    given = rules(limit, unpriced="allow")
+    accounts.settle(take(accounts, given, None), usd=None, tokens=60)
+    [standing] = accounts.everything(given, NOON)
+    assert (standing.spent_usd, standing.unpriced) == (0.0, 1)
+
+
+@pytest.mark.parametrize(
+    ("at", "left_of_day", "left_of_month"),
+    [
+        pytest.param(NOON, 0.0, 4.0, id="the same day"),
+        pytest.param(NEXT_DAY, 1.0, 4.0, id="a new day"),
+        pytest.param(NEXT_MONTH, 1.0, 5.0, id="a new month"),
+    ],
+)
+def test_budgets_begin_anew_at_midnight_utc(at: datetime, left_of_day: float, left_of_month: float) -> None:
+    accounts = Accounts()
+    given = rules(Limit(scope="gateway", usd=1), Limit(scope="gateway", per="month", usd=5))
+    accounts.settle(take(accounts, given, 1.0), usd=1.0, tokens=10)
+    standings = {one.account.per: one for one in accounts.standings(given, ANN, at)}
+    assert {span: (one.usd or 0) - one.spent_usd for span, one in standings.items()} == {
+        "day": left_of_day,
+        "month": left_of_month,
+    }
+
+
+def test_a_call_over_midnight_is_paid_by_the_day_it_began_in() -> None:
+    accounts, given = Accounts(), rules(Limit(scope="gateway", usd=1))
+    hold = take(accounts, given, 0.9)
+    take(accounts, given, 0.9, at=NEXT_DAY)
+    accounts.settle(hold, usd=0.9, tokens=10)
+    [standing] = accounts.standings(given, ANN, NEXT_DAY)
+    assert standing.spent_usd == 0
+
+
+def test_near_is_said_once_and_again_after_an_approval() -> None:
+    accounts, given = Accounts(), rules(Limit(scope="person", usd=1), warn_at=0.5)
+
+    def spend(usd: float) -> list[float]:
+        hold = take(accounts, given, usd)
+        accounts.settle(hold, usd=usd, tokens=1)
+        return [round(one.share, 3) for one in accounts.newly_near(given, hold)]
+
+    assert (spend(0.4), spend(0.2), spend(0.1)) == ([], [0.6], [])
+    assert accounts.approve(Account("person", "telegram:77", "2026-11-22"), usd=1.0, tokens=0) == 1
+    assert (spend(0.1), spend(0.3)) == ([], [0.55])
+
+
+def test_what_an_earlier_process_spent_counts_and_is_not_warned_of_again() -> None:
+    accounts, given = Accounts(), rules(Limit(scope="gateway", usd=1))
+    accounts.spent(ANN, accounts.periods(NOON), usd=0.9, tokens=10, unpriced=0)
+    accounts.take_warnings_as_said(given, NOON)
+    hold = take(accounts, given, 0.05)
+    accounts.settle(hold, usd=0.05, tokens=1)
+    assert list(accounts.newly_near(given, hold)) == []
+    with pytest.raises(OverBudget):
+        take(accounts, given, 0.06)
+
+
+def test_what_only_holds_others_is_no_payer() -> None:
+    accounts, given = Accounts(), rules(Limit(scope="channel", usd=1))
+    accounts.settle(take(accounts, given, 0.5), usd=0.5, tokens=1)
+    assert [one.account.name for one in accounts.everything(given, NOON)] == ["telegram:-1005:7"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["take", "settle", "release"]), st.integers(0, 50), st.integers(0, 50))))
+def test_no_order_of_calls_spends_more_than_was_set_aside_for(steps: list[tuple[str, int, int]]) -> None:
+    """Whoever takes no more than was set aside never passes the limit, and nothing stays set aside for ever."""
+    accounts, given, limit = Accounts(), rules(Limit(scope="gateway", usd=1.0, tokens=100)), 100
+    open_holds: list[tuple[Any, int]] = []
+    spent = 0
+    for what, size, used in steps:
+        if what == "take":
+            try:
+                open_holds.append((take(accounts, given, size / 100, size), size))
+            except OverBudget:
+                assert spent + sum(held for _, held in open_holds) + size > limit
+        elif open_holds:
+            hold, size = open_holds.pop(used % len(open_holds))
+            if what == "settle":
+                used = min(used, size)
+                accounts.settle(hold, usd=used / 100, tokens=used)
+                spent += used
+            else:
+                accounts.release(hold)
+        assert spent + sum(held for _, held in open_holds) <= limit
+    for hold, _ in open_holds:
+        accounts.release(hold)
+    if spent < limit:
+        take(accounts, given, (limit - spent) / 100 - 1e-9, limit - spent)

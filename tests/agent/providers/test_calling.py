@@ -1,0 +1,320 @@
+"""Every call of a model: failover around circuits around retries around the meter (SPEC §7, PEERS §3.14)."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderBusy, ProviderRefused, Refused
+from agent.core.ids import ConversationId
+from agent.providers.calling import Answered, Attempt, Call, Models, ModelTooSlow
+from agent.providers.metering import Bill, Reservation, Spent
+from agent.providers.provider import Done, Provider, Request, SystemPrompt, TextDelta, Usage
+from agent.providers.retries import RetryPolicy
+from agent.turn.tokens import Estimator
+from tests.fakes.clock import FakeClock
+from tests.fakes.provider import Script, ScriptedProvider, cut, fails, says
+from tests.fakes.waiting import until
+
+BUSY = ProviderBusy("500")
+BAD_KEY = ProviderRefused("401", any_request=True)
+
+
+@dataclass
+class Watch:
+    """Notes the way of a call."""
+
+    seen: list[str] = field(default_factory=list)
+    text: str = ""
+    took: list[Spent] = field(default_factory=list)
+
+    def begins(self, provider: Provider) -> None:
+        self.seen.append(f"begins {provider.name}")
+
+    def answers(self, provider: Provider) -> None:
+        self.seen.append(f"answers {provider.name}")
+
+    def delta(self, text: str) -> None:
+        self.text += text
+
+    def void(self) -> None:
+        self.seen.append("void")
+        self.text = ""
+
+    def waits(self, provider: Provider, error: AgentError, failures: int, delay_s: float) -> None:
+        self.seen.append(f"waits {delay_s:.1f}")
+
+    def spent(self, spent: Spent) -> None:
+        self.took.append(spent)
+
+
+class Counter:
+    """A meter that counts what is out."""
+
+    def __init__(self, refuse: str = "") -> None:
+        self.refuse = refuse
+        self.open = 0
+        self.settled: list[Spent] = []
+
+    async def reserve(self, bill: Bill, provider: Provider, request: Request, input_tokens: int) -> Reservation:
+        if provider.name == self.refuse:
+            raise Refused("nothing is left")
+        self.open += 1
+        return self
+
+    async def settle(self, spent: Spent) -> None:
+        self.open -= 1
+        self.settled.append(spent)
+
+
+class House:
+    """A chain of providers and those who watch it."""
+
+    def __init__(self, *providers: ScriptedProvider, meter: Counter | None = None, **policy: int) -> None:
+        self.clock = FakeClock()
+        self.providers: Sequence[ScriptedProvider] = providers
+        self.meter = meter or Counter()
+        self.health: list[tuple[str, bool]] = []
+        self.models = Models(
+            self.clock,
+            meter=self.meter,
+            policy=lambda: RetryPolicy(jitter=0.0, **policy),
+            on_health=lambda name, trouble: self.health.append((name, trouble is None)),
+        )
+        self.watch = Watch()
+
+    async def ask(self, *, silence_s: float = 5.0, stream_s: float = 10.0) -> Answered:
+        """One call; nobody waits for the clock."""
+        self.watch = Watch()
+        call = Call(
+            route=lambda: self.providers,
+            prepare=lambda provider: Attempt(Request(system=SystemPrompt("s"), messages=()), 10),
+            bill=Bill(purpose="turn", conversation=ConversationId("telegram:77")),
+            counting=Estimator(),
+            silence_s=silence_s,
+            stream_s=stream_s,
+            seed="run",
+        )
+        answered: Answered | None = None
+        with unwrapped():
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._hurry)
+                answered = await self.models.ask(call, self.watch)
+                tasks.cancel_scope.cancel()
+        assert answered is not None
+        return answered
+
+    async def _hurry(self) -> None:
+        while True:
+            if self.clock.sleepers:
+                self.clock.advance(0.1)
+            await anyio.lowlevel.checkpoint()
+
+    @property
+    def asked(self) -> list[int]:
+        return [len(provider.requests) for provider in self.providers]
+
+
+@contextmanager
+def unwrapped() -> Iterator[None]:
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from None
+
+
+def provider(name: str, *scripts: Script, otherwise: Script | None = None) -> ScriptedProvider:
+    return ScriptedProvider(name=name, scripts=list(scripts), otherwise=otherwise or says(f"I am {name}"))
+
+
+@pytest.mark.requirement("B-32", "B-86", "B-87", "W-41", "R-42")
+async def test_one_provider_is_retried_by_the_policy_and_then_its_own_error_is_raised() -> None:
+    house = House(provider("a", otherwise=fails(BUSY)))
+    with pytest.raises(ProviderBusy, match="500"):
+        await house.ask()
+    waits = [seen for seen in house.watch.seen if seen.startswith("waits")]
+    assert waits == ["waits 1.0", "waits 2.0", "waits 4.0"]
+    assert house.asked == [4]
+
+
+async def test_a_cut_stream_is_void_and_comes_again() -> None:
+    house = House(provider("a", cut("Half"), says("Whole")))
+    answered = await house.ask()
+    assert (house.watch.text, answered.reply.text) == ("Whole", "Whole")
+    assert house.watch.seen == ["begins a", "answers a", "void", "waits 0.5", "begins a", "answers a"]
+
+
+async def test_a_text_that_is_not_followed_by_another_stays() -> None:
+    house = House(provider("a", otherwise=cut("Half")))
+    with pytest.raises(ProviderBusy):
+        await house.ask()
+    assert house.watch.text == "Half"
+
+
+@pytest.mark.requirement("Z-33")
+@pytest.mark.parametrize("error", [ProviderRefused("400"), ContextTooLong("too long")], ids=["request", "window"])
+async def test_what_is_wrong_with_the_request_is_nobody_elses_work(error: AgentError) -> None:
+    house = House(provider("a", fails(error)), provider("b"))
+    with pytest.raises(type(error)):
+        await house.ask()
+    assert house.asked == [1, 0]
+
+
+async def test_a_refused_key_is_passed_on_at_once_and_told() -> None:
+    house = House(provider("a", otherwise=fails(BAD_KEY)), provider("b"))
+    assert (await house.ask()).reply.text == "I am b"
+    assert house.asked == [1, 1]
+    assert house.health == [("a", False)]
+    await house.ask()
+    assert house.asked == [1, 2], "it is passed over"
+
+
+async def test_every_one_of_the_chain_is_tried_and_then_nobody_is_left() -> None:
+    house = House(*(provider(name, otherwise=fails(BUSY)) for name in "abc"), max_retries=1)
+    with pytest.raises(NoProviders):
+        await house.ask()
+    assert house.asked == [2, 2, 2]
+
+
+async def test_open_circuits_do_not_silence_the_bot() -> None:
+    house = House(*(provider(name, otherwise=fails(BUSY)) for name in "ab"))
+    with pytest.raises(NoProviders):
+        await house.ask()
+    asked = house.asked
+    with pytest.raises(NoProviders):
+        await house.ask()
+    assert house.asked == [before + 1 for before in asked], "each once, without retries"
+    house.providers[1].otherwise = says("back")
+    assert (await house.ask()).reply.text == "back", "although its time was not over"
+
+
+async def test_it_goes_back_to_the_first_as_soon_as_that_answers() -> None:
+    first = provider("a", otherwise=fails(BUSY))
+    house = House(first, provider("b"))
+    await house.ask()
+    assert house.health == [("a", False)]
+    for _ in range(5):
+        assert (await house.ask()).provider.name == "b"
+    assert len(first.requests) == 4, "while it is open nobody asks it"
+    house.clock.advance(30)
+    assert (await house.ask()).provider.name == "b", "the probe failed"
+    assert len(first.requests) == 5, "once, without retries"
+    first.otherwise = says("well again")
+    assert (await house.ask()).provider.name == "b", "open for another while"
+    house.clock.advance(30)
+    assert (await house.ask()).reply.text == "well again"
+    assert house.health == [("a", False), ("a", True)]
+
+
+async def test_a_long_wait_that_is_asked_for_is_not_waited_where_another_can_answer() -> None:
+    limited = fails(ProviderBusy("429", after_s=20, limited=True))
+    house = House(provider("a", limited), provider("b"))
+    assert (await house.ask()).provider.name == "b"
+    assert house.health == [], "a rate limit is no trouble"
+    alone = House(provider("a", limited))
+    assert (await alone.ask()).provider.name == "a"
+    assert "waits 20.0" in alone.watch.seen
+
+
+@pytest.mark.requirement("Z-20")
+async def test_another_choice_counts_at_the_next_attempt() -> None:
+    first, second = provider("a", otherwise=fails(BUSY)), provider("b")
+    house = House(first)
+
+    async def switch() -> None:
+        await until(lambda: bool(first.requests))
+        house.providers = (second,)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(switch)
+        assert (await house.ask()).provider.name == "b"
+    assert len(first.requests) == 1
+
+
+@pytest.mark.requirement("R-18", "B-33")
+async def test_silence_is_a_failure_and_endless_talk_an_end() -> None:
+    house = House(provider("a", Script(chunks=(TextDelta("hm"),), stalls=True), says("now")))
+    assert (await house.ask(silence_s=0.02)).reply.text == "now"
+    endless = House(provider("a", otherwise=Script(chunks=(TextDelta("and "),), stalls=True)))
+    with pytest.raises(ModelTooSlow):
+        await endless.ask(silence_s=1, stream_s=0.02)
+    assert endless.watch.text == "and "
+    assert endless.asked == [1]
+
+
+async def test_loading_a_library_is_not_the_models_silence() -> None:
+    class Slow(ScriptedProvider):
+        async def warm_up(self) -> None:
+            if not self.warmed:
+                await anyio.sleep(0.1)
+            self.warmed = True
+
+    house = House(Slow(name="a", otherwise=says("here")))
+    assert (await house.ask(silence_s=0.03)).reply.text == "here"
+    assert house.asked == [1]
+
+
+async def test_every_attempt_is_metered_and_settled_whatever_becomes_of_it() -> None:
+    reported = Usage(prompt=7, output=3)
+    house = House(
+        provider("a", fails(BUSY), cut("some words"), otherwise=says("done", usage=reported)),
+        meter=Counter(),
+    )
+    await house.ask()
+    refused, cut_off, done = house.meter.settled
+    assert house.meter.open == 0
+    assert (refused.usage, refused.estimated) == (Usage(), False)
+    assert cut_off.estimated
+    assert cut_off.usage.output > 0
+    assert (done.usage, done.estimated) == (reported, False)
+    assert house.watch.took == [cut_off, done]
+
+
+async def test_a_stop_settles_too() -> None:
+    house = House(provider("a", otherwise=Script(chunks=(TextDelta("and "),), stalls=True)))
+    with anyio.move_on_after(0.05):
+        await house.ask()
+    assert house.meter.open == 0
+    assert house.meter.settled[0].estimated
+
+
+async def test_what_the_meter_refuses_is_not_asked_of_another() -> None:
+    house = House(provider("a"), provider("b"), meter=Counter(refuse="a"))
+    with pytest.raises(Refused):
+        await house.ask()
+    assert house.asked == [0, 0]
+
+
+@pytest.mark.requirement("W-42")
+async def test_a_stream_that_ends_without_saying_so_is_a_failed_attempt() -> None:
+    class Careless(ScriptedProvider):
+        async def stream(self, request: Request):  # type: ignore[no-untyped-def]
+            self.requests.append(request)
+            yield TextDelta("half")
+            if len(self.requests) > 1:
+                yield Done("end_turn")
+
+    house = House(Careless(name="a"))
+    assert (await house.ask()).reply.text == "half"
+    assert house.asked == [2]
+
+
+async def test_a_chain_of_three_of_which_two_fail_in_turn_answers_two_hundred_times() -> None:
+    chain = [provider(name) for name in "abc"]
+    house = House(*chain)
+    answered = []
+    for number in range(200):
+        down = {"a": 20 <= number < 90, "b": 60 <= number < 140, "c": False}
+        for one in chain:
+            one.otherwise = fails(BUSY) if down[one.name] else says(f"I am {one.name}")
+        answered.append((await house.ask()).provider.name)
+        house.clock.advance(5)
+    assert answered[:20] == ["a"] * 20
+    assert set(answered[60:90]) == {"c"}
+    assert answered[-100:] == ["a"] * 100, "after its recovery the first is back"
+    changes = sum(one != other for one, other in pairwise(answered))
+    assert changes == 3, "a, b, c, a"
