@@ -48,7 +48,9 @@ from gateway.running.alerts import Alerts
 from gateway.running.chosen import load_chosen
 from gateway.running.dispatching import Running, local_dispatcher
 from gateway.running.overview import OverviewDesk
+from gateway.running.schedules import Scheduling
 from gateway.running.upkeep import Upkeep
+from gateway.scheduler.runner import Runner
 from gateway.storage import grants, places
 from gateway.storage.opening import open_database
 from gateway.telemetry.loop_lag import LoopLag
@@ -74,6 +76,7 @@ class House:
     providers: Providers
     operations: Operations
     overview: OverviewDesk
+    schedules: Runner
     upkeep: Upkeep
     alerts: Alerts
     phrase: Catalogue
@@ -84,6 +87,7 @@ class House:
         tasks.start_soon(self.delivery.run)
         tasks.start_soon(self.dispatcher.run)
         tasks.start_soon(self.conversations.run)
+        tasks.start_soon(self.schedules.run)
         tasks.start_soon(self.upkeep.run)
         tasks.start_soon(self.alerts.run)
 
@@ -136,8 +140,6 @@ async def build(
     live.listen(lambda _: setattr(delivery, "settings", chosen.delivery(live)))
 
     providers = Providers(live.provider_settings(), ProviderSurroundings(home=settings.home, clock=clock))
-    executor = shared_executor(house_tools(clock), clock)
-    definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor))
     decisions = Decisions()
 
     alerts: Alerts
@@ -175,6 +177,19 @@ async def build(
         phrase=phrase,
     )
 
+    scheduling = Scheduling(
+        live,
+        database,
+        clock,
+        book,
+        phrase,
+        metrics,
+        deliver=delivery.wake,
+        work=lambda conversation: dispatcher.wake(conversation),
+        tell_owner=alerts.tell,
+    )
+    executor = shared_executor(house_tools(clock, scheduling), clock)
+    definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor))
     tokenizer = Tokenizer(settings.context.tokenizer)
     waking: Waking
     house = CommandHouse(
@@ -197,6 +212,7 @@ async def build(
         ),
         running_since=lambda conversation: waking.running_since(conversation),
         ask=partial(_ask, delivery),
+        schedules=scheduling.desk,
         setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
     )
     desk = Desk(all_commands(), house, lambda conversation: waking.operations(conversation))
@@ -263,6 +279,7 @@ async def build(
         delivery=delivery,
         dispatcher=dispatcher,
         conversations=conversations,
+        schedules=scheduling.runner,
         providers=providers,
         operations=operations,
         overview=OverviewDesk(
@@ -279,7 +296,13 @@ async def build(
             troubles=troubles,
             lag=lag,
         ),
-        upkeep=Upkeep(database, clock=clock, home=settings.home, retention=lambda: live.settings.retention),
+        upkeep=Upkeep(
+            database,
+            clock=clock,
+            home=settings.home,
+            retention=lambda: live.settings.retention,
+            ledger_days=lambda: live.settings.scheduler.ledger_days,
+        ),
         alerts=alerts,
         phrase=phrase,
         tokenizer=tokenizer,

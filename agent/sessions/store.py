@@ -69,6 +69,7 @@ _HIDE = (
     .where(message_table.c.session_id == bindparam("session"), message_table.c.id >= bindparam("first"))
     .where(or_(message_table.c.agent_visible, message_table.c.user_visible))
 )
+_HIDE_RUN = update(message_table).where(message_table.c.inbox_id == bindparam("inbox")).values(agent_visible=False)
 _HIDE_FROM_AGENT = _HIDE.values(agent_visible=False)
 _HIDE_FROM_ALL = _HIDE.values(agent_visible=False, user_visible=False)
 _LAST_SAID = (
@@ -190,6 +191,11 @@ def hide_from(conn: Connection, session: SessionId, first: int, *, also_from_peo
     """Hide the messages from id `first` on from the model, or from everybody; returns how many. Nothing is deleted."""
     statement = _HIDE_FROM_ALL if also_from_people else _HIDE_FROM_AGENT
     return conn.execute(statement, {"session": session, "first": first}).rowcount
+
+
+def hide_run(conn: Connection, inbox_id: int) -> None:
+    """Hide one run's messages from the model; people and the transcript keep them."""
+    conn.execute(_HIDE_RUN, {"inbox": inbox_id})
 
 
 def visible_count(conn: Connection, session: SessionId) -> int:

@@ -14,6 +14,7 @@ from agent.turn.pairs import with_orphaned_uses_answered
 from agent.turn.requests import grow_view
 from agent.turn.run import Executed, Persisted, Run, Verdict
 from agent.turn.saving import growth_of, note_stored, write_growth
+from agent.turn.silence import is_silence
 from agent.turn.states import States, announce
 
 ENDS: dict[Verdict, RunState] = {
@@ -35,6 +36,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     if run.opened:
         run.messages = with_orphaned_uses_answered(run.messages)
     says = says_of(executed, run, states)
+    unheard = run.opened and run.audience.silent and not says
     growth = growth_of(run)
     at = to_us(runtime.clock.now())
     conversation, work = states.session.conversation, run.work
@@ -44,6 +46,8 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         ids: list[int | None] = []
         if run.opened and runs.end_run(conn, work.inbox_id, ENDS[executed.verdict], at):
             ids = write_growth(conn, growth, run, conversation, at)
+        if unheard:  # a heartbeat with nothing to say must not fill the history that every call sends
+            store.hide_run(conn, work.inbox_id)
         for part, say in enumerate(says):
             outbox_rows.add(
                 conn,
@@ -62,7 +66,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
 
     ids = await runtime.database.write(commit)
     note_stored(run, growth, ids)
-    if states.message.loaded and run.opened:
+    if states.message.loaded and run.opened and not unheard:
         if len(run.ids) == len(run.messages) and None not in run.ids:
             grow_view(states, [store.with_id(message, id) for message, id in zip(run.messages, run.ids, strict=True)])
         else:  # a repeated commit knows no ids
@@ -75,6 +79,8 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
 def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
     """What the person gets: what the model said, then what the house adds."""
     audience = run.audience
+    if audience.silent and (not executed.success or is_silence(executed.text)):
+        return ()
     says = []
     if executed.text.strip():
         says.append(Say(text=executed.text, kind="reply", reply_to=audience.reply_to, interaction=audience.interaction))

@@ -17,6 +17,7 @@ from gateway.channels.adapter import Health
 from gateway.channels.keys import ConversationKey
 from gateway.dispatch.queue_modes import QueueMode
 from gateway.phrases.catalogue import Catalogue
+from gateway.scheduler.desk import Schedules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,4 +40,5 @@ class House:
     stop: Callable[[ConversationId, str], bool]
     running_since: Callable[[ConversationId], datetime | None]
     ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]
+    schedules: Schedules
     setting_changed: Callable[[ConversationId, str, str], None]

@@ -4,6 +4,7 @@ Pure: now and the zone are arguments. A small grammar of our own: general ones t
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
@@ -98,11 +99,17 @@ def _rule(words: Words, local: datetime, now: datetime, zone: ZoneInfo) -> Rule 
     """The rule that the next words give; None when they give none."""
     if (found := words.match(_MACRO)) and found[0] != "@":
         return parse_cron(found[0])
-    moment = words.try_to(lambda: _iso(words, now, zone)) or words.try_to(lambda: _delay(words, local, now))
-    if moment is not None:
-        return moment
-    recurring = words.try_to(lambda: read_recurring(words, local, now))
-    return recurring if recurring is not None else words.try_to(lambda: _moment(words, local))
+    readers: tuple[Callable[[], Rule | None], ...] = (
+        lambda: _iso(words, now, zone),
+        lambda: _delay(words, local, now),
+        lambda: read_recurring(words, local, now),
+        lambda: _moment(words, local),
+    )
+    for read in readers:
+        rule = words.try_to(read)
+        if rule is not None:
+            return rule
+    return None
 
 
 def _iso(words: Words, now: datetime, zone: ZoneInfo) -> Once | On | None:

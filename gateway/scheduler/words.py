@@ -48,8 +48,8 @@ class Words:
             self.at += 1
         return found
 
-    def try_to(self, read: Callable[[], T | None]) -> T | None:
-        """What `read` gives; when it gives nothing, nothing was read."""
+    def try_to(self, read: Callable[[], T]) -> T:
+        """What `read` gives; when it gives None, nothing was read."""
         at = self.at
         value = read()
         if value is None:

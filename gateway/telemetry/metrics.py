@@ -95,6 +95,8 @@ class Metrics:
         self.first_token_seconds: dict[tuple[str, str], Histogram] = {}
         self.tools: Counter[tuple[str, str]] = Counter()  # by tool and outcome
         self.retries: Counter[str] = Counter()  # by provider
+        self.schedules: Counter[tuple[str]] = Counter()  # by outcome
+        self.lateness_seconds = Histogram()  # of schedules, from their moment to its row
         self.lost_events = 0
         self._conversations: OrderedDict[ConversationId, MetricsSnapshot] = OrderedDict()
 
@@ -120,6 +122,12 @@ class Metrics:
                 self.retries[provider] += 1
             case _:
                 pass
+
+    def fired(self, outcome: str, after_s: float) -> None:
+        """A schedule's moment has come; `after_s` seconds ago."""
+        self.schedules[(outcome,)] += 1
+        if outcome == "fired":
+            self.lateness_seconds.observe(max(0.0, after_s))
 
     def listener_failed(self, error: Exception, event: object) -> None:
         """What to give the bus as `on_error`, together with a log line."""

@@ -34,6 +34,7 @@ from agent.storage.tables import inbox, turn, usage
 from agent.turn.settings import Settings
 from tests.fakes.clock import FakeClock
 from tests.fakes.outbox import FakeOutbox
+from tests.fakes.schedules import FakeSchedules
 from tests.fakes.slot import FakeSlot
 
 KEY = ConversationId("telegram:77")
@@ -102,7 +103,7 @@ class World:
         self.bus = EventBus(lambda error, event: self.broken_listeners.append(error))
         self.bus.listen(lambda published: self.events.append(published.event))
         self.built_ins = FakeBuiltIns()
-        self.tools = (*house_tools(self.clock), *tools)
+        self.tools = (*house_tools(self.clock, FakeSchedules()), *tools)
         self.epoch = 0
         self.write_persona("default", agent_md)
         self.new_id = NumberedIds(key)
