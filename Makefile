@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
 
-.PHONY: setup run test check fmt lock requirements mutate faults e2e bench clean help
+.PHONY: setup run test check fmt lock requirements mutate faults e2e zones bench clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
@@ -29,7 +29,7 @@ run: setup ## start the gateway
 	@$(BIN)/tieline run $(ARGS)
 
 test: setup ## run the tests
-	$(BIN)/pytest -q -n 2 --dist=worksteal -p tools.requirements --ignore=tests/e2e --ignore=tests/faults $(ARGS)
+	$(BIN)/pytest -q -n 2 --dist=worksteal -p tools.requirements --ignore=tests/e2e --ignore=tests/faults -m "not slow" $(ARGS)
 
 check: setup ## ruff, mypy, import contracts, file sizes
 	$(BIN)/ruff check .
@@ -60,6 +60,9 @@ faults: setup ## kill the running program at its durable borders (SHORT=1 for th
 
 e2e: setup ## drive the program as people do, in a real browser too (SHORT=1 for the short form)
 	$(BIN)/pytest -q tests/e2e --timeout=300 $(if $(SHORT),-m "not slow",) $(ARGS)
+
+zones: setup ## compare schedules with an oracle in every time zone, over ten years (about ten minutes)
+	$(BIN)/pytest -q -s tests/gateway/scheduler/test_zones_oracle.py -m slow --timeout=7200 $(ARGS)
 
 bench: setup ## print the budgets and today's figures
 	$(BIN)/python -m tests.bench $(ARGS)
