@@ -7,11 +7,11 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
 export PYTHONDONTWRITEBYTECODE :=
 
-PYTEST := $(BIN)/pytest --ignore=tests/e2e --ignore=tests/faults
+PYTEST := $(BIN)/pytest --ignore=tests/e2e --ignore=tests/faults -m "not slow"
 TESTS := $(PYTEST) -q -n auto --dist=worksteal -p tools.requirements
 CHECKS := mypy contracts ruff file-sizes
 
-.PHONY: setup compiled run test check $(CHECKS) fmt lock requirements mutate faults soak e2e bench clean help
+.PHONY: setup compiled run test check $(CHECKS) fmt lock requirements mutate faults soak e2e zones bench clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
@@ -80,6 +80,9 @@ soak: setup ## talk for long with everything failing now and then (SIZE=conversa
 
 e2e: setup ## drive the program as people do, in a real browser too (SHORT=1 for the short form)
 	$(BIN)/pytest -q -n 2 tests/e2e --timeout=300 $(if $(SHORT),-m "not slow",) $(ARGS)
+
+zones: setup ## compare schedules with an oracle in every time zone, over ten years (about ten minutes)
+	$(BIN)/pytest -q -s tests/gateway/scheduler/test_zones_oracle.py -m slow --timeout=7200 $(ARGS)
 
 bench: setup ## print the budgets and today's figures
 	$(BIN)/python -m tests.bench $(ARGS)

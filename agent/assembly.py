@@ -25,6 +25,7 @@ from agent.storage.database import Database
 from agent.tools.calculate import Calculate
 from agent.tools.current_time import CurrentTime
 from agent.tools.executor import Executor
+from agent.tools.schedules import CancelTask, ListSchedules, ScheduleDeferred, SchedulePeriodic, Schedules
 from agent.tools.toolbox import Toolbox
 from agent.turn.decision import PSEUDO_TOOLS
 from agent.turn.notes import path_of
@@ -67,9 +68,16 @@ class Shared:
     count: CountText = count_by_bytes
 
 
-def house_tools(clock: Clock) -> tuple[Tool, ...]:
+def house_tools(clock: Clock, schedules: Schedules) -> tuple[Tool, ...]:
     """The tools every agent may have."""
-    return (CurrentTime(clock), Calculate())
+    return (
+        CurrentTime(clock),
+        Calculate(),
+        SchedulePeriodic(schedules),
+        ScheduleDeferred(schedules),
+        ListSchedules(schedules),
+        CancelTask(schedules),
+    )
 
 
 def shared_executor(tools: tuple[Tool, ...], clock: Clock) -> Executor:

@@ -18,7 +18,8 @@ class Incoming:
     """One thing said to the agent, as the inbox stores it. The platform's own shapes stay outside.
 
     `quoted` is the text of the message replied to. `interaction` is the platform's handle for answering a slash
-    command or a button. `message_ref` is the platform's id of the message, to reply to and to react on.
+    command or a button. `message_ref` is the platform's id of the message, to reply to and to react on. `zone` is the
+    sender's IANA time zone, where the platform tells it. What `may_be_silent` is shown to nobody while it is worked on.
     """
 
     text: str
@@ -31,6 +32,8 @@ class Incoming:
     quoted: str | None = None
     message_ref: str | None = None
     interaction: str | None = None
+    zone: str | None = None
+    may_be_silent: bool = False
     received_at: datetime
 
 

@@ -56,8 +56,10 @@ from gateway.running.alerts import Alerts
 from gateway.running.chosen import Chosen, load_chosen
 from gateway.running.dispatching import Running, local_dispatcher
 from gateway.running.overview import OverviewDesk
+from gateway.running.schedules import Scheduling
 from gateway.running.spending import SpendingDesk, open_ledger
 from gateway.running.upkeep import Upkeep
+from gateway.scheduler.runner import Runner
 from gateway.storage import grants, places
 from gateway.storage.opening import open_database
 from gateway.telemetry.loop_lag import LoopLag
@@ -84,6 +86,7 @@ class House:
     providers: Providers
     operations: Operations
     overview: OverviewDesk
+    schedules: Runner
     upkeep: Upkeep
     alerts: Alerts
     phrase: Catalogue
@@ -94,6 +97,7 @@ class House:
         tasks.start_soon(self.delivery.run)
         tasks.start_soon(self.dispatcher.run)
         tasks.start_soon(self.conversations.run)
+        tasks.start_soon(self.schedules.run)
         tasks.start_soon(self.upkeep.run)
         tasks.start_soon(self.alerts.run)
         tasks.start_soon(self.ledger.run)
@@ -157,8 +161,6 @@ async def build(
     models = Models(
         clock, meter=ledger, policy=lambda: live.settings.retry, on_health=partial(_provider_health, troubles)
     )
-    executor = shared_executor(house_tools(clock), clock)
-    definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor))
     decisions = Decisions()
 
     alerts: Alerts
@@ -198,6 +200,19 @@ async def build(
 
     spending = SpendingDesk(bus, alerts, notices, phrase)
     held = partial(_held, live, chosen)
+    scheduling = Scheduling(
+        live,
+        database,
+        clock,
+        book,
+        phrase,
+        metrics,
+        deliver=delivery.wake,
+        work=lambda conversation: dispatcher.wake(conversation),
+        tell_owner=alerts.tell,
+    )
+    executor = shared_executor(house_tools(clock, scheduling), clock)
+    definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor))
     tokenizer = Tokenizer(settings.context.tokenizer)
     waking: Waking
     house = CommandHouse(
@@ -223,6 +238,7 @@ async def build(
         ledger=ledger,
         more_allowed=spending.more_allowed,
         ask=partial(_ask, delivery),
+        schedules=scheduling.desk,
         setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
     )
     desk = Desk(all_commands(), house, lambda conversation: waking.operations(conversation))
@@ -295,6 +311,7 @@ async def build(
         dispatcher=dispatcher,
         conversations=conversations,
         ledger=ledger,
+        schedules=scheduling.runner,
         providers=providers,
         operations=operations,
         overview=OverviewDesk(
@@ -313,7 +330,13 @@ async def build(
             lag=lag,
             in_use=waking.in_use,
         ),
-        upkeep=Upkeep(database, clock=clock, home=settings.home, retention=lambda: live.settings.retention),
+        upkeep=Upkeep(
+            database,
+            clock=clock,
+            home=settings.home,
+            retention=lambda: live.settings.retention,
+            ledger_days=lambda: live.settings.scheduler.ledger_days,
+        ),
         alerts=alerts,
         phrase=phrase,
         tokenizer=tokenizer,

@@ -30,6 +30,7 @@ class Person:
 
     display: str = ""
     language: str | None = None
+    zone: str | None = None
     is_admin: bool = False
     is_bot: bool = False
 
@@ -44,7 +45,7 @@ class Directory:
         self._titles: OrderedDict[str, tuple[float, str]] = OrderedDict()
 
     async def introduce(self, inbound: Inbound) -> Inbound:
-        """The same with names, language and admin flag filled in, as far as Slack tells in time."""
+        """The same with names, language, zone and admin flag filled in, as far as Slack tells in time."""
         if not isinstance(inbound, Said | Edited | Pressed):
             return inbound
         sender, title = inbound.sender, inbound.chat_title
@@ -89,6 +90,7 @@ def _known(sender: Sender, person: Person) -> Sender:
         sender,
         display=person.display or sender.display,
         language=person.language or sender.language,
+        zone=person.zone or sender.zone,
         is_chat_admin=person.is_admin,
         is_bot=sender.is_bot or person.is_bot,
     )
@@ -102,6 +104,7 @@ def _described(user: dict[str, object]) -> Person:
     return Person(
         display=str(display),
         language=str(locale) if locale else None,
+        zone=str(user["tz"]) if user.get("tz") else None,
         is_admin=bool(user.get("is_admin") or user.get("is_owner")),
         is_bot=bool(user.get("is_bot")),
     )

@@ -1,6 +1,7 @@
 """What the page posts, and what it means in the house's own words. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
 
@@ -18,12 +19,13 @@ TEXT_LIMIT = 200_000
 
 
 class Posted(BaseModel):
-    """A message. `files` were uploaded before."""
+    """A message. `files` were uploaded before, `zone` is the IANA time zone of the page."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: Id
     text: str = Field(default="", max_length=TEXT_LIMIT)
+    zone: str | None = Field(default=None, max_length=64)  # where the browser is
     files: tuple[str, ...] = Field(default=(), max_length=20)
 
 
@@ -58,7 +60,7 @@ def said(
         key=key,
         place=key.channel_id,
         message_id=posted.id,
-        sender=sender(person, languages),
+        sender=replace(sender(person, languages), zone=posted.zone),
         received_at=at,
         sent_at=at,
         text=posted.text,

@@ -77,7 +77,8 @@ class Audience:
     """Whom a turn's transient output is for: the person who asked, and the handles the platform gave.
 
     `message` is what they wrote, to react on; `reply_to` is the same where the answer is to be shown as a reply.
-    `inbox_id` is the work that is answered: the reply to it, and no other, takes the place of its preview.
+    `inbox_id` is the work that is answered: the reply to it, and no other, takes the place of its preview. For a
+    `silent` turn nothing is shown before its answer, if it has one.
     """
 
     person: PersonId | None = None
@@ -86,6 +87,7 @@ class Audience:
     interaction: str | None = None
     language: str = "en"
     inbox_id: int | None = None
+    silent: bool = False
 
 
 class Outbox(Protocol):

@@ -26,6 +26,17 @@ class ToolSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Asker:
+    """Whose words the run answers, as far as is known. `zone` is an IANA name, where the platform tells it."""
+
+    display: str = ""
+    language: str = "en"
+    role: Literal["owner", "admin", "member"] = "member"
+    chat_type: Literal["direct", "group", "channel"] = "direct"
+    zone: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
     """What a call may know of its surroundings. `idempotency_key` is the same when a call is repeated after a crash."""
 
@@ -35,6 +46,7 @@ class ToolContext:
     person: PersonId | None
     idempotency_key: str
     cancel: CancelToken
+    asker: Asker = Asker()
 
 
 class Tool(Protocol):

@@ -79,6 +79,7 @@ _SET_ASIDE = (
     )
     .values(agent_visible=False)
 )
+_HIDE_RUN = update(message_table).where(message_table.c.inbox_id == bindparam("inbox")).values(agent_visible=False)
 _HIDE_FROM_AGENT = _HIDE.values(agent_visible=False)
 _HIDE_FROM_ALL = _HIDE.values(agent_visible=False, user_visible=False)
 _LAST_SAID = (
@@ -209,6 +210,11 @@ def hide_from(conn: Connection, session: SessionId, first: int, *, also_from_peo
 def set_aside(conn: Connection, session: SessionId, messages: Sequence[int]) -> None:
     """Hide these from the model for good; people still see them."""
     conn.execute(_SET_ASIDE, {"session": session, "messages": list(messages)})
+
+
+def hide_run(conn: Connection, inbox_id: int) -> None:
+    """Hide one run's messages from the model; people and the transcript keep them."""
+    conn.execute(_HIDE_RUN, {"inbox": inbox_id})
 
 
 def visible_count(conn: Connection, session: SessionId) -> int:

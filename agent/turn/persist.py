@@ -16,6 +16,7 @@ from agent.turn.pairs import with_orphaned_uses_answered
 from agent.turn.requests import grow_view
 from agent.turn.run import Executed, Notice, Persisted, Run, Verdict
 from agent.turn.saving import growth_of, note_stored, write_growth
+from agent.turn.silence import is_silence
 from agent.turn.states import States, announce
 
 ENDS: dict[Verdict, RunState] = {
@@ -37,6 +38,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     if run.opened:
         run.messages = with_orphaned_uses_answered(run.messages)
     says = says_of(executed, run, states)
+    unheard = run.opened and run.audience.silent and not says
     growth = growth_of(run, states)
     at = to_us(runtime.clock.now())
     conversation, work = states.session.conversation, run.work
@@ -49,6 +51,8 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
             store.set_aside(conn, run.session, run.set_aside)
         if run.opened and runs.end_run(conn, work.inbox_id, ENDS[executed.verdict], at):
             ids = write_growth(conn, growth, run, conversation, at)
+        if unheard:  # a heartbeat with nothing to say must not fill the history that every call sends
+            store.hide_run(conn, work.inbox_id)
         for part, say in enumerate(says):
             outbox_rows.add(
                 conn,
@@ -72,7 +76,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         ids = await runtime.database.write(commit)
         passing("commit.after")
     note_stored(run, states, growth, ids)
-    if states.message.loaded and run.opened:
+    if states.message.loaded and run.opened and not unheard:
         if len(run.ids) == len(run.messages) and None not in run.ids:
             grow_view(states, [store.with_id(message, id) for message, id in zip(run.messages, run.ids, strict=True)])
         else:  # a repeated commit knows no ids
@@ -84,6 +88,8 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
 def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
     """What the person gets: what the model said, then what the house adds."""
     audience = run.audience
+    if audience.silent and (not executed.success or is_silence(executed.text)):
+        return ()
     says = []
     if executed.text.strip():
         says.append(Say(text=executed.text, kind="reply", reply_to=audience.reply_to, interaction=audience.interaction))

@@ -80,6 +80,7 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
             interaction=incoming.interaction,
             language=incoming.language,
             inbox_id=work.inbox_id,
+            silent=incoming.may_be_silent,
         ),
         began=runtime.clock.monotonic(),
         reminder=reminder_for(runtime.clock.now(), work),

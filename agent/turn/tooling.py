@@ -10,7 +10,7 @@ from agent.core.events import ToolEnded, ToolStarted
 from agent.core.groups import first_error
 from agent.core.ids import CallId
 from agent.core.messages import Message, ToolResult, ToolUse
-from agent.core.tools import ToolContext
+from agent.core.tools import Asker, ToolContext
 from agent.providers.replies import Reply
 from agent.sessions.runs import Checkpoint
 from agent.tools.batches import batches_of
@@ -113,6 +113,7 @@ async def _run_one(use: ToolUse, run: Run, states: States) -> ToolResult:
         person=run.work.incoming.person,
         idempotency_key=f"{run.work.inbox_id}:{use.id}",
         cancel=run.token,
+        asker=_asker(run),
     )
     outcome = Outcome(content=STOPPED, is_error=True)
     passing("tool.started")
@@ -132,6 +133,17 @@ async def _run_one(use: ToolUse, run: Run, states: States) -> ToolResult:
     )
     announce(states, ended)
     return ToolResult(tool_use_id=use.id, content=outcome.content, is_error=outcome.is_error)
+
+
+def _asker(run: Run) -> Asker:
+    incoming = run.work.incoming
+    return Asker(
+        display=incoming.display,
+        language=incoming.language,
+        role=incoming.role,
+        chat_type=incoming.chat_type,
+        zone=incoming.zone,
+    )
 
 
 def _repeated(calls: Sequence[ToolUse], run: Run) -> dict[str, ToolResult]:

@@ -24,12 +24,13 @@ class Mention(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """Who did it. `language` is the platform's language tag ("de"), if it tells."""
+    """Who did it. `language` is the platform's language tag ("de"), `zone` an IANA time zone, if it tells."""
 
     id: UserId
     display: str = ""
     is_bot: bool = False
     language: str | None = None
+    zone: str | None = None
     is_chat_admin: bool = False
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from gateway.channels.outbound import CommandSpec
 from gateway.commands import help as help_family
-from gateway.commands import model, people, queue, session, spending, status
+from gateway.commands import model, people, queue, remind, schedules, session, spending, status, timezone
 from gateway.commands.command import Call, Command, Commands, Reply
 
 
@@ -28,6 +28,11 @@ def all_commands() -> Commands:
             queue.QUEUE,
             queue.CLEAR_QUEUE,
             queue.DROP_LAST,
+            remind.REMIND,
+            schedules.SCHEDULES,
+            timezone.TIMEZONE,
+            remind.LOOP_COMMAND,
+            remind.HEARTBEAT_COMMAND,
             model.PROVIDER,
             model.MODEL,
             model.PERSONA,

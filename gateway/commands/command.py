@@ -13,7 +13,7 @@ from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
 from gateway.commands.house import House
 
-Group = Literal["chat", "model", "people", "more"]
+Group = Literal["chat", "later", "model", "people", "more"]
 PRESS = "c:"  # begins the action of a button that stands for a command
 MOST_ACTION = 64  # bytes (Telegram's callback_data)
 

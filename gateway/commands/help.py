@@ -4,7 +4,7 @@ from difflib import get_close_matches
 
 from gateway.commands.command import Call, Command, Commands, Group, Reply
 
-GROUPS: tuple[Group, ...] = ("chat", "model", "people", "more")
+GROUPS: tuple[Group, ...] = ("chat", "later", "model", "people", "more")
 
 
 def help_text(commands: Commands, call: Call) -> str:

@@ -22,6 +22,7 @@ from gateway.channels.keys import ConversationKey
 from gateway.conversations.choices import Held
 from gateway.dispatch.queue_modes import QueueMode
 from gateway.phrases.catalogue import Catalogue
+from gateway.scheduler.desk import Schedules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,4 +53,5 @@ class House:
     ledger: Ledger
     more_allowed: Callable[[Account, ConversationKey], Awaitable[None]]
     ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]
+    schedules: Schedules
     setting_changed: Callable[[ConversationId, str, str], None]

@@ -30,6 +30,7 @@ RELOADABLE = (
     "retry",
     "queue",
     "delivery",
+    "scheduler",
     "retention",
 )
 # Keys of those sections that are fixed at the start all the same.

@@ -35,6 +35,7 @@ from gateway.config.sections import (
 )
 from gateway.config.web import WebSettings
 from gateway.delivery.settings import Settings as DeliverySettings
+from gateway.scheduler.settings import SchedulerSettings
 
 ALWAYS = ("web", "console")  # channels that need no section
 
@@ -59,6 +60,7 @@ class Sections(BaseModel):
     queue: QueueSettings = Field(default_factory=QueueSettings)
     lock: LockSettings = Field(default_factory=LockSettings)
     delivery: DeliverySettings = Field(default_factory=DeliverySettings)
+    scheduler: SchedulerSettings = Field(default_factory=SchedulerSettings)
     network: NetworkSettings = Field(default_factory=NetworkSettings)
     retention: RetentionSettings = Field(default_factory=RetentionSettings)
     logging: LoggingSettings = Field(default_factory=LoggingSettings)

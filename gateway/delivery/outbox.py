@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -65,12 +66,16 @@ class ConversationOutbox:
         self._finish()
         self._audience = audience
         channel = self._open()
+        if audience.silent:
+            return
         if channel is not None and channel.presence is not None:
             emoji = self._stage.settings.acknowledge
             self._presence = Presence(channel, audience.message, emoji, self._stage.clock, self._stage.is_busy)
             self._stage.spawn(self._presence.run)
 
     def preview(self, delta: str) -> None:
+        if self._audience.silent:
+            return
         if self._draft is None or self._draft.taken:
             channel = self._open()
             if channel is None or not self._stage.settings.stream or not Draft.possible(channel):
@@ -110,6 +115,8 @@ class ConversationOutbox:
             self._status.show(text)
 
     def show(self, event: Event) -> None:
+        if self._audience.silent:
+            return
         verbosity = self._stage.settings.verbosity_of(self._key)
         line = line_for(event, verbosity, self._stage.phrase, self._audience.language)
         if line is not None:
@@ -131,6 +138,7 @@ class ConversationOutbox:
 
     async def end(self) -> None:
         self._finish()
+        self._audience = replace(self._audience, silent=False)  # what others show here is not its business
 
     def _open(self) -> Channel | None:
         """The channel, looked up for each turn: accounts come and go."""

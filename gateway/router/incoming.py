@@ -27,6 +27,7 @@ def incoming_from(said: Said, role: Role, files: Sequence[FilePart] = (), text: 
         quoted=said.quoted,
         message_ref=None if said.interaction_id else said.message_id,
         interaction=said.interaction,
+        zone=said.sender.zone,
         received_at=said.received_at,
     )
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -25,12 +26,20 @@ class Upkeep:
     """Runs beside everything else, an hour apart; a failure waits for the next hour."""
 
     def __init__(
-        self, database: Database, *, clock: Clock, home: Path, retention: Callable[[], RetentionSettings]
+        self,
+        database: Database,
+        *,
+        clock: Clock,
+        home: Path,
+        retention: Callable[[], RetentionSettings],
+        ledger_days: Callable[[], int],
     ) -> None:
+        """`ledger_days` is how long the ledger of schedules is kept."""
         self._database = database
         self._clock = clock
         self._home = home
         self._retention = retention
+        self._ledger_days = ledger_days
 
     async def run(self) -> None:
         await self._clock.sleep(FIRST_S)
@@ -46,12 +55,14 @@ class Upkeep:
         retention, now = self._retention(), self._clock.now()
         inbox_before = to_us(now - timedelta(days=retention.inbox_days))
         outbox_before = to_us(now - timedelta(days=retention.outbox_days))
-        while (
-            await self._database.write(
-                lambda conn: prune(conn, inbox_before=inbox_before, outbox_before=outbox_before, now=to_us(now))
-            )
-            >= BATCH
-        ):
+        pruning = partial(
+            prune,
+            inbox_before=inbox_before,
+            outbox_before=outbox_before,
+            runs_before=to_us(now - timedelta(days=self._ledger_days())),
+            now=to_us(now),
+        )
+        while await self._database.write(pruning) >= BATCH:
             await self._clock.sleep(0.2)
         at = now.timestamp()
         await anyio.to_thread.run_sync(

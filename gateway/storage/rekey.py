@@ -5,7 +5,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Table, and_, delete, e
 from agent.core.ids import ConversationId
 from agent.storage.conversation_rows import ensure, lock_row
 from agent.storage.tables import conversation, ephemeral, metadata
-from gateway.storage.tables import access_grant, channel_preference, channel_setting
+from gateway.storage.tables import access_grant, channel_preference, channel_setting, schedule
 
 
 def rekey(conn: Connection, old: ConversationId, new: ConversationId) -> bool:
@@ -38,6 +38,7 @@ def rekey(conn: Connection, old: ConversationId, new: ConversationId) -> bool:
     conn.execute(delete(conversation).where(conversation.c.key == old))
     _move_settings(conn, old, new)
     _move_preference(conn, old, new)
+    _free_names(conn, old, new)
     # What was on show is gone with the old place, and its message ids may mean something else in the new one.
     conn.execute(delete(ephemeral).where(ephemeral.c.conv == old))
     for table in metadata.sorted_tables:
@@ -64,6 +65,12 @@ def _move_settings(conn: Connection, old: str, new: str) -> None:
     kept = select(channel_setting.c.key).where(channel_setting.c.conv == new)
     conn.execute(delete(channel_setting).where(channel_setting.c.conv == old, channel_setting.c.key.in_(kept)))
     _move(conn, channel_setting, old, new)
+
+
+def _free_names(conn: Connection, old: str, new: str) -> None:
+    """A schedule whose name is taken in the new place is known by its number from now on."""
+    taken = select(schedule.c.name).where(schedule.c.conv == new, schedule.c.name.is_not(None))
+    conn.execute(update(schedule).where(schedule.c.conv == old, schedule.c.name.in_(taken)).values(name=None))
 
 
 def _move_preference(conn: Connection, old: str, new: str) -> None:

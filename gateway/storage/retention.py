@@ -4,28 +4,31 @@ There is no index on `created_at`: it would cost every message something, for an
 the place where a table becomes younger than a moment is found by halving, in about twenty steps.
 """
 
-from sqlalchemy import Connection, Table, bindparam, delete, func, select
+from sqlalchemy import Column, Connection, bindparam, delete, func, select
 
 from agent.storage.tables import inbox, outbox, turn
 from gateway.storage import pairings
+from gateway.storage.tables import schedule_run
 
 BATCH = 500
 
 
-def prune(conn: Connection, *, inbox_before: int, outbox_before: int, now: int) -> int:
+def prune(conn: Connection, *, inbox_before: int, outbox_before: int, runs_before: int, now: int) -> int:
     """Remove up to 500 ended rows of each kind that are older (UTC microseconds); returns how many went.
 
-    Dead letters stay for as long as other ended rows; what is new or open is never removed.
+    `runs_before` is for the ledger of schedules. Dead letters stay for as long as other ended rows; what is new or open
+    is never removed.
     """
     removed = 0
-    for table, ended, before in (
-        (inbox, inbox.c.status != "new", inbox_before),
-        (outbox, outbox.c.status.in_(("sent", "dead", "dropped")), outbox_before),
-        (turn, turn.c.state != "running", inbox_before),
+    for table, moment, ended, before in (
+        (inbox, inbox.c.created_at, inbox.c.status != "new", inbox_before),
+        (outbox, outbox.c.created_at, outbox.c.status.in_(("sent", "dead", "dropped")), outbox_before),
+        (turn, turn.c.created_at, turn.c.state != "running", inbox_before),
+        (schedule_run, schedule_run.c.at, schedule_run.c.ended_at.is_not(None), runs_before),
     ):
         old = (
             select(table.c.id)
-            .where(table.c.id < first_since(conn, table, before), ended, table.c.created_at < before)
+            .where(table.c.id < first_since(conn, table.c.id, moment, before), ended, moment < before)
             .limit(BATCH)
             .subquery()
         )
@@ -33,22 +36,20 @@ def prune(conn: Connection, *, inbox_before: int, outbox_before: int, now: int) 
     return removed + pairings.prune(conn, now)
 
 
-def first_since(conn: Connection, table: Table, moment: int) -> int:
+def first_since(conn: Connection, id: Column[int], at: Column[int], moment: int) -> int:
     """The id from which on rows are no older than `moment`; one more than the last where all are.
 
     A clock that was set back makes it err by the rows written meanwhile: then some go later.
     """
-    lowest, highest = conn.execute(select(func.min(table.c.id), func.max(table.c.id))).one()
+    lowest, highest = conn.execute(select(func.min(id), func.max(id))).one()
     if lowest is None:
         return 0
-    at_or_after = (
-        select(table.c.id, table.c.created_at).where(table.c.id >= bindparam("from_id")).order_by(table.c.id).limit(1)
-    )
+    at_or_after = select(id, at.label("at")).where(id >= bindparam("from_id")).order_by(id).limit(1)
     low, high = int(lowest), int(highest) + 1
     while low < high:
         middle = (low + high) // 2
         row = conn.execute(at_or_after, {"from_id": middle}).one()
-        if row.created_at < moment:
+        if row.at < moment:
             low = row.id + 1
         else:
             high = middle

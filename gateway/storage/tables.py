@@ -2,6 +2,7 @@
 
 from sqlalchemy import BigInteger, Boolean, Column, Index, Table, Text, UniqueConstraint, text
 
+from agent.storage.partial import partial_index
 from agent.storage.tables import Id
 from agent.storage.tables import metadata as metadata  # with the gateway's tables on it
 
@@ -65,3 +66,66 @@ pairing_attempt = Table(
     Column("at", BigInteger, nullable=False),
 )
 Index("ix_pairing_attempt_at", pairing_attempt.c.at)
+
+schedule = Table(
+    "schedule",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("conv", Text, nullable=False),
+    Column("name", Text),  # unique in its conversation; None: people call it by its number
+    Column("origin", Text, unique=True),  # the message that asked for it, so that its repeat makes no second one
+    Column("person", Text),  # who asked for it
+    Column("display", Text, nullable=False, server_default=""),
+    Column("language", Text, nullable=False, server_default="en"),
+    Column("role", Text, nullable=False, server_default="member"),
+    Column("chat_type", Text, nullable=False, server_default="direct"),
+    Column("action", Text, nullable=False),  # remind | ask | heartbeat
+    Column("kind", Text, nullable=False, server_default=""),  # the model's own word for it (SPEC §20.3)
+    Column("text", Text, nullable=False),
+    Column("rule", Text, nullable=False),  # JSON of gateway.scheduler.rules
+    Column("said", Text, nullable=False, server_default=""),  # the rule in the words that gave it
+    Column("zone", Text, nullable=False),
+    Column("zone_source", Text, nullable=False),  # given | person | platform | assumed
+    Column("misfire", Text, nullable=False),
+    Column("state", Text, nullable=False, server_default="active"),  # active | paused | failed | ended
+    Column("due_at", BigInteger),  # the moment that is meant
+    Column("due_key", Text),  # its name
+    Column("next_at", BigInteger),  # when to act on it: later than due_at where it is held back
+    Column("held", Boolean, nullable=False, server_default=text("false")),  # by quiet hours
+    Column("failures", BigInteger, nullable=False, server_default="0"),  # in a row
+    Column("note", Text),  # why it is off
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    UniqueConstraint("conv", "name"),
+)
+partial_index("ix_schedule_due", schedule.c.next_at, where="state = 'active'")
+Index("ix_schedule_person", schedule.c.person)
+
+# One row for each moment of a schedule that fired, was missed or was left out: what makes a fire happen once.
+schedule_run = Table(
+    "schedule_run",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("schedule_id", BigInteger, nullable=False),
+    Column("conv", Text, nullable=False),
+    Column("fire_key", Text, nullable=False),
+    Column("due_at", BigInteger, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("outcome", Text, nullable=False),  # fired | late | missed | skipped | overlap | unreachable
+    Column("count", BigInteger, nullable=False, server_default="1"),  # moments that this row stands for
+    Column("dedup", Text),  # of the inbox or outbox row; None: nothing was started
+    Column("run", Text),  # ok | failed; None: not known yet
+    Column("delivery", Text),  # sent | dead | none; None: not known yet
+    Column("ended_at", BigInteger),  # when both were known
+    UniqueConstraint("schedule_id", "fire_key"),
+)
+partial_index("ix_schedule_run_open", schedule_run.c.id, where="ended_at is null")
+Index("ix_schedule_run_conv", schedule_run.c.conv, schedule_run.c.id)
+
+person_zone = Table(
+    "person_zone",
+    metadata,
+    Column("person", Text, primary_key=True),  # `telegram:77`
+    Column("zone", Text),  # None: they were asked and have not told
+    Column("updated_at", BigInteger, nullable=False),
+)

@@ -45,6 +45,10 @@ class _Collector:
         yield _counter("tieline_turns", "Turns that ended.", ["outcome"], {
             ("success",): totals.turns - totals.failed_turns, ("error",): totals.failed_turns,
         })  # fmt: skip
+        yield _counter("tieline_schedules", "Moments of schedules.", ["outcome"], self.metrics.schedules)
+        lateness = HistogramMetricFamily("tieline_schedule_lateness_seconds", "From a schedule's moment to its start.")
+        lateness.add_metric([], _buckets(self.metrics.lateness_seconds), self.metrics.lateness_seconds.total)
+        yield lateness
         yield _counter("tieline_tool_calls", "Calls of tools.", ["tool", "outcome"], self.metrics.tools)
         retries = {(provider,): count for provider, count in self.metrics.retries.items()}
         yield _counter("tieline_llm_retries", "Repeated model calls.", ["gen_ai_provider_name"], retries)

@@ -119,6 +119,8 @@ class Metrics:
         self.tools: Counter[tuple[str, str]] = Counter()  # by tool and outcome
         self.retries: Counter[str] = Counter()  # by provider
         self.bills: dict[tuple[str, str, str], Billed] = {}  # by purpose, provider and model
+        self.schedules: Counter[tuple[str]] = Counter()  # by outcome
+        self.lateness_seconds = Histogram()  # of schedules, from their moment to its row
         self.lost_events = 0
         self._conversations: OrderedDict[ConversationId, MetricsSnapshot] = OrderedDict()
 
@@ -146,6 +148,12 @@ class Metrics:
                 self.bills.setdefault((purpose, provider, model), Billed()).add(event)
             case _:
                 pass
+
+    def fired(self, outcome: str, after_s: float) -> None:
+        """A schedule's moment has come; `after_s` seconds ago."""
+        self.schedules[(outcome,)] += 1
+        if outcome == "fired":
+            self.lateness_seconds.observe(max(0.0, after_s))
 
     def listener_failed(self, error: Exception, event: object) -> None:
         """What to give the bus as `on_error`, together with a log line."""

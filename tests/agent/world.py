@@ -38,6 +38,7 @@ from agent.storage.tables import inbox, turn, usage
 from agent.turn.settings import Settings
 from tests.fakes.clock import FakeClock
 from tests.fakes.outbox import FakeOutbox
+from tests.fakes.schedules import FakeSchedules
 from tests.fakes.slot import FakeSlot
 
 KEY = ConversationId("telegram:77")
@@ -117,7 +118,7 @@ class World:
             self.clock, meter=self.ledger, policy=lambda: RetryPolicy(backoff_ms=1, stream_backoff_ms=1)
         )
         self.built_ins = FakeBuiltIns()
-        self.tools = (*house_tools(self.clock), *tools)
+        self.tools = (*house_tools(self.clock, FakeSchedules()), *tools)
         self.epoch = 0
         self.write_persona("default", agent_md)
         self.new_id = NumberedIds(key)

@@ -5,6 +5,7 @@ import { el, icon, newId } from "./dom.js";
 import { post } from "./net.js";
 
 const SLOWEST_MS = 15000;
+const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone || null; // for reminders by the clock on the wall
 
 export class Sending {
   constructor({ thread, onTaken }) {
@@ -49,7 +50,7 @@ export class Sending {
       for (;;) {
         const next = this.waiting.find((each) => !each.problem);
         if (!next || room !== this.room) break;
-        const body = { id: next.id, text: next.text, files: next.files.map((file) => file.id) };
+        const body = { id: next.id, text: next.text, files: next.files.map((file) => file.id), zone: ZONE };
         try {
           await post(`c/${room}/messages`, body);
           this.tries = 0;

@@ -22,12 +22,12 @@ from tests.fakes.databases import PostgresServer
 
 HOME = Path("/home/tieline")
 
-NEXT = """
+NEXT = f"""
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "next"
+down_revision = "{SCHEMA.head}"
 
 
 def upgrade() -> None:
@@ -124,7 +124,11 @@ def a_newer_one(home: Path) -> None:
             a_text, "no SQLite database .*; put a backup in its place or name another file", id="another file"
         ),
         pytest.param(other_tables, "holds tables that are not Tieline's; name an empty database", id="not ours"),
-        pytest.param(a_newer_one, "written by a newer Tieline .revision 9999, this one knows 0001", id="a newer one"),
+        pytest.param(
+            a_newer_one,
+            f"written by a newer Tieline .revision 9999, this one knows {SCHEMA.head}",
+            id="a newer one",
+        ),
     ],
 )
 async def test_what_cannot_be_opened_is_refused_with_the_fix(there: object, words: str, tmp_path: Path) -> None:
@@ -146,8 +150,8 @@ def next_schema(tmp_path: Path) -> Schema:
     """This version's schema with one more revision."""
     migrations = tmp_path / "migrations"
     shutil.copytree(SCHEMA.migrations, migrations, ignore=shutil.ignore_patterns("__pycache__"))
-    (migrations / "versions" / "r0002_next.py").write_text(NEXT)
-    return replace(SCHEMA, head="0002", migrations=migrations)
+    (migrations / "versions" / "next.py").write_text(NEXT)
+    return replace(SCHEMA, head="next", migrations=migrations)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -177,7 +181,7 @@ async def test_an_older_database_is_migrated_and_keeps_what_it_holds(
     await database.aclose()
 
     database = await open_with(address, tmp_path, schema=next_schema)
-    assert await database.read(revision) == "0002"
+    assert await database.read(revision) == "next"
     kept = await database.read(lambda conn: conn.execute(select(message.c.session_id)).scalars().all())
     assert kept == ["s"]  # though the table they refer to was made anew
     assert (await admit(database, "telegram:1", "hi", dedup="a")).duplicate
@@ -201,10 +205,10 @@ async def test_a_file_is_copied_before_it_is_migrated(next_schema: Schema, tmp_p
 
 async def test_a_migration_that_fails_changes_nothing(next_schema: Schema, tmp_path: Path) -> None:
     await (await open_database("sqlite:///tieline.db", tmp_path)).aclose()
-    broken = next_schema.migrations / "versions" / "r0002_next.py"
+    broken = next_schema.migrations / "versions" / "next.py"
     broken.write_text(NEXT.replace('blue"))', 'blue"))\n    raise ZeroDivisionError'))
     with pytest.raises(ZeroDivisionError):
         await open_with("sqlite:///tieline.db", tmp_path, schema=next_schema)
     database: Database = await open_database("sqlite:///tieline.db", tmp_path)
-    assert await database.read(revision) == "0001"
+    assert await database.read(revision) == SCHEMA.head
     await database.aclose()

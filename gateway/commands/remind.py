@@ -1,0 +1,178 @@
+"""Setting what is to happen later: /remind /loop /heartbeat (DESIGN §7)."""
+
+from agent.core.ids import ConversationId
+from agent.core.outbox import Button
+from gateway.access.policy import Role
+from gateway.commands.command import PRESS, Call, Command, Reply
+from gateway.scheduler.desk import Zone
+from gateway.scheduler.misfires import ONE_SHOT, RECURRING, Misfire
+from gateway.scheduler.mistakes import Mistake
+from gateway.scheduler.rules import follows_the_wall, is_recurring
+from gateway.scheduler.schedule import Action, Creator, Plan, Schedule
+from gateway.scheduler.when import Wanted, read_when
+from gateway.scheduler.wording import shown
+from gateway.scheduler.zones import likely_zones, zone_named
+
+LOOP = "loop"  # the kind of what /loop sets
+HEARTBEAT = "heartbeat"  # the name of a chat's heartbeat
+_ASK = ("ask", "frag", "frage")
+_OFF = ("off", "stop", "aus")
+_SILENT = Misfire(policy="skip")
+
+
+async def remind(call: Call) -> Reply:
+    """A plain reminder; with "ask" in front the agent is woken with the words instead."""
+    first, _, rest = call.args.partition(" ")
+    action: Action = "ask" if first.lower() in _ASK and rest else "remind"
+    return await _set(call, action, rest if action == "ask" else call.args, usage="remind_usage")
+
+
+async def loop(call: Call) -> Reply:
+    """Wakes the agent with the same words again and again, until /loop stop."""
+    words = call.words
+    if words and words[0].lower() in _OFF and len(words) <= 2:
+        return await _stop_loops(call, words[1] if len(words) > 1 else None)
+    return await _set(call, "ask", call.args, usage="loop_usage", kind=LOOP, recurring=True)
+
+
+async def heartbeat(call: Call) -> Reply:
+    """Wakes the agent with a checklist; it speaks only when there is something to say."""
+    phrase, language, conversation = call.house.phrase, call.incoming.language, conversation_of(call)
+    if call.args.lower() in _OFF:
+        try:
+            found = await call.house.schedules.find(conversation, HEARTBEAT)
+            await call.house.schedules.remove(conversation, found.id)
+        except Mistake:
+            return Reply(text=phrase("heartbeat_none", language), private=True)
+        return Reply(text=phrase("heartbeat_off", language))
+    return await _set(call, "heartbeat", call.args, usage="heartbeat_usage", name=HEARTBEAT, recurring=True)
+
+
+async def _set(
+    call: Call,
+    action: Action,
+    text: str,
+    *,
+    usage: str,
+    name: str | None = None,
+    kind: str = "",
+    recurring: bool = False,
+) -> Reply:
+    phrase, language, schedules = call.house.phrase, call.incoming.language, call.house.schedules
+    if not text.strip():
+        return Reply(text=phrase(usage, language), private=True)
+    zone = await schedules.zone_of(call.incoming.person, call.incoming.zone)
+    try:
+        wanted = read_when(text, now=schedules.now, zone=zone_named(zone.name))
+        if recurring and not is_recurring(wanted.rule):
+            raise Mistake("when_not_recurring")
+        plan = _plan(wanted, zone, action, kind)
+        added = await schedules.add(conversation_of(call), creator_of(call), plan, name=name, origin=origin_of(call))
+    except Mistake as mistake:
+        return Reply(text=mistake.said(phrase, language), private=True)
+    lines = [confirmation(call, added)]
+    buttons: list[tuple[Button, ...]] = [
+        (Button(label=phrase("button_delete", language), action=f"{PRESS}/schedules delete {added.id}"),)
+    ]
+    asked = await zone_question(call, added)
+    if asked:
+        lines += ["", phrase("zone_question", language, zone=zone.name)]
+        buttons += zone_buttons(call)
+    return Reply(text="\n".join(lines), buttons=tuple(buttons), verbatim=True)
+
+
+def _plan(wanted: Wanted, zone: Zone, action: Action, kind: str) -> Plan:
+    misfire = RECURRING if is_recurring(wanted.rule) else ONE_SHOT
+    return Plan(
+        action=action,
+        kind=kind,
+        text=wanted.text,
+        rule=wanted.rule,
+        said=wanted.when,
+        zone=zone.name,
+        zone_source=zone.source,
+        misfire=_SILENT if action == "heartbeat" else misfire,
+    )
+
+
+async def _stop_loops(call: Call, wanted: str | None) -> Reply:
+    """One by its number, or all of them here that this person may stop."""
+    phrase, language, schedules = call.house.phrase, call.incoming.language, call.house.schedules
+    found = [
+        one
+        for one in await schedules.all_of(conversation_of(call))
+        if one.plan.kind == LOOP and may_change(call, one) and wanted in (None, str(one.id), f"#{one.id}")
+    ]
+    for one in found:
+        await schedules.remove(conversation_of(call), one.id)
+    return Reply(text=phrase("loops_stopped", language, count=len(found)))
+
+
+# -- for the commands beside
+
+
+def conversation_of(call: Call) -> ConversationId:
+    return ConversationId(str(call.key))
+
+
+def creator_of(call: Call) -> Creator:
+    incoming = call.incoming
+    return Creator(
+        person=incoming.person,
+        display=incoming.display,
+        language=incoming.language,
+        role=incoming.role,
+        chat_type=incoming.chat_type,
+    )
+
+
+def origin_of(call: Call) -> str | None:
+    """What is the same when this message comes a second time."""
+    reference = call.incoming.interaction or call.incoming.message_ref
+    return f"{call.key}:{reference}" if reference else None
+
+
+def may_change(call: Call, schedule: Schedule) -> bool:
+    """In a direct chat everything is one's own; in a group admins may also change what others set (DESIGN §6)."""
+    return not call.in_group or call.role >= Role.ADMIN or schedule.creator.person == call.incoming.person
+
+
+def confirmation(call: Call, schedule: Schedule) -> str:
+    """That it is set, and for when: in full, so that a misunderstanding shows."""
+    phrase, language = call.house.phrase, call.incoming.language
+    assert schedule.due is not None
+    when = shown(schedule.due.at, schedule.zone, phrase, language, now=call.house.schedules.now)
+    key = {"remind": "remind_set", "ask": "ask_set", "heartbeat": "heartbeat_set"}[schedule.plan.action]
+    text = phrase(key, language, id=schedule.id, when=when, text=schedule.plan.text)
+    return f"{text}\n{phrase('set_recurring', language, said=schedule.plan.said)}" if schedule.recurs else text
+
+
+async def zone_question(call: Call, schedule: Schedule) -> bool:
+    """Whether to ask for the zone: once, and only where it matters."""
+    person = call.incoming.person
+    if person is None or schedule.plan.zone_source != "assumed" or not follows_the_wall(schedule.plan.rule):
+        return False
+    return await call.house.schedules.asks_for_zone(person)
+
+
+def zone_buttons(call: Call) -> list[tuple[Button, ...]]:
+    """Likely zones, two in a row."""
+    buttons = [
+        Button(label=name.rpartition("/")[2].replace("_", " "), action=f"{PRESS}/timezone {name}")
+        for name in likely_zones(call.incoming.language)
+    ]
+    return [tuple(buttons[first : first + 2]) for first in range(0, len(buttons), 2)]
+
+
+REMIND = Command(name="remind", run=remind, group="later", usage="<when> <text>", aliases=("reminder",), immediate=True)
+LOOP_COMMAND = Command(
+    name="loop", run=loop, group="later", usage="<text> every <time> | stop", immediate=True, admin_in_groups=True
+)
+HEARTBEAT_COMMAND = Command(
+    name="heartbeat",
+    run=heartbeat,
+    group="later",
+    usage="every <time> [between <time> and <time>] <checklist> | off",
+    immediate=True,
+    admin_in_groups=True,
+)

@@ -1,0 +1,229 @@
+"""What is set: /schedules lists it and changes it, with buttons; /schedules quiet sets the chat's quiet hours."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from agent.core.outbox import Button
+from agent.storage.moments import from_us, to_us
+from gateway.access.policy import Role
+from gateway.commands.command import PRESS, Call, Command, Reply, refused
+from gateway.commands.remind import confirmation, conversation_of, may_change, origin_of
+from gateway.scheduler.ledger import Entry
+from gateway.scheduler.misfires import read_misfire, written
+from gateway.scheduler.mistakes import Mistake
+from gateway.scheduler.quiet import read_quiet
+from gateway.scheduler.schedule import Schedule
+from gateway.scheduler.when import read_when
+from gateway.scheduler.wording import shown
+from gateway.scheduler.zones import zone_named
+from gateway.storage import settings_rows
+
+QUIET_SETTING = "quiet_hours"
+MOST_LISTED = 20
+MOST_BUTTONS = 8
+_MARKS = {"active": "▸", "paused": "⏸", "failed": "⚠", "ended": "✓"}
+
+Change = Callable[[Call, Schedule, str], Awaitable[str]]
+
+
+async def schedules(call: Call) -> Reply:
+    """Lists what is set in this chat; with a number tells all of it; with a verb changes it."""
+    words = call.words
+    try:
+        if not words or words[0].lower() == "list":
+            return await _list(call)
+        if words[0].lower() == "quiet":
+            return await _quiet(call, " ".join(words[1:]))
+        change = _CHANGES.get(words[0].lower())
+        if change is None:
+            return await _show(call, await call.house.schedules.find(conversation_of(call), call.args))
+        if len(words) < 2:
+            raise Mistake("schedule_which", verb=words[0].lower())
+        schedule = await call.house.schedules.find(conversation_of(call), words[1])
+        if not may_change(call, schedule):
+            return refused(call)
+        text = await change(call, schedule, call.args.split(maxsplit=2)[2] if len(words) > 2 else "")
+        return Reply(text=text, verbatim=True)
+    except Mistake as mistake:
+        return Reply(text=mistake.said(call.house.phrase, call.incoming.language), private=True)
+
+
+# --- looking ----------------------------------------------------------------------------------------
+
+
+async def _list(call: Call) -> Reply:
+    phrase, language = call.house.phrase, call.incoming.language
+    found = await call.house.schedules.all_of(conversation_of(call))
+    quiet = await _quiet_hours(call)
+    if not found:
+        return Reply(text=phrase("schedules_none", language), private=True)
+    lines = [phrase("schedules_title", language, count=len(found))]
+    for schedule in found[:MOST_LISTED]:
+        lines += ["", f"{_MARKS[schedule.state]} #{schedule.id} {schedule.title}", f"   {_state(call, schedule)}"]
+    if len(found) > MOST_LISTED:
+        lines += ["", phrase("schedules_more", language, count=len(found) - MOST_LISTED)]
+    if quiet:
+        lines += ["", phrase("quiet_now", language, window=quiet)]
+    buttons = tuple(
+        (Button(label=f"#{one.id} {one.title}"[:40], action=f"{PRESS}/schedules {one.id}"),)
+        for one in found[:MOST_BUTTONS]
+    )
+    return Reply(text="\n".join(lines), buttons=buttons, private=True, verbatim=True)
+
+
+async def _show(call: Call, schedule: Schedule) -> Reply:
+    phrase, language = call.house.phrase, call.incoming.language
+    detail = await call.house.schedules.detail(schedule)
+    plan = schedule.plan
+    lines = [
+        f"{_MARKS[schedule.state]} #{schedule.id} {phrase(f'action_{plan.action}', language)}: {plan.text}",
+        _state(call, schedule),
+        phrase("schedule_zone", language, zone=plan.zone, late=written(plan.misfire)),
+    ]
+    if schedule.creator.person:
+        lines.append(phrase("schedule_by", language, who=schedule.creator.display or schedule.creator.person))
+    if detail.runs:
+        lines += ["", phrase("schedule_runs", language), *(_run(call, schedule, run) for run in detail.runs)]
+    if detail.cost.calls:
+        cost = f"${detail.cost.cost_usd:.4f}" + ("+" if detail.cost.unpriced else "")
+        lines.append(phrase("schedule_cost", language, calls=detail.cost.calls, tokens=detail.cost.tokens, cost=cost))
+    return Reply(text="\n".join(lines), buttons=_buttons(call, schedule), private=True, verbatim=True)
+
+
+def _state(call: Call, schedule: Schedule) -> str:
+    phrase, language = call.house.phrase, call.incoming.language
+    said = schedule.plan.said
+    if schedule.state == "active" and schedule.next_at is not None:
+        when = shown(schedule.next_at, schedule.zone, phrase, language, now=call.house.schedules.now)
+        key = "schedule_held" if schedule.held else "schedule_next"
+        return phrase(key, language, said=said, when=when)
+    return phrase(f"schedule_{schedule.state}", language, said=said, why=schedule.note or "–")
+
+
+def _run(call: Call, schedule: Schedule, entry: Entry) -> str:
+    phrase, language = call.house.phrase, call.incoming.language
+    when = shown(from_us(entry.due_at), schedule.zone, phrase, language, now=call.house.schedules.now)
+    parts = [phrase(f"run_{entry.outcome}", language) + (f" ×{entry.count}" if entry.count > 1 else "")]
+    if entry.run == "failed":
+        parts.append(phrase("run_failed", language))
+    if entry.delivery is not None:
+        parts.append(phrase(f"delivery_{entry.delivery}", language))
+    elif entry.dedup is not None:
+        parts.append(phrase("run_under_way", language))
+    return f"- {when}: {', '.join(parts)}"
+
+
+def _buttons(call: Call, schedule: Schedule) -> tuple[tuple[Button, ...], ...]:
+    if not may_change(call, schedule):
+        return ()
+
+    def button(verb: str) -> Button:
+        label = call.house.phrase(f"button_{verb}", call.incoming.language)
+        action = f"{PRESS}/schedules {verb} {schedule.id}"
+        return Button(label=label, action=action, style="danger" if verb == "delete" else "plain")
+
+    first = ["pause" if schedule.state == "active" else "resume", "run"]
+    if schedule.recurs and schedule.state == "active":
+        first.append("skip")
+    return (tuple(map(button, first)), tuple(map(button, ("edit", "delete"))))
+
+
+# --- changing ---------------------------------------------------------------------------------------
+
+
+async def _pause(call: Call, schedule: Schedule, _: str) -> str:
+    paused = await call.house.schedules.pause(schedule.conversation, schedule.id)
+    return _said(call, "schedule_is_paused", paused)
+
+
+async def _resume(call: Call, schedule: Schedule, _: str) -> str:
+    resumed = await call.house.schedules.resume(schedule.conversation, schedule.id)
+    return _said(call, "schedule_is_resumed", resumed)
+
+
+async def _run_now(call: Call, schedule: Schedule, _: str) -> str:
+    origin = origin_of(call) or f"{to_us(call.incoming.received_at)}"
+    started = await call.house.schedules.run_now(schedule.conversation, schedule.id, origin)
+    return _said(call, "schedule_is_run", started)
+
+
+async def _skip(call: Call, schedule: Schedule, _: str) -> str:
+    skipped = await call.house.schedules.skip(schedule.conversation, schedule.id)
+    return _said(call, "schedule_is_skipped", skipped)
+
+
+async def _delete(call: Call, schedule: Schedule, _: str) -> str:
+    return _said(call, "schedule_is_deleted", await call.house.schedules.remove(schedule.conversation, schedule.id))
+
+
+async def _edit(call: Call, schedule: Schedule, text: str) -> str:
+    """Another time, another text, or both; without either it tells how."""
+    if not text:
+        plan = schedule.plan
+        return call.house.phrase(
+            "schedule_edit_how", call.incoming.language, id=schedule.id, said=plan.said, text=plan.text
+        )
+    wanted = read_when(text, now=call.house.schedules.now, zone=schedule.zone)
+    plan = replace(schedule.plan, rule=wanted.rule, said=wanted.when, text=wanted.text or schedule.plan.text)
+    return confirmation(call, await call.house.schedules.edit(schedule.conversation, schedule.id, plan))
+
+
+async def _late(call: Call, schedule: Schedule, text: str) -> str:
+    """What becomes of missed moments."""
+    plan = replace(schedule.plan, misfire=read_misfire(text))
+    return _said(call, "schedule_is_late", await call.house.schedules.edit(schedule.conversation, schedule.id, plan))
+
+
+def _said(call: Call, key: str, schedule: Schedule) -> str:
+    phrase, language = call.house.phrase, call.incoming.language
+    return phrase(key, language, id=schedule.id, title=schedule.title, state=_state(call, schedule))
+
+
+_CHANGES: dict[str, Change] = {
+    "pause": _pause,
+    "resume": _resume,
+    "run": _run_now,
+    "skip": _skip,
+    "delete": _delete,
+    "edit": _edit,
+    "late": _late,
+}
+
+
+# --- quiet hours ------------------------------------------------------------------------------------
+
+
+async def _quiet(call: Call, text: str) -> Reply:
+    """Shows, sets or ends the hours in which nothing that recurs disturbs this chat."""
+    phrase, language, conversation = call.house.phrase, call.incoming.language, conversation_of(call)
+    if not text:
+        quiet = await _quiet_hours(call)
+        key, values = ("quiet_now", {"window": quiet}) if quiet else ("quiet_none", {})
+        return Reply(text=phrase(key, language, **values), private=True)
+    if call.in_group and call.role < Role.ADMIN:
+        return refused(call)
+    if text.lower() in ("off", "aus"):
+        await call.house.database.write(lambda conn: settings_rows.clear(conn, conversation, QUIET_SETTING))
+        return Reply(text=phrase("quiet_off", language))
+    zone = await call.house.schedules.zone_of(call.incoming.person, call.incoming.zone)
+    quiet_hours = str(read_quiet(text, zone_named(zone.name).key))
+    at = to_us(call.house.clock.now())
+    await call.house.database.write(
+        lambda conn: settings_rows.put(conn, conversation, QUIET_SETTING, quiet_hours, at=at)
+    )
+    return Reply(text=phrase("quiet_set", language, window=quiet_hours))
+
+
+async def _quiet_hours(call: Call) -> str | None:
+    conversation = conversation_of(call)
+    return await call.house.database.read(lambda conn: settings_rows.get(conn, conversation, QUIET_SETTING))
+
+
+SCHEDULES = Command(
+    name="schedules",
+    run=schedules,
+    group="later",
+    usage="[number | pause|resume|run|skip|edit|late|delete number | quiet 22-7]",
+    aliases=("scheduler", "schedule"),
+    immediate=True,
+)

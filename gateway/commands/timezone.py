@@ -1,0 +1,33 @@
+"""Where a person lives: /timezone. Their reminders by the wall clock follow."""
+
+from gateway.commands.command import Call, Command, Reply
+from gateway.commands.remind import zone_buttons
+from gateway.scheduler.mistakes import Mistake
+from gateway.scheduler.zones import find_zone, zone_named
+
+
+async def timezone(call: Call) -> Reply:
+    """Shows or sets it: an IANA name, a city, or an offset from UTC."""
+    phrase, language, schedules = call.house.phrase, call.incoming.language, call.house.schedules
+    person = call.incoming.person
+    if not call.args or person is None:
+        zone = await schedules.zone_of(person, call.incoming.zone)
+        now = f"{schedules.now.astimezone(zone_named(zone.name)):%H:%M}"
+        text = phrase(f"zone_{zone.source}", language, zone=zone.name, now=now)
+        return Reply(text=text, buttons=tuple(zone_buttons(call)), private=True, verbatim=True)
+    if call.args.lower() == "reset":
+        await schedules.forget_zone(person)
+        return Reply(text=phrase("zone_reset", language), private=True)
+    try:
+        name = find_zone(call.args)
+        moved = await schedules.set_zone(person, name)
+    except Mistake as mistake:
+        return Reply(text=mistake.said(phrase, language), private=True)
+    now = f"{schedules.now.astimezone(zone_named(name)):%H:%M}"
+    text = phrase("zone_set", language, zone=name, now=now)
+    if moved:
+        text += "\n" + phrase("zone_moved", language, count=len(moved))
+    return Reply(text=text, private=True, verbatim=True)
+
+
+TIMEZONE = Command(name="timezone", run=timezone, group="later", usage="[zone or city | reset]", immediate=True)

@@ -1,0 +1,194 @@
+"""Schedules as the house runs them: the runner, the desk of the commands, and the port of the agent's tools."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlalchemy import Connection
+
+from agent.core.clock import Clock
+from agent.core.errors import ToolError
+from agent.core.ids import ConversationId
+from agent.core.tools import ToolContext
+from agent.storage.database import Database
+from gateway.access.book import AccessBook
+from gateway.access.policy import Role
+from gateway.channels.keys import ConversationKey
+from gateway.commands.schedules import QUIET_SETTING
+from gateway.config.live import Live
+from gateway.phrases.catalogue import Catalogue
+from gateway.scheduler.cron import parse_cron
+from gateway.scheduler.desk import Schedules, Zone
+from gateway.scheduler.firing import Surroundings
+from gateway.scheduler.misfires import ONE_SHOT, RECURRING, read_misfire
+from gateway.scheduler.mistakes import Mistake
+from gateway.scheduler.quiet import Quiet, stored_quiet
+from gateway.scheduler.runner import Runner
+from gateway.scheduler.schedule import Creator, Plan, Schedule
+from gateway.scheduler.when import read_moment
+from gateway.scheduler.wording import stamp
+from gateway.scheduler.zones import zone_named
+from gateway.storage import settings_rows
+from gateway.telemetry.metrics import Metrics
+
+REMINDER = "reminder"  # the kind that needs no model
+MOST_LISTED = 50
+
+
+class Scheduling:
+    """Builds the room and speaks for it to the agents (`agent.tools.schedules.Schedules`)."""
+
+    def __init__(
+        self,
+        live: Live,
+        database: Database,
+        clock: Clock,
+        book: AccessBook,
+        phrase: Catalogue,
+        metrics: Metrics,
+        *,
+        deliver: Callable[[ConversationKey], None],
+        work: Callable[[ConversationId], None],
+        tell_owner: Callable[[str, dict[str, object]], None],
+    ) -> None:
+        self._live = live
+        self._book = book
+        self._phrase = phrase
+        self._tell_owner = tell_owner
+        self.runner = Runner(
+            database,
+            clock,
+            surroundings=self._surroundings,
+            deliver=lambda conversation: deliver(ConversationKey.parse(conversation)),
+            work=work,
+            fired=metrics.fired,
+            turned_off=self._turned_off,
+        )
+        self.desk = Schedules(
+            database,
+            clock,
+            surroundings=self._surroundings,
+            changed=self.runner.look,
+            deliver=lambda conversation: deliver(ConversationKey.parse(conversation)),
+            work=work,
+            serves=self._serves,
+        )
+
+    # -- agent.tools.schedules.Schedules
+
+    async def periodic(self, name: str, cron: str, kind: str, config: Mapping[str, Any], context: ToolContext) -> str:
+        try:
+            zone = await self._zone(config.get("zone"), context)
+            late = config.get("late")
+            plan = Plan(
+                action="remind" if kind == REMINDER else "ask",
+                kind=kind,
+                text=config.get("text") or name,
+                rule=parse_cron(cron),
+                said=cron,
+                zone=zone.name,
+                zone_source=zone.source,
+                misfire=read_misfire(late) if late else RECURRING,
+            )
+            added = await self.desk.add(context.conversation, _creator(context), plan, name=name)
+        except Mistake as mistake:
+            raise ToolError(mistake.said(self._phrase, "en")) from mistake
+        return _told(added)
+
+    async def deferred(
+        self, name: str, run_at: str, kind: str, task: str, zone: str | None, context: ToolContext
+    ) -> str:
+        try:
+            known = await self._zone(zone, context)
+            plan = Plan(
+                action="remind" if kind == REMINDER else "ask",
+                kind=kind,
+                text=task,
+                rule=read_moment(run_at, now=self.desk.now, zone=zone_named(known.name)),
+                said=run_at,
+                zone=known.name,
+                zone_source=known.source,
+                misfire=ONE_SHOT,
+            )
+            added = await self.desk.add(context.conversation, _creator(context), plan, name=name)
+        except Mistake as mistake:
+            raise ToolError(mistake.said(self._phrase, "en")) from mistake
+        return _told(added)
+
+    async def listed(self, context: ToolContext) -> str:
+        found = await self.desk.all_of(context.conversation)
+        lines = [_line(schedule) for schedule in found[:MOST_LISTED]]
+        if len(found) > MOST_LISTED:
+            lines.append(f"and {len(found) - MOST_LISTED} more")
+        return "\n".join(lines) or "Nothing is set in this conversation."
+
+    async def cancel(self, name: str, context: ToolContext) -> str:
+        try:
+            found = await self.desk.find(context.conversation, name)
+            await self.desk.remove(context.conversation, found.id)
+        except Mistake as mistake:
+            raise ToolError(mistake.said(self._phrase, "en")) from mistake
+        return f"Removed: {_line(found)}"
+
+    async def _zone(self, given: str | None, context: ToolContext) -> Zone:
+        if given:
+            return Zone(zone_named(given).key, "given")
+        return await self.desk.zone_of(context.person, context.asker.zone)
+
+    # -- what the room asks of the house
+
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(
+            phrase=self._phrase,
+            settings=self._live.settings.scheduler,
+            why_not=self._why_not,
+            quiet=_quiet_hours,
+        )
+
+    def _why_not(self, schedule: Schedule) -> str | None:
+        language = schedule.creator.language
+        if not self._serves(schedule.conversation):
+            return self._phrase("schedule_no_account", language)
+        person = schedule.creator.person
+        blocked = person is not None and self._book.grants.role(person, frozenset()) is Role.BLOCKED
+        return self._phrase("schedule_blocked", language) if blocked else None
+
+    def _serves(self, conversation: ConversationId) -> bool:
+        channel_type = ConversationKey.parse(conversation).channel_type
+        return any(channel.channel_type == channel_type for channel in self._live.settings.channels)
+
+    def _turned_off(self, schedule: Schedule) -> None:
+        values: dict[str, object] = {"id": schedule.id, "title": schedule.title, "chat": schedule.conversation}
+        self._tell_owner("owner_schedule_off", values)
+
+
+def _quiet_hours(conn: Connection, conversation: ConversationId) -> Quiet | None:
+    stored = settings_rows.get(conn, conversation, QUIET_SETTING)
+    return stored_quiet(stored) if stored else None
+
+
+def _creator(context: ToolContext) -> Creator:
+    asker = context.asker
+    return Creator(
+        person=context.person,
+        display=asker.display,
+        language=asker.language,
+        role=asker.role,
+        chat_type=asker.chat_type,
+    )
+
+
+def _told(schedule: Schedule) -> str:
+    return f"Set. {_line(schedule)}"
+
+
+def _line(schedule: Schedule) -> str:
+    """One schedule for a model: nothing that could be taken two ways."""
+    state = schedule.state
+    if schedule.next_at is not None:
+        state_text = f"next {stamp(schedule.next_at, schedule.zone)} ({schedule.next_at:%Y-%m-%dT%H:%M:%SZ})"
+    else:
+        state_text = f"{state}{f': {schedule.note}' if schedule.note else ''}"
+    name = f" {schedule.name}" if schedule.name else ""
+    what = "reminder" if schedule.plan.action == "remind" else schedule.plan.kind or "task"
+    text = " ".join(schedule.plan.text.split())
+    return f"#{schedule.id}{name} [{what}] {schedule.plan.said!r} in {schedule.plan.zone}, {state_text}: {text}"

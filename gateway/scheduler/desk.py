@@ -1,0 +1,329 @@
+"""What people and agents may do with schedules: set, look, change, remove. All is checked before it is stored."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from sqlalchemy import Connection
+
+from agent.core.clock import Clock
+from agent.core.ids import ConversationId
+from agent.storage.database import Database
+from agent.storage.moments import to_us
+from gateway.scheduler import ledger, people, store
+from gateway.scheduler.firing import Done, Surroundings, advance, start
+from gateway.scheduler.ledger import Cost, Entry
+from gateway.scheduler.mistakes import Mistake
+from gateway.scheduler.occurrences import Occurrence, first_after
+from gateway.scheduler.rules import On, follows_the_wall
+from gateway.scheduler.schedule import LONGEST_KIND, LONGEST_NAME, LONGEST_TEXT, Creator, Plan, Schedule, ZoneSource
+from gateway.scheduler.settings import SchedulerSettings
+from gateway.scheduler.zones import is_zone, zone_named
+
+LOOKED_AT = 12  # moments whose distances are compared with the shortest period
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detail:
+    """One schedule, what it did last (newest first), and what that cost."""
+
+    schedule: Schedule
+    runs: tuple[Entry, ...]
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """A person's zone and who says so."""
+
+    name: str
+    source: ZoneSource
+
+
+class Schedules:
+    """`changed` wakes the runner; `deliver` and `work` tell of committed rows; `serves` knows the accounts."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        *,
+        surroundings: Callable[[], Surroundings],
+        changed: Callable[[], None],
+        deliver: Callable[[ConversationId], None],
+        work: Callable[[ConversationId], None],
+        serves: Callable[[ConversationId], bool],
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._surroundings = surroundings
+        self._changed = changed
+        self._deliver = deliver
+        self._work = work
+        self._serves = serves
+
+    @property
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    @property
+    def settings(self) -> SchedulerSettings:
+        return self._surroundings().settings
+
+    # -- zones
+
+    async def zone_of(self, person: str | None, told: str | None) -> Zone:
+        """Where the person lives: by their own word, else the platform's (`told`), else as configured."""
+        own = await self._database.read(lambda conn: people.zone_of(conn, person)) if person else None
+        if own is not None:
+            return Zone(own, "person")
+        if told is not None and is_zone(told):
+            return Zone(told, "platform")
+        return Zone(self.settings.zone, "assumed")
+
+    async def asks_for_zone(self, person: str) -> bool:
+        """Whether to ask them now: once, as long as they do not tell."""
+        at = to_us(self.now)
+        return await self._database.write(lambda conn: people.note_asked(conn, person, at=at))
+
+    async def set_zone(self, person: str, zone: str) -> tuple[Schedule, ...]:
+        """They live there now; what they asked for by their own wall clock follows. Gives what was moved."""
+        zone_named(zone)
+        now = self.now
+
+        def work(conn: Connection) -> tuple[Schedule, ...]:
+            people.set_zone(conn, person, zone, at=to_us(now))
+            moved = []
+            for schedule in store.of_person(conn, person):
+                plan = schedule.plan
+                if plan.zone_source == "given" or plan.zone == zone or not follows_the_wall(plan.rule):
+                    continue
+                plan = replace(plan, zone=zone, zone_source="person")
+                moved.append(_rezoned(conn, schedule, plan, now))
+            return tuple(moved)
+
+        moved = await self._database.write(work)
+        self._changed()
+        return moved
+
+    async def forget_zone(self, person: str) -> None:
+        """They no longer say; schedules stay where they are."""
+        await self._database.write(lambda conn: people.forget_zone(conn, person))
+
+    # -- setting
+
+    async def add(
+        self,
+        conversation: ConversationId,
+        creator: Creator,
+        plan: Plan,
+        *,
+        name: str | None = None,
+        origin: str | None = None,
+    ) -> Schedule:
+        """Set it; one of the same name in that conversation is replaced. Raises Mistake.
+
+        `origin` names the message that asks: when it comes a second time, what it set the first time is given.
+        """
+        now = self.now
+        first = self._checked(conversation, plan, name, now)
+
+        def work(conn: Connection) -> Schedule:
+            if origin is not None and (known := store.by_origin(conn, origin)) is not None:
+                return known
+            if name is not None and (known := store.by_name(conn, conversation, name)) is not None:
+                store.rewrite(conn, known.id, plan, first, at=to_us(now))
+                return _again(conn, known.id)
+            self._check_room(conn, conversation, creator)
+            added = store.add(
+                conn,
+                conversation=conversation,
+                name=name,
+                origin=origin,
+                creator=creator,
+                plan=plan,
+                due=first,
+                at=to_us(now),
+            )
+            if added is None:  # another process was quicker
+                raise Mistake("schedule_taken", name=name or "")
+            return added
+
+        added = await self._database.write(work)
+        self._changed()
+        return added
+
+    async def edit(self, conversation: ConversationId, id: int, plan: Plan) -> Schedule:
+        """Give it another plan; it starts afresh and active. Raises Mistake."""
+        now = self.now
+        first = self._checked(conversation, plan, None, now)
+
+        def work(conn: Connection) -> Schedule:
+            store.rewrite(conn, _there(conn, conversation, id).id, plan, first, at=to_us(now))
+            return _again(conn, id)
+
+        edited = await self._database.write(work)
+        self._changed()
+        return edited
+
+    # -- looking
+
+    async def all_of(self, conversation: ConversationId) -> tuple[Schedule, ...]:
+        return await self._database.read(lambda conn: store.of_conversation(conn, conversation))
+
+    async def find(self, conversation: ConversationId, wanted: str) -> Schedule:
+        """By its number, with or without #, or by its name. Raises Mistake."""
+
+        def work(conn: Connection) -> Schedule | None:
+            number = wanted.strip().removeprefix("#")
+            found = store.by_id(conn, int(number)) if number.isdecimal() and len(number) < 18 else None
+            return found or store.by_name(conn, conversation, wanted.strip())
+
+        found = await self._database.read(work)
+        if found is None or found.conversation != conversation or found.state == "ended":
+            raise Mistake("schedule_unknown", wanted=wanted[:40])
+        return found
+
+    async def detail(self, schedule: Schedule) -> Detail:
+        runs, cost = await self._database.read(
+            lambda conn: (ledger.recent(conn, schedule.id), ledger.cost(conn, schedule.id))
+        )
+        return Detail(schedule=schedule, runs=runs, cost=cost)
+
+    # -- changing
+
+    async def pause(self, conversation: ConversationId, id: int) -> Schedule:
+        """It does not happen until it is resumed."""
+
+        def work(conn: Connection, now: datetime) -> None:
+            store.turn_off(conn, _there(conn, conversation, id).id, "paused", None, at=to_us(now))
+
+        return await self._change(id, work)
+
+    async def resume(self, conversation: ConversationId, id: int) -> Schedule:
+        """It goes on with its next moment; what passed meanwhile is not made up for. Raises Mistake if none is left."""
+
+        def work(conn: Connection, now: datetime) -> None:
+            schedule = _there(conn, conversation, id)
+            store.rewrite(conn, id, schedule.plan, _first(schedule.plan, now), at=to_us(now))
+
+        return await self._change(id, work)
+
+    async def skip(self, conversation: ConversationId, id: int) -> Schedule:
+        """Leave out its next moment. Raises Mistake where there is none after it."""
+
+        def work(conn: Connection, now: datetime) -> None:
+            schedule = _there(conn, conversation, id)
+            if not schedule.recurs or schedule.due is None:
+                raise Mistake("schedule_no_skip", id=id)
+            due = schedule.due
+            ledger.note(conn, schedule, key=due.key, due_at=to_us(due.at), outcome="skipped", at=to_us(now))
+            advance(conn, schedule, after=max(now, due.at), now=now)
+
+        return await self._change(id, work)
+
+    async def run_now(self, conversation: ConversationId, id: int, origin: str) -> Schedule:
+        """One run at once, besides those that are planned; one for each `origin`."""
+        done = Done()
+
+        def work(conn: Connection, now: datetime) -> None:
+            done.clear()
+            schedule = _there(conn, conversation, id)
+            start(conn, schedule, key=f"now:{origin}", at=now, now=now, around=self._surroundings(), done=done)
+
+        schedule = await self._change(id, work)
+        for key in done.deliver:
+            self._deliver(key)
+        for key in done.work:
+            self._work(key)
+        return schedule
+
+    async def remove(self, conversation: ConversationId, id: int) -> Schedule:
+        """Gone for good; its ledger stays."""
+
+        def work(conn: Connection) -> Schedule:
+            schedule = _there(conn, conversation, id)
+            store.remove(conn, id)
+            return schedule
+
+        return await self._database.write(work)
+
+    async def _change(self, id: int, work: Callable[[Connection, datetime], None]) -> Schedule:
+        now = self.now
+
+        def change(conn: Connection) -> Schedule:
+            work(conn, now)
+            return _again(conn, id)
+
+        changed = await self._database.write(change)
+        self._changed()
+        return changed
+
+    # -- checks
+
+    def _checked(self, conversation: ConversationId, plan: Plan, name: str | None, now: datetime) -> Occurrence:
+        """Its first moment. Raises Mistake."""
+        if not self.settings.enabled:
+            raise Mistake("scheduler_off")
+        if not self._serves(conversation):
+            raise Mistake("schedule_no_place")
+        if not plan.text.strip():
+            raise Mistake("when_no_text")
+        for what, value, limit in (
+            ("text", plan.text, LONGEST_TEXT),
+            ("name", name or "", LONGEST_NAME),
+            ("kind", plan.kind, LONGEST_KIND),
+        ):
+            if len(value) > limit:
+                raise Mistake("schedule_long", what=what, length=len(value), limit=limit)
+        first = _first(plan, now)
+        moments, zone = [first], zone_named(plan.zone)
+        while len(moments) < LOOKED_AT and (one := first_after(plan.rule, zone, moments[-1].at)) is not None:
+            moments.append(one)
+        shortest = timedelta(seconds=self.settings.min_period_s)
+        if any(later.at - earlier.at < shortest for earlier, later in pairwise(moments)):
+            raise Mistake("schedule_often", limit=self.settings.min_period_s)
+        return first
+
+    def _check_room(self, conn: Connection, conversation: ConversationId, creator: Creator) -> None:
+        counts, settings = store.counts(conn, conversation, creator.person), self.settings
+        if counts.here >= settings.per_conversation:
+            raise Mistake("schedule_full_here", limit=settings.per_conversation)
+        if counts.theirs >= settings.per_person:
+            raise Mistake("schedule_full_person", limit=settings.per_person)
+
+
+def _first(plan: Plan, now: datetime) -> Occurrence:
+    first = first_after(plan.rule, zone_named(plan.zone), now)
+    if first is None:
+        raise Mistake("when_never")
+    return first
+
+
+def _there(conn: Connection, conversation: ConversationId, id: int) -> Schedule:
+    schedule = store.by_id(conn, id)
+    if schedule is None or schedule.conversation != conversation or schedule.state == "ended":
+        raise Mistake("schedule_unknown", wanted=f"#{id}")
+    return schedule
+
+
+def _again(conn: Connection, id: int) -> Schedule:
+    schedule = store.by_id(conn, id)
+    assert schedule is not None
+    return schedule
+
+
+def _rezoned(conn: Connection, schedule: Schedule, plan: Plan, now: datetime) -> Schedule:
+    """The same wall-clock time in another zone; a one-shot that would have passed there happens a day later."""
+    first = first_after(plan.rule, zone_named(plan.zone), now)
+    if first is None and isinstance(plan.rule, On):
+        plan = replace(plan, rule=On(wall=plan.rule.wall + timedelta(days=1)))
+        first = first_after(plan.rule, zone_named(plan.zone), now)
+    if first is None:
+        return schedule
+    state = schedule.state
+    store.rewrite(conn, schedule.id, plan, first, at=to_us(now))
+    if state != "active":
+        store.turn_off(conn, schedule.id, state, schedule.note, at=to_us(now))
+    return _again(conn, schedule.id)

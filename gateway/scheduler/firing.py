@@ -1,0 +1,261 @@
+"""Acts on one due schedule, inside a transaction of the caller: ledger, inbox or outbox row, and when it is due next.
+
+All of it or nothing is committed, and the ledger's key is unique: a moment fires once, whatever crashes (ENGINE.md).
+Never calls an agent or a platform: an agent turn is a row of the conversation's inbox (G-14), a plain reminder one of
+its outbox.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from agent.core.ids import ConversationId
+from agent.core.outbox import Say
+from agent.storage import conversation_rows, inbox_rows, outbox_rows
+from agent.storage.moments import to_us
+from agent.storage.payloads import encode_incoming
+from gateway.phrases.catalogue import Catalogue
+from gateway.scheduler import ledger, store, wording
+from gateway.scheduler.ledger import Outcome
+from gateway.scheduler.misfires import Fire, held_back, judge
+from gateway.scheduler.occurrences import Occurrence, due, first_after
+from gateway.scheduler.quiet import Quiet
+from gateway.scheduler.schedule import Schedule
+from gateway.scheduler.settings import SchedulerSettings
+
+MOST_COUNTED = 100  # moments that are looked at after a downtime; of more, the oldest are not told apart
+AT_ONCE = 4  # agents woken together; the others follow one after another
+TRY_AGAIN = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30))
+
+_log = logging.getLogger("tieline.scheduler")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What firing asks of the house; all of it is quick and does no I/O but through the connection.
+
+    `why_not` says why nothing may be done for the schedule's creator there, or None.
+    """
+
+    phrase: Catalogue
+    settings: SchedulerSettings
+    why_not: Callable[[Schedule], str | None]
+    quiet: Callable[[Connection, ConversationId], Quiet | None]
+
+
+@dataclass(slots=True)
+class Done:
+    """What one transaction did, to be told once it is committed."""
+
+    deliver: set[ConversationId] = field(default_factory=set)
+    work: set[ConversationId] = field(default_factory=set)
+    outcomes: list[tuple[Outcome, float]] = field(default_factory=list)  # and how many seconds after its moment
+    turned_off: list[Schedule] = field(default_factory=list)
+    agents: int = 0
+
+    def clear(self) -> None:
+        """The transaction begins anew."""
+        self.deliver.clear()
+        self.work.clear()
+        self.outcomes.clear()
+        self.turned_off.clear()
+        self.agents = 0
+
+
+def act(conn: Connection, schedule: Schedule, now: datetime, around: Surroundings, done: Done) -> None:
+    """Do what is due. The schedule was read under a lock in this transaction."""
+    assert schedule.due is not None
+    if _is_out_of_reach(conn, schedule, now, around, done):
+        return
+    quiet = around.quiet(conn, schedule.conversation) if schedule.recurs and not schedule.held else None
+    until = quiet.ends_after(now) if quiet is not None else None
+    if until is not None:
+        store.move(conn, schedule.id, schedule.due, until, held=True, at=to_us(now))
+        return
+    moments = due(schedule.plan.rule, schedule.zone, first=schedule.due, now=now, most=MOST_COUNTED)
+    grace = timedelta(seconds=around.settings.late_after_s)
+    verdict = held_back(moments) if schedule.held else judge(moments, schedule.plan.misfire, now=now, grace=grace)
+    if verdict.missed:
+        _write_off(conn, schedule, verdict.missed, now, around, done, tell=not verdict.fires)
+    for fire in verdict.fires:
+        _fire(conn, schedule, fire, now, around, done)
+    advance(conn, schedule, after=max(now, moments[-1].at), now=now)
+
+
+def compute(conn: Connection, schedule: Schedule, now: datetime) -> None:
+    """Find out when an active schedule is due of which that is not known; it does not fire for it (G-15)."""
+    first = first_after(schedule.plan.rule, schedule.zone, now)
+    if first is None:
+        store.turn_off(conn, schedule.id, "failed", "it has no moment to come", at=to_us(now))
+    else:
+        store.move(conn, schedule.id, first, first.at, held=False, at=to_us(now))
+
+
+def advance(conn: Connection, schedule: Schedule, *, after: datetime, now: datetime) -> Occurrence | None:
+    """On to its next moment; one that has none has ended."""
+    following = first_after(schedule.plan.rule, schedule.zone, after) if schedule.recurs else None
+    if following is None:
+        store.end(conn, schedule.id, at=to_us(now))
+    else:
+        store.move(conn, schedule.id, following, following.at, held=False, at=to_us(now))
+    return following
+
+
+def start(
+    conn: Connection,
+    schedule: Schedule,
+    *,
+    key: str,
+    at: datetime,
+    now: datetime,
+    around: Surroundings,
+    done: Done,
+    late: bool = False,
+    stands_for: int = 0,
+) -> bool:
+    """Start one run for the moment of that key; False when there was one before."""
+    dedup = f"rem:{schedule.id}:{key}"
+    outcome: Outcome = "late" if late else "fired"
+    noted = ledger.note(
+        conn,
+        schedule,
+        key=key,
+        due_at=to_us(at),
+        outcome=outcome,
+        at=to_us(now),
+        dedup=dedup,
+        count=1 + stands_for,
+    )
+    if not noted:
+        _log.info("%s fired for %s before", schedule.id, key)
+        return False
+    if schedule.plan.action == "remind":
+        _say(conn, schedule, wording.reminder(schedule, at, around.phrase, late=late), dedup, now)
+        done.deliver.add(schedule.conversation)
+    else:
+        _wake(conn, schedule, wording.task(schedule, at, late=late), dedup, now, around, done)
+    done.outcomes.append((outcome, (now - at).total_seconds()))
+    return True
+
+
+def turn_off(conn: Connection, schedule: Schedule, why: str, now: datetime, around: Surroundings, done: Done) -> None:
+    """After too many failures: it stays, visible and off, and those concerned are told."""
+    store.turn_off(conn, schedule.id, "failed", why, at=to_us(now))
+    done.turned_off.append(schedule)
+    if not conversation_rows.is_gone(conn, schedule.conversation):
+        text = around.phrase(
+            "schedule_turned_off", schedule.creator.language, id=schedule.id, title=schedule.title, why=why
+        )
+        _say(conn, schedule, text, f"rem:{schedule.id}:off:{to_us(now)}", now)
+        done.deliver.add(schedule.conversation)
+
+
+def count_failure(
+    conn: Connection, schedule: Schedule, why: str, now: datetime, around: Surroundings, done: Done
+) -> bool:
+    """One more in a row; True when that was one too many. A one-shot that is not off is tried again."""
+    failures = schedule.failures + 1
+    store.count_failures(conn, schedule.id, failures, at=to_us(now))
+    if failures >= around.settings.max_failures:
+        turn_off(conn, schedule, why, now, around, done)
+        return True
+    if not schedule.recurs and schedule.due is not None:
+        again = now + TRY_AGAIN[min(failures, len(TRY_AGAIN)) - 1]
+        store.move(conn, schedule.id, schedule.due, again, held=False, at=to_us(now))
+    return False
+
+
+def _is_out_of_reach(conn: Connection, schedule: Schedule, now: datetime, around: Surroundings, done: Done) -> bool:
+    """The place is closed or its creator may not: noted, counted, and nothing is started."""
+    assert schedule.due is not None
+    gone = conversation_rows.is_gone(conn, schedule.conversation)
+    why = around.phrase("schedule_gone", schedule.creator.language) if gone else around.why_not(schedule)
+    if why is None:
+        return False
+    key, at = _attempt(schedule, schedule.due.key), to_us(schedule.due.at)
+    ledger.note(conn, schedule, key=key, due_at=at, outcome="unreachable", at=to_us(now))
+    done.outcomes.append(("unreachable", (now - schedule.due.at).total_seconds()))
+    if not count_failure(conn, schedule, why, now, around, done) and schedule.recurs:
+        advance(conn, schedule, after=max(now, schedule.due.at), now=now)
+    return True
+
+
+def _fire(conn: Connection, schedule: Schedule, fire: Fire, now: datetime, around: Surroundings, done: Done) -> None:
+    at = fire.occurrence.at
+    if schedule.recurs and schedule.plan.action != "remind" and ledger.is_waiting(conn, schedule):
+        # One run of a schedule at a time: a slow model must not make it pile up (SPEC §20.3, max_instances 1).
+        ledger.note(
+            conn, schedule, key=fire.occurrence.key, due_at=to_us(at), outcome="overlap", at=to_us(now),
+            count=1 + fire.stands_for,
+        )  # fmt: skip
+        done.outcomes.append(("overlap", (now - at).total_seconds()))
+        return
+    start(
+        conn,
+        schedule,
+        key=_attempt(schedule, fire.occurrence.key),
+        at=at,
+        now=now,
+        around=around,
+        done=done,
+        late=fire.late,
+        stands_for=fire.stands_for,
+    )
+
+
+def _attempt(schedule: Schedule, key: str) -> str:
+    """A one-shot that failed is tried again under another key."""
+    return f"{key}#{schedule.failures + 1}" if schedule.failures and not schedule.recurs else key
+
+
+def _write_off(
+    conn: Connection,
+    schedule: Schedule,
+    missed: tuple[Occurrence, ...],
+    now: datetime,
+    around: Surroundings,
+    done: Done,
+    *,
+    tell: bool,
+) -> None:
+    """One row for all of them; told in the chat unless something fires in their place or nobody wants to know."""
+    last = missed[-1]
+    noted = ledger.note(
+        conn, schedule, key=last.key, due_at=to_us(last.at), outcome="missed", at=to_us(now), count=len(missed)
+    )
+    done.outcomes.append(("missed", (now - last.at).total_seconds()))
+    if noted and tell and schedule.plan.misfire.policy != "skip" and schedule.plan.action != "heartbeat":
+        more = len(missed) > MOST_COUNTED
+        text = wording.missed(schedule, last.at, len(missed), around.phrase, more=more)
+        _say(conn, schedule, text, f"rem:{schedule.id}:missed:{last.key}", now)
+        done.deliver.add(schedule.conversation)
+
+
+def _say(conn: Connection, schedule: Schedule, text: str, dedup: str, now: datetime) -> None:
+    say = Say(text=text, kind="notice", verbatim=True)
+    conversation_rows.ensure(conn, schedule.conversation, to_us(now))
+    outbox_rows.add(
+        conn, conversation=schedule.conversation, inbox_id=None, part=0, dedup=dedup, say=say, at=to_us(now)
+    )
+
+
+def _wake(
+    conn: Connection, schedule: Schedule, text: str, dedup: str, now: datetime, around: Surroundings, done: Done
+) -> None:
+    """Into the conversation's inbox. Many at once are spread, so that a full hour or a restart is no stampede."""
+    done.agents += 1
+    later = max(0, done.agents - AT_ONCE) * around.settings.spread_s
+    inbox_rows.admit(
+        conn,
+        conversation=schedule.conversation,
+        kind="reminder",
+        dedup=dedup,
+        payload=encode_incoming(wording.incoming(schedule, text, now)),
+        at=to_us(now),
+        not_before=to_us(now + timedelta(seconds=later)) if later else None,
+        limit=None,
+    )
+    done.work.add(schedule.conversation)

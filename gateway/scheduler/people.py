@@ -1,0 +1,30 @@
+"""The zone each person lives in, as they told it, and whom we have asked."""
+
+from sqlalchemy import Connection, bindparam, delete, insert, select
+
+from agent.storage.conflicts import or_ignore, or_update
+from gateway.storage.tables import person_zone as table
+
+_WHO = table.c.person == bindparam("who")
+_SET = or_update(insert(table), key=("person",), columns=("zone", "updated_at"))
+_ASKED = or_ignore(insert(table)).returning(table.c.person)
+_GET = select(table.c.zone).where(_WHO)
+_FORGET = delete(table).where(_WHO)
+
+
+def zone_of(conn: Connection, person: str) -> str | None:
+    """An IANA name; None: they never told."""
+    return conn.execute(_GET, {"who": person}).scalar_one_or_none()
+
+
+def note_asked(conn: Connection, person: str, *, at: int) -> bool:
+    """They are being asked; False when they were before, or have told."""
+    return conn.execute(_ASKED, {"person": person, "zone": None, "updated_at": at}).scalar_one_or_none() is not None
+
+
+def set_zone(conn: Connection, person: str, zone: str, *, at: int) -> None:
+    conn.execute(_SET, {"person": person, "zone": zone, "updated_at": at})
+
+
+def forget_zone(conn: Connection, person: str) -> bool:
+    return conn.execute(_FORGET, {"who": person}).rowcount > 0

@@ -1,0 +1,98 @@
+"""When something is to happen, as frozen values, and how they are kept. Knows no clock and computes nothing.
+
+Moments that were meant as a span from now are kept in UTC; what was meant on the clock of the wall is kept as it was
+meant, without an offset: the zone stands beside the rule and may change (PEERS §3.8).
+"""
+
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+Unit = Literal["days", "weeks", "months", "years"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Once:
+    """One moment, `at` in UTC: "in 20 minutes"."""
+
+    kind: Literal["once"] = "once"
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class On:
+    """One moment on the wall clock of the zone: "tomorrow 9:00"."""
+
+    kind: Literal["on"] = "on"
+    wall: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Every:
+    """Each `seconds` after `anchor` (UTC), whatever clocks on walls do: "every 2 hours"."""
+
+    kind: Literal["every"] = "every"
+    seconds: int
+    anchor: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of a calendar: the wall clock must show one of each. Empty: any.
+
+    `days` are days of the month, "last", or a place such as "1st mon" and "last fri"; `weekdays` begin with Monday, 0.
+    """
+
+    months: tuple[int, ...] = ()
+    days: tuple[str, ...] = ()
+    weekdays: tuple[int, ...] = ()
+    hours: tuple[int, ...] = ()
+    minutes: tuple[int, ...] = (0,)
+    seconds: tuple[int, ...] = (0,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calendar:
+    """Whenever one of the lines fits: cron, "every weekday 8:30", "every 2h between 9 and 18"."""
+
+    kind: Literal["calendar"] = "calendar"
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stride:
+    """Every so many days, weeks, months or years since `start`, at one wall-clock time: "every 2 weeks at 9:00".
+
+    A month that lacks the day is left out.
+    """
+
+    kind: Literal["stride"] = "stride"
+    unit: Unit
+    count: int
+    start: date
+    at: time
+
+
+Rule = Once | On | Every | Calendar | Stride
+
+_RULE: TypeAdapter[Rule] = TypeAdapter(Annotated[Rule, Field(discriminator="kind")])
+
+
+def encode_rule(rule: Rule) -> str:
+    return _RULE.dump_json(rule).decode()
+
+
+def decode_rule(text: str) -> Rule:
+    """Raises pydantic's ValidationError for anything but an encoded rule."""
+    return _RULE.validate_json(text)
+
+
+def is_recurring(rule: Rule) -> bool:
+    return not isinstance(rule, Once | On)
+
+
+def follows_the_wall(rule: Rule) -> bool:
+    """Whether another zone would move it."""
+    return not isinstance(rule, Once | Every)

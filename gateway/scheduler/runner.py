@@ -1,0 +1,151 @@
+"""Keeps schedules going: sleeps until the next is due, acts on it, looks how it went. The table is the truth.
+
+Any number of processes may run it on one database: rows are locked while they are acted on, and the ledger's unique key
+decides (ENGINE.md). It holds no timer for each schedule, so ten thousand cost as much as one.
+"""
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+
+import anyio
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from agent.core.clock import Clock
+from agent.core.ids import ConversationId
+from agent.storage.database import Database
+from agent.storage.errors import StorageError, StorageTrouble
+from agent.storage.moments import from_us, to_us
+from gateway.scheduler import store
+from gateway.scheduler.firing import Done, Surroundings, act, compute
+from gateway.scheduler.ledger import Outcome
+from gateway.scheduler.schedule import Schedule
+from gateway.scheduler.settling import settle
+
+LOOK_EVERY_S = 1.0  # at the latest: a clock that was set forward is noticed so soon
+SETTLE_EVERY_S = 1.0  # while runs are under way
+BATCH = 50  # schedules acted on in one transaction
+TROUBLE_PAUSE_S = 2.0
+
+_log = logging.getLogger("tieline.scheduler")
+
+
+class Runner:
+    """One for the process. `deliver` and `work` are called when rows of the outbox, of the inbox were committed."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        *,
+        surroundings: Callable[[], Surroundings],
+        deliver: Callable[[ConversationId], None],
+        work: Callable[[ConversationId], None],
+        fired: Callable[[Outcome, float], None],
+        turned_off: Callable[[Schedule], None],
+    ) -> None:
+        """`fired` counts outcomes, with the seconds after their moments; `turned_off` tells the owner."""
+        self._database = database
+        self._clock = clock
+        self._surroundings = surroundings
+        self._deliver = deliver
+        self._work = work
+        self._fired = fired
+        self._turned_off = turned_off
+        self._rung = anyio.Event()
+        self._open = 1  # runs under way, as far as is known: the first look tells
+        self._settled_at = float("-inf")
+
+    def look(self) -> None:
+        """Something was changed: when to wake up next may be another moment."""
+        self._rung.set()
+
+    async def run(self) -> None:
+        """Until cancelled. What the database refuses is tried again."""
+        while True:
+            self._rung = anyio.Event()
+            try:
+                wait_s = await self.step()
+            except (StorageTrouble, StorageError, SQLAlchemyError) as error:
+                _log.warning("schedules wait for the storage: %s", error)
+                wait_s = TROUBLE_PAUSE_S
+            await self._rest(wait_s)
+
+    async def step(self) -> float:
+        """Act on everything that is due; for how many seconds nothing will be."""
+        if not self._surroundings().settings.enabled:
+            return LOOK_EVERY_S
+        while True:
+            done, left = await self._commit(self._act)
+            if done:
+                self._open = 1
+            if not left:
+                break
+        if self._open and self._clock.monotonic() - self._settled_at >= SETTLE_EVERY_S:
+            self._settled_at = self._clock.monotonic()
+            _, self._open = await self._commit(self._settle)
+        earliest = await self._database.read(store.earliest)
+        if earliest is None:
+            return LOOK_EVERY_S
+        wait_s = (from_us(earliest) - self._clock.now()).total_seconds()
+        return min(max(wait_s, 0.0), LOOK_EVERY_S)
+
+    async def _commit(self, work: Callable[[Connection, Done], int]) -> tuple[bool, int]:
+        """Run it in a transaction, then tell what it did; whether it fired anything, and what it returned."""
+        done = Done()
+        returned = await self._database.write(partial(self._fresh, work, done))
+        for conversation in done.deliver:
+            self._deliver(conversation)
+        for conversation in done.work:
+            self._work(conversation)
+        for outcome, after_s in done.outcomes:
+            self._fired(outcome, after_s)
+        for schedule in done.turned_off:
+            _log.warning("schedule %d of %s was turned off", schedule.id, schedule.conversation)
+            self._turned_off(schedule)
+        return bool(done.outcomes), returned
+
+    @staticmethod
+    def _fresh(work: Callable[[Connection, Done], int], done: Done, conn: Connection) -> int:
+        """A transaction may be tried again: nothing of the try before it counts."""
+        done.clear()
+        return work(conn, done)
+
+    def _act(self, conn: Connection, done: Done) -> int:
+        now, around = self._clock.now(), self._surroundings()
+        for schedule in store.uncomputed(conn, now=to_us(now), most=BATCH):
+            self._guarded(conn, schedule, now, lambda one: compute(conn, one, now))
+        found = store.due(conn, now=to_us(now), most=BATCH)
+        for schedule in found:
+            self._guarded(conn, schedule, now, lambda one: act(conn, one, now, around, done))
+        return len(found) == BATCH
+
+    @staticmethod
+    def _guarded(conn: Connection, schedule: Schedule, now: datetime, work: Callable[[Schedule], None]) -> None:
+        """One that cannot be worked with is turned off: it must not hold up the others for ever."""
+        try:
+            with conn.begin_nested():
+                work(schedule)
+        except DBAPIError:
+            raise  # the database's trouble, not the schedule's
+        except Exception as error:  # noqa: BLE001 - the seam of one schedule's work, as a turn is of one message's
+            _log.exception("schedule %d cannot be worked with", schedule.id)
+            store.turn_off(conn, schedule.id, "failed", type(error).__name__, at=to_us(now))
+
+    def _settle(self, conn: Connection, done: Done) -> int:
+        return settle(conn, self._clock.now(), self._surroundings(), done)
+
+    async def _rest(self, seconds: float) -> None:
+        """For so long, or until somebody calls `look`."""
+        rung = self._rung
+        async with anyio.create_task_group() as group:
+
+            async def sleep() -> None:
+                await self._clock.sleep(seconds)
+                group.cancel_scope.cancel()
+
+            group.start_soon(sleep)
+            await rung.wait()
+            group.cancel_scope.cancel()

@@ -1,0 +1,43 @@
+"""The section `[scheduler]`. Light: the configuration imports it before anything slow is loaded."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSettings:
+    """Times in seconds.
+
+    `zone` holds for people whose zone nobody knows. What fires more than `late_after_s` after its moment is late (SPEC
+    §20.3: 60). `min_period_s` is the shortest period of anything that recurs (SPEC §20.2: 5). `spread_s` lies between
+    agents that would all be woken at once. After `max_failures` in a row a schedule is switched off.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+    enabled: bool = True
+    zone: str = "UTC"
+    per_conversation: int = 100
+    per_person: int = 100
+    min_period_s: int = 5
+    late_after_s: float = 60.0
+    spread_s: float = 0.5
+    max_failures: int = 3
+    ledger_days: int = 90
+
+    def mistakes(self) -> Iterator[str]:
+        least = {
+            "per_conversation": 1,
+            "per_person": 1,
+            "min_period_s": 1,
+            "late_after_s": 1,
+            "spread_s": 0,
+            "max_failures": 1,
+            "ledger_days": 1,
+        }
+        for key, low in least.items():
+            if getattr(self, key) < low:
+                yield f"scheduler.{key}: {getattr(self, key)} must be {low} or more"
+        if self.zone != "UTC" and "/" not in self.zone:
+            yield f'scheduler.zone: {self.zone!r} is no IANA time zone; write it as "Europe/Berlin"'

@@ -1,0 +1,42 @@
+"""Finds out how started runs went, and what follows for their schedules; inside a transaction of the caller.
+
+A run and the delivery of its words are two things (PEERS §3.9): either may fail, and either counts.
+"""
+
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from agent.storage.moments import to_us
+from gateway.scheduler import ledger, store
+from gateway.scheduler.firing import Done, Surroundings, count_failure
+from gateway.scheduler.ledger import Entry, Finding
+
+MOST = 200  # runs looked at in one transaction
+
+
+def settle(conn: Connection, now: datetime, around: Surroundings, done: Done) -> int:
+    """Look at the runs that are under way; how many still are."""
+    still = 0
+    for entry in ledger.open_runs(conn, most=MOST):
+        found = ledger.finding(conn, entry)
+        if found.run is None or found.delivery is None:
+            still += 1
+            continue
+        ledger.settle(conn, entry, found, at=to_us(now))
+        _conclude(conn, entry, found, now, around, done)
+    return still
+
+
+def _conclude(conn: Connection, entry: Entry, found: Finding, now: datetime, around: Surroundings, done: Done) -> None:
+    schedule = store.by_id(conn, entry.schedule)
+    if schedule is None or schedule.state in ("failed", "paused"):
+        return
+    if found.run == "ok" and found.delivery != "dead":
+        if schedule.state == "ended":
+            store.remove(conn, schedule.id)
+        elif schedule.failures:
+            store.count_failures(conn, schedule.id, 0, at=to_us(now))
+        return
+    key = "schedule_run_failed" if found.run == "failed" else "schedule_undelivered"
+    count_failure(conn, schedule, around.phrase(key, schedule.creator.language), now, around, done)
