@@ -16,7 +16,7 @@ STOP_WORDS = frozenset(
     string bool float fn pub use mod impl struct enum match else elif while break continue try except catch finally
     raise throw new async await lambda yield pass
     error warning note info debug line file help compiling finished running target warnings unused
-    """.split()
+    """.split()  # noqa: SIM905 - as lines of words they can be read
 )
 
 Frequencies = Mapping[str, float]

@@ -1,0 +1,102 @@
+"""Keeps a window's subgoals up to date: asks the model between turns, takes its answers later (SPEC §8.11).
+
+Never waits: `poll` and `question` are instant, `run` belongs to the agent's background group (Z-58, Z-59).
+"""
+
+import hashlib
+
+from agent.compaction.asking import Ask, Question
+from agent.compaction.extraction import REPLY_TOKENS, SYSTEM, TIMEOUT_S, Extracted, parse, question_about
+from agent.compaction.subgoals import Subgoals
+from agent.compaction.two_phase import TwoPhase
+from agent.compaction.window import Window
+
+MOST_ACTIVE = 0.4  # share of the model's window: an active subgoal that holds more lets its oldest part go
+
+LOOKED_AT = 200  # newest messages among which the tail of words is looked for
+
+
+class SubgoalWatch:
+    """The subgoals of one session's window and the question about them that may be in flight."""
+
+    def __init__(self) -> None:
+        self.subgoals = Subgoals()
+        self._asking: TwoPhase[Extracted] = TwoPhase(parse)
+
+    @property
+    def known(self) -> bool:
+        """Whether pruning can go by subgoals: there are some and the newest question was answered (H-11)."""
+        return bool(self.subgoals.subgoals) and not self._asking.failed
+
+    def poll(self, window: Window, model_window: int) -> None:
+        """Phase one: take what was found out, and let the active subgoal reach to the newest message (H-07).
+
+        Costs what is new since the last poll. `model_window` is in the tokens that the window counts in.
+        """
+        found = self._asking.take()
+        size = len(window)
+        if found is not None and size:
+            self._apply(found, size)
+        self.subgoals.extend_active(size)
+        self._let_go(window, int(model_window * MOST_ACTIVE))
+
+    def question(self, window: Window, *, provider: str) -> Question | None:
+        """Phase two: what to ask when people have said something new; None when there is nothing to ask.
+
+        Whoever takes a question hands it to `run`. Call it between turns only.
+        """
+        position = _newest_words(window)
+        if position is None:
+            return None
+        messages = window.messages[-LOOKED_AT:]
+        said = window[position].message.content
+        about = hashlib.blake2b(said.encode("utf-8", "replace"), digest_size=16).hexdigest()
+        if not self._asking.is_due(about):
+            return None
+        self._asking.claim(about)
+        self.subgoals.bookmark = position
+        return Question(
+            purpose="subgoal",
+            system=SYSTEM,
+            text=question_about(messages),
+            max_tokens=REPLY_TOKENS,
+            timeout_s=TIMEOUT_S,
+            provider=provider,
+        )
+
+    async def run(self, question: Question, ask: Ask) -> None:
+        """Ask, in a task of its own; the next poll takes the answer."""
+        await self._asking.run(question, ask)
+
+    def _apply(self, found: Extracted, size: int) -> None:
+        """A subgoal begins with the words that were asked about; the first one owns what was before it too (Z-43)."""
+        subgoals = self.subgoals
+        start = min(subgoals.bookmark, size - 1)
+        if not subgoals.subgoals:
+            subgoals.push_active(found.current, start)
+            subgoals.tag_range(0, start, subgoals.subgoals[0].id)
+        elif found.completed is not None or subgoals.active_subgoal() is None:
+            subgoals.push_active(found.current, start)
+
+    def _let_go(self, window: Window, most: int) -> None:
+        """A subgoal that outgrows its share keeps its newest part; else nothing could leave and the window overflow."""
+        active = self.subgoals.active(len(window))
+        room = most - sum(window[position].tokens for position in active)
+        if room >= 0:
+            return
+        room -= most // 4  # a good piece at once, so that this is rare
+        for position in active:
+            if room >= 0 and not window[position].message.tool_results:
+                self.subgoals.release_before(position)
+                return
+            room += window[position].tokens
+        self.subgoals.release_before(len(window))
+
+
+def _newest_words(window: Window) -> int | None:
+    """Where a person spoke last; None while nobody has."""
+    for position in range(len(window) - 1, -1, -1):
+        message = window[position].message
+        if message.role == "user" and message.agent_visible and not message.tool_results:
+            return position
+    return None
