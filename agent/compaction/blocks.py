@@ -1,21 +1,19 @@
 """What pruning may take: results of tools outside the protected tail (SPEC §8.9). Pure."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from agent.compaction.changes import Cleared, Clearing
+from agent.compaction.microcompact import names_before
 from agent.compaction.tiers import Tiers
-from agent.compaction.window import Entry
-from agent.core.messages import ToolResult
+from agent.compaction.window import Window
 
 EVICTED = "[Result left out to save room; recall_transcript can find it.]"
-
-CountText = Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One result that may be evicted. `tokens` is what that would free, raw."""
+    """One result that may be evicted. `tokens` is about what that would free, raw."""
 
     position: int
     call: str
@@ -34,29 +32,32 @@ class Scene:
 
 
 def blocks_in(
-    entries: Sequence[Entry],
-    *,
-    protect_tokens: int,
-    count: CountText,
-    exempt: Collection[str] = (),
+    window: Window, *, protect_tokens: int, placeholder: int, exempt: Collection[str] = ()
 ) -> tuple[Block, ...]:
-    """The results that may go, oldest first. Pinned and cleared ones may not, nor those of `exempt` tools."""
-    placeholder = count(EVICTED)
-    end, tail = len(entries), 0
-    while end > 0 and tail + entries[end - 1].tokens <= protect_tokens:
+    """The results that may go, oldest first; `placeholder` is what the notice in their place weighs.
+
+    Pinned and cleared ones may not go, nor those of `exempt` tools, nor what stands in the newest `protect_tokens`.
+    """
+    end, tail = len(window), 0
+    while end > 0 and tail + window[end - 1].tokens <= protect_tokens:
         end -= 1
-        tail += entries[end].tokens
-    names = {use.id: use.name for entry in entries[:end] for use in entry.message.tool_uses}
+        tail += window[end].tokens
     found = []
-    for position, entry in enumerate(entries[:end]):
+    for position in window.results:
+        if position >= end:
+            break
+        entry = window[position]
         if entry.pinned:
             continue
-        for part, stored in zip(entry.message.parts, entry.stored.parts, strict=True):
-            if not isinstance(part, ToolResult) or part != stored or names.get(part.tool_use_id, "") in exempt:
+        names = names_before(window, position)
+        original = {part.tool_use_id: part.content for part in entry.stored.tool_results}
+        chars = sum(len(part.content) for part in entry.message.tool_results)
+        for part in entry.message.tool_results:
+            name = names.get(part.tool_use_id, "")
+            if part.content != original.get(part.tool_use_id) or name in exempt:
                 continue
-            saved = count(part.content) - placeholder
+            saved = entry.tokens * len(part.content) // max(1, chars) - placeholder
             if saved > 0:
-                name = names.get(part.tool_use_id, "")
                 found.append(
                     Block(position=position, call=part.tool_use_id, tool=name, text=part.content, tokens=saved)
                 )

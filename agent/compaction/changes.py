@@ -5,6 +5,7 @@ SPEC calls index i is position i - 1 here. Every change keeps tool calls and the
 """
 
 from dataclasses import dataclass
+from typing import assert_never
 
 from agent.core.messages import Message
 
@@ -66,3 +67,21 @@ class Replacement:
 
 
 Change = Clearing | Fold | Drain | Replacement
+
+
+def moved(border: int, change: Change) -> int | None:
+    """Where the border before position `border` is after the change; None when the change took in both of its sides."""
+    match change:
+        case Clearing() | Replacement():
+            return border
+        case Fold():
+            return border - sum(pair.response < border for pair in change.pairs)
+        case Drain():
+            if border <= change.start:
+                return border
+            if border < change.end:
+                return None
+            kept = (change.summary is not None) + len(change.pinned) + len(change.active)
+            return border - change.end + change.start + kept
+        case _:
+            assert_never(change)

@@ -59,6 +59,7 @@ class Window(Sequence[Entry]):
         self._entries: list[Entry] = []
         self._next_key = 0
         self.tokens = 0  # raw, of all entries
+        self.results: list[int] = []  # positions of what holds results of tools, ascending
         self.unwritten = Unwritten()
 
     def __len__(self) -> int:
@@ -82,6 +83,8 @@ class Window(Sequence[Entry]):
     def append(self, message: Message, *, shown: Message | None = None, deferred: str = "") -> Entry:
         """A message arrived, or was read from the store; `shown` is what the model sees of it, if that differs."""
         entry = self._entry(message, shown=shown, deferred=deferred)
+        if holds_results(message):
+            self.results.append(len(self._entries))
         self._entries.append(entry)
         self.tokens += entry.tokens
         return entry
@@ -110,8 +113,10 @@ class Window(Sequence[Entry]):
                 self._clear(change.results)
             case Fold():
                 self._fold(change)
+                self._index()
             case Drain():
                 self._drain(change)
+                self._index()
             case Replacement():
                 old = self._entries[change.position]
                 self._hide(old)
@@ -119,6 +124,16 @@ class Window(Sequence[Entry]):
             case _:
                 assert_never(change)
         return before - self.tokens
+
+    def show(self, position: int, message: Message) -> None:
+        """Let the model see `message` there; nothing of that is written, loading the window again mends it again."""
+        entry = self._entries[position]
+        tokens = self._count(message)
+        self.tokens += tokens - entry.tokens
+        self._entries[position] = replace(entry, message=message, tokens=tokens)
+
+    def _index(self) -> None:
+        self.results = [position for position, entry in enumerate(self._entries) if holds_results(entry.message)]
 
     def _clear(self, results: Iterable[Cleared]) -> None:
         for cleared in results:
@@ -165,3 +180,7 @@ class Window(Sequence[Entry]):
         self._next_key += 1
         seen = message if shown is None else shown
         return Entry(key=self._next_key, message=seen, stored=message, tokens=self._count(seen), deferred=deferred)
+
+
+def holds_results(message: Message) -> bool:
+    return message.role == "user" and any(isinstance(part, ToolResult) for part in message.parts)

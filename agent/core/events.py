@@ -134,6 +134,93 @@ class ProviderSwitched(Event):
     context_max_tokens: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicrocompactRan(Event):
+    """Old results were cleared; `freed` is in calibrated tokens."""
+
+    name: ClassVar[str] = "microcompact_run"
+    cleared: int
+    freed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummariesApplied(Event):
+    """Deferred summaries took the places of their pairs (Z-28)."""
+
+    name: ClassVar[str] = "deferred_summaries_applied"
+    pairs: int
+    freed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutputsPruned(Event):
+    name: ClassVar[str] = "tool_outputs_pruned"
+    strategy: str
+    pruned: int
+    freed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MidCompactRan(Event):
+    """`layer` 1: a mechanical digest, 2: the session's summary (SPEC §8.5)."""
+
+    name: ClassVar[str] = "mid_compact_run"
+    layer: int
+    messages: int
+    freed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryFlushed(Event):
+    name: ClassVar[str] = "memory:flush"
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactTriggered(Event):
+    """A rung that replaces messages by a summary is about to run; listeners cannot hold it up (W-26)."""
+
+    name: ClassVar[str] = "compact_triggered"
+    rung: str
+    tokens_before: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReactiveCompactTriggered(Event):
+    """The provider found the request too long (R-21)."""
+
+    name: ClassVar[str] = "reactive_compact_triggered"
+    tokens_before: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactComplete(Event):
+    """`rung` is high, hard, digest or reactive; `mechanical`: no model wrote the summary. Scaled tokens."""
+
+    name: ClassVar[str] = "compact_complete"
+    rung: str
+    messages: int
+    tokens_before: int
+    tokens_after: int
+    mechanical: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactExhausted(Event):
+    """Compacting gains nothing any more (SPEC §8.7)."""
+
+    name: ClassVar[str] = "compact_exhausted"
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoCompactCircuitBreakerTripped(Event):
+    """Summaries failed this often in a row; digests without a model take their place for a while (R-43)."""
+
+    name: ClassVar[str] = "auto_compact_circuit_breaker_tripped"
+    failures: int
+
+
 @dataclass(frozen=True, slots=True)
 class Published:
     """An event with its place in the order of its conversation."""

@@ -11,7 +11,7 @@ from agent.sessions.records import History
 from agent.storage.moments import to_us
 from agent.turn.fitting import begins_exchange
 from agent.turn.notes import read_notes, says_terminated
-from agent.turn.pairs import repaired
+from agent.compaction.pairs import repaired
 from agent.turn.requests import estimate_of
 from agent.turn.run import Executed, Notice, Prepared, Run
 from agent.turn.states import States, announce

@@ -10,7 +10,7 @@ from agent.storage import inbox_rows, outbox_rows
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
 from agent.turn.costs import total_cost
-from agent.turn.pairs import with_orphaned_uses_answered
+from agent.compaction.pairs import with_orphaned_uses_answered
 from agent.turn.requests import grow_view
 from agent.turn.run import Executed, Persisted, Run, Verdict
 from agent.turn.saving import growth_of, note_stored, write_growth

@@ -7,7 +7,7 @@ from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema
 from agent.turn.decision import PSEUDO_TOOLS
 from agent.turn.fitting import ROOM_AFTER_TRIM, ceiling, start_that_fits
 from agent.turn.hints import cache_tier_for, code_ratio_of, routing_hint_for
-from agent.turn.pairs import repaired
+from agent.compaction.pairs import repaired
 from agent.turn.prompt import stable_prompt, volatile_prompt, words_of
 from agent.turn.run import Notice, Run
 from agent.turn.settings import DEFAULT_WINDOW

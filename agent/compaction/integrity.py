@@ -1,0 +1,46 @@
+"""Keeps the tool pairs of a window whole after every rung (SPEC §9.1): an orphan costs a refused request."""
+
+import logging
+
+from agent.compaction.changes import Drain
+from agent.compaction.pairs import without_orphaned_results
+from agent.compaction.tiers import Tiers
+from agent.compaction.window import Window
+from agent.core.messages import Message
+
+log = logging.getLogger("tieline.compaction")
+
+
+def orphans_in(window: Window) -> list[int]:
+    """Positions of results that do not follow their calls; costs what the window holds of results."""
+    return [
+        position
+        for position in window.results
+        if not _answers(window[position].message, window[position - 1].message if position else None)
+    ]
+
+
+def mend(window: Window, tiers: Tiers, *, aloud: bool = False) -> int:
+    """Take out every result whose call is not right before it; a message that held nothing else goes too.
+
+    Returns how many messages were touched. `aloud`: each is logged, for a dump that is on (Z-81).
+    """
+    found = orphans_in(window)
+    for position in reversed(found):
+        before = [window[position - 1].message] if position else []
+        left = without_orphaned_results([*before, window[position].message])[len(before) :]
+        if aloud:
+            log.warning("orphaned tool results at position %d taken out", position)
+        if left:
+            window.show(position, left[0])
+            continue
+        change = Drain(start=position, end=position + 1, summary=None)
+        window.apply(change)
+        tiers.follow(change)
+    return len(found)
+
+
+def _answers(message: Message, before: Message | None) -> bool:
+    asked = {use.id for use in before.tool_uses} if before is not None and before.role == "assistant" else set()
+    answered = [part.tool_use_id for part in message.tool_results]
+    return len(answered) == len(set(answered)) and asked.issuperset(answered)
