@@ -22,6 +22,8 @@ from agent.storage.database import Database
 from agent.tools.calculate import Calculate
 from agent.tools.current_time import CurrentTime
 from agent.tools.executor import Executor
+from agent.tools.overflow import Outputs
+from agent.tools.read_output import ReadOutput
 from agent.tools.toolbox import Toolbox
 from agent.turn.decision import PSEUDO_TOOLS
 from agent.turn.notes import path_of
@@ -61,14 +63,14 @@ class Shared:
     count: CountText = count_by_bytes
 
 
-def house_tools(clock: Clock) -> tuple[Tool, ...]:
+def house_tools(clock: Clock, outputs: Outputs) -> tuple[Tool, ...]:
     """The tools every agent may have."""
-    return (CurrentTime(clock), Calculate())
+    return (CurrentTime(clock), Calculate(), ReadOutput(outputs))
 
 
-def shared_executor(tools: tuple[Tool, ...], clock: Clock) -> Executor:
+def shared_executor(tools: tuple[Tool, ...], clock: Clock, outputs: Outputs) -> Executor:
     """The one executor of the process (Z-03)."""
-    return Executor(Toolbox(tools), clock)
+    return Executor(Toolbox(tools), clock, outputs)
 
 
 def known_tools(executor: Executor) -> frozenset[str]:

@@ -23,6 +23,7 @@ from agent.providers.registry import Registry as Providers
 from agent.storage.database import Database
 from agent.storage.moments import from_us, to_us
 from agent.storage.retries import SteadyDatabase
+from agent.tools.overflow import Outputs
 from agent.turn.tokenizer import Tokenizer
 from gateway.access.book import AccessBook
 from gateway.access.decisions import Decisions
@@ -136,7 +137,8 @@ async def build(
     live.listen(lambda _: setattr(delivery, "settings", chosen.delivery(live)))
 
     providers = Providers(live.provider_settings(), ProviderSurroundings(home=settings.home, clock=clock))
-    executor = shared_executor(house_tools(clock), clock)
+    outputs = Outputs(settings.home)
+    executor = shared_executor(house_tools(clock, outputs), clock, outputs)
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor))
     decisions = Decisions()
 

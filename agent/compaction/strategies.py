@@ -61,19 +61,22 @@ STRATEGIES: Mapping[str, Scorer] = {
     "mig": mig,
     "subgoal": subgoal,
     "subgoal_mig": subgoal_mig,
+    "subgoal_mig_multiplied": subgoal_mig_multiplied,
 }
-COMPARING = frozenset({mig, subgoal_mig, subgoal_mig_multiplied})  # quadratic
+QUADRATIC = frozenset({"mig", "subgoal_mig", "subgoal_mig_multiplied"})
 
 
-def scorer_for(settings: CompressionSettings, *, subgoals_known: bool) -> Scorer:
-    """The strategy that counts now: without subgoals (the extraction is off or failed) those about them are task_aware
-    (H-11)."""
+def strategy_for(settings: CompressionSettings, *, subgoals_known: bool) -> str:
+    """The key of the strategy that counts now.
+
+    While no subgoals are known (the extraction is off, or failed), those that go by them are task_aware (H-11).
+    """
     name = settings.pruning_strategy
     if name in ("subgoal", "subgoal_mig") and not subgoals_known:
-        return task_aware
+        return "task_aware"
     if name == "subgoal_mig" and settings.subgoal_mig_mode == "multiplicative":
-        return subgoal_mig_multiplied
-    return STRATEGIES[name]
+        return "subgoal_mig_multiplied"
+    return name
 
 
 def _standing(block: Block, scene: Scene) -> float:

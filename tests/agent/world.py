@@ -31,6 +31,7 @@ from agent.storage.database import Database
 from agent.storage.moments import to_us
 from agent.storage.payloads import encode_incoming
 from agent.storage.tables import inbox, turn, usage
+from agent.tools.overflow import Outputs
 from agent.turn.settings import Settings
 from tests.fakes.clock import FakeClock
 from tests.fakes.outbox import FakeOutbox
@@ -102,7 +103,7 @@ class World:
         self.bus = EventBus(lambda error, event: self.broken_listeners.append(error))
         self.bus.listen(lambda published: self.events.append(published.event))
         self.built_ins = FakeBuiltIns()
-        self.tools = (*house_tools(self.clock), *tools)
+        self.tools = (*house_tools(self.clock, Outputs(self.home)), *tools)
         self.epoch = 0
         self.write_persona("default", agent_md)
         self.new_id = NumberedIds(key)
@@ -116,7 +117,7 @@ class World:
         return path
 
     def _assembled(self) -> Agent:
-        executor = shared_executor(self.tools, self.clock)
+        executor = shared_executor(self.tools, self.clock, Outputs(self.home))
         shared = Shared(
             home=self.home,
             database=self.database,
