@@ -85,3 +85,12 @@ def moved(border: int, change: Change) -> int | None:
             return border - change.end + change.start + kept
         case _:
             assert_never(change)
+
+
+def moved_out(border: int, change: Change) -> int:
+    """Like `moved`; a border inside of what was drained moves behind what took its place."""
+    new = moved(border, change)
+    if new is not None:
+        return new
+    assert isinstance(change, Drain)
+    return change.start + (change.summary is not None) + len(change.pinned) + len(change.active)

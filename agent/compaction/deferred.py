@@ -17,6 +17,7 @@ LONGEST = 8_000  # characters of one summary
 TIMEOUT_S = 30.0
 MAX_TOKENS = 300
 MOST_AT_ONCE = 8  # pairs summarised after one turn
+WORTH = 120  # raw tokens of a pair as the model sees it; below, a summary would save nothing worth its cost
 LABEL = "[tool summary]"
 
 SYSTEM = """\
@@ -32,7 +33,8 @@ def pairs_to_summarise(window: Window, positions: Sequence[int], tiers: Tiers, *
     """
     open_pairs = [position for position in positions if position < end and not window[position].deferred]
     due = open_pairs[: max(0, len(open_pairs) - cutoff)]
-    return [position for position in due if _may_fold(window, position, tiers)][:MOST_AT_ONCE]
+    worth = [position for position in due if window[position - 1].tokens + window[position].tokens >= WORTH]
+    return [position for position in worth if _may_fold(window, position, tiers)][:MOST_AT_ONCE]
 
 
 def fold_of(window: Window, positions: Sequence[int], tiers: Tiers, *, end: int) -> Fold:

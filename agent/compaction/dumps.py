@@ -5,7 +5,10 @@ They hold secrets and people's words: mode 0600, off by default. Never changes w
 
 import logging
 import os
+from collections.abc import Iterable
 from pathlib import Path
+
+from agent.compaction.subgoals import Subgoal
 
 log = logging.getLogger("tieline.dumps")
 
@@ -48,3 +51,9 @@ class Dumps:
             if not self._complained:
                 log.warning("debug dumps cannot be written to %s: %s", self._directory, error)
             self._complained = True
+
+
+def registry_text(subgoals: Iterable[Subgoal]) -> str:
+    """The registry as a dump shows it, one line for each subgoal (Z-56, H-35)."""
+    lines = [f"{one.id} {one.state} [{one.start}, {one.end}) {one.description}\n" for one in subgoals]
+    return "".join(lines) or "no subgoals\n"

@@ -21,6 +21,7 @@ LONGEST_SUMMARY = 6_000  # an earlier summary is carried into a digest up to her
 DIGEST = "[Mid-tier context collapse — {count} messages compacted]"
 LAST_RESORT = 200
 LEFT_OUT = "[left out]"
+MOST_RESULT = 4_000  # characters of one result that a summariser is given: the beginning and the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ def _written(message: Message, answered: Collection[str], without: Collection[st
             case ToolUse() if part.id in answered:
                 pieces.append(f"<call tool={json.dumps(part.name)}>{_harmless(_arguments(part))}</call>")
             case ToolResult():
-                content = LEFT_OUT if part.tool_use_id in without else _harmless(part.content)
+                content = LEFT_OUT if part.tool_use_id in without else _harmless(_bounded(part.content))
                 pieces.append(f"<result{' error' if part.is_error else ''}>{content}</result>")
             case FilePart():
                 pieces.append(f"<file>{_harmless(part.name)}</file>")
@@ -123,6 +124,13 @@ def _written(message: Message, answered: Collection[str], without: Collection[st
         return ""
     body = "\n".join(pieces)
     return f"<{message.role}>\n{body}\n</{message.role}>"
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= MOST_RESULT:
+        return text
+    half = MOST_RESULT // 2
+    return f"{text[:half]}\n[… {len(text) - MOST_RESULT} characters …]\n{text[-half:]}"
 
 
 def _arguments(use: ToolUse) -> str:

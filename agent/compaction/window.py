@@ -60,6 +60,7 @@ class Window(Sequence[Entry]):
         self._next_key = 0
         self.tokens = 0  # raw, of all entries
         self.results: list[int] = []  # positions of what holds results of tools, ascending
+        self.waiting: set[int] = set()  # keys of what holds a deferred summary
         self.unwritten = Unwritten()
 
     def __len__(self) -> int:
@@ -103,6 +104,7 @@ class Window(Sequence[Entry]):
         """The pair whose results stand at `position` has a summary that can take its place later."""
         entry = self._entries[position]
         self._entries[position] = replace(entry, deferred=summary)
+        self.waiting.add(entry.key)
         self.unwritten.deferred[entry.key] = summary
 
     def apply(self, change: Change) -> int:
@@ -174,10 +176,13 @@ class Window(Sequence[Entry]):
 
     def _hide(self, entry: Entry) -> None:
         self.tokens -= entry.tokens
+        self.waiting.discard(entry.key)
         self.unwritten.hidden.append(entry)
 
     def _entry(self, message: Message, *, shown: Message | None = None, deferred: str = "") -> Entry:
         self._next_key += 1
+        if deferred:
+            self.waiting.add(self._next_key)
         seen = message if shown is None else shown
         return Entry(key=self._next_key, message=seen, stored=message, tokens=self._count(seen), deferred=deferred)
 

@@ -25,12 +25,24 @@ class ToolUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TacoCompressed:
+    """That a tool's output was compressed by a model before it was stored (Z-102, Z-144): from how many raw tokens to
+    how many."""
+
+    tool_name: str
+    original_tokens: int
+    compressed_tokens: int
+    kind: Literal["taco_compressed"] = "taco_compressed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
     """What came back from a call; lives in a user message, before any text."""
 
     tool_use_id: str
     content: str
     is_error: bool = False
+    taco: TacoCompressed | None = None
     kind: Literal["tool_result"] = "tool_result"
 
 
