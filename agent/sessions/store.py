@@ -34,6 +34,7 @@ _SET_CURRENT = update(conversation_table).where(_KEY).values(session_id=bindpara
 _OPEN = or_ignore(insert(session_table))
 _ONE = select(session_table).where(session_table.c.id == bindparam("session"))
 _STATE = update(session_table).where(session_table.c.id == bindparam("session")).values(state=bindparam("new_state"))
+_STATE_OF = select(session_table.c.state).where(session_table.c.id == bindparam("session"))
 _LIST = (
     select(session_table)
     .where(session_table.c.conv == bindparam("conversation"))
@@ -119,6 +120,10 @@ def set_current(conn: Connection, conversation: ConversationId, session: Session
 
 def set_state(conn: Connection, session: SessionId, state: SessionStatus) -> None:
     conn.execute(_STATE, {"session": session, "new_state": state})
+
+
+def state_of(conn: Connection, session: SessionId) -> SessionStatus | None:
+    return cast(SessionStatus | None, conn.execute(_STATE_OF, {"session": session}).scalar_one_or_none())
 
 
 def find(conn: Connection, session: SessionId) -> Session | None:
