@@ -133,7 +133,8 @@ class Engine:
             return
         jobs: list[Job] = []
         if options.uses_subgoals:
-            question = state.watch.question(state.window, provider=options.memory.summary_provider)
+            window, provider = load.raw(load.window), options.memory.summary_provider
+            question = state.watch.question(state.window, window, provider=provider)
             if question is not None:
                 watch = state.watch
 
@@ -270,6 +271,8 @@ class Engine:
             if load.tokens(window) <= target:
                 break
             count += rungs.digest_oldest(state, boundary(window, min(wanted, len(window) - 1)), "digest", before).count
+        if load.tokens(window) > self._limits(load).room:
+            count += rungs.shorten(state, load, target).count
         if count:
             self._compactor.completed(load, "digest", count, before, mechanical=True, run=self._run)
 

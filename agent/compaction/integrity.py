@@ -3,7 +3,7 @@
 import logging
 
 from agent.compaction.changes import Drain
-from agent.compaction.pairs import without_orphaned_results
+from agent.compaction.pairs import with_orphaned_uses_answered, without_orphaned_results
 from agent.compaction.tiers import Tiers
 from agent.compaction.window import Window
 from agent.core.messages import Message
@@ -38,6 +38,27 @@ def mend(window: Window, tiers: Tiers, *, aloud: bool = False) -> int:
         window.apply(change)
         tiers.follow(change)
     return len(found)
+
+
+def answer(window: Window, end: int) -> int:
+    """Give every call below `end` that nothing answered an error result; returns where `end` is then (SPEC §9.2).
+
+    For a window that was just read: it looks at every message.
+    """
+    position = 0
+    while position < end:
+        message = window[position].message
+        following = window[position + 1].message if position + 1 < end else None
+        if message.role == "assistant" and message.tool_uses:
+            pair = [message] if following is None else [message, following]
+            answered = with_orphaned_uses_answered(pair)
+            if len(answered) > len(pair):
+                window.put(position + 1, answered[1])
+                end += 1
+            elif following is not None and answered[1] is not following:
+                window.show(position + 1, answered[1])
+        position += 1
+    return end
 
 
 def _answers(message: Message, before: Message | None) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import anyio
 
 from agent.compaction.blocks import EVICTED, Block, Scene, blocks_in, evicted
-from agent.compaction.changes import Clearing
+from agent.compaction.changes import Cleared, Clearing
 from agent.compaction.deferred import fold_of
 from agent.compaction.draining import SESSION, Rung, boundary, drain, gone, half, parted, summary_message
 from agent.compaction.excerpts import digest, words
@@ -23,6 +23,10 @@ from agent.compaction.window import Entry, Window
 MOST_DIGEST = 24_000  # characters of a mechanical digest
 PRUNE_SLACK = 0.15  # of the soft threshold: freeing more at once keeps the prefix still, and cached, for many turns
 PROTECTED_SHARE = 0.35  # of a small window, where the setting would protect everything
+
+LEAST_CUT = 2_000  # characters of a result that is left alone even when nothing fits
+CHARS_A_TOKEN = 4
+CUT = "[… {count} characters left out to save room; recall_transcript can find them …]"
 
 Raw = int  # uncalibrated tokens
 
@@ -131,7 +135,7 @@ def collapse(state: CompactionState, tokens_before: int) -> Freed:
 def digest_oldest(state: CompactionState, end: int, rung: Rung, tokens_before: int) -> Freed:
     """The oldest `end` messages give way to a digest that no model writes."""
     leaving = leaving_from(state, end)
-    if len(leaving) < 2:
+    if not leaving:
         return NOTHING
     most = min(MOST_DIGEST, 2 * sum(entry.tokens for entry in leaving))  # about half of what they weigh
     text = digest([entry.stored for entry in leaving], most_chars=most)
@@ -144,7 +148,7 @@ def replace_oldest(
     """The oldest `end` messages give way to `text`, then the pinned, then the active ones among them (Z-50, Z-51)."""
     pinned, active = parted(state.window, end, state.tiers)
     leaving = gone(state.window, end, (*pinned, *active))
-    if len(leaving) < 2:
+    if len(leaving) < (1 if rung == "digest" else 2):
         return NOTHING
     count = len(leaving)
     message = summary_message(
@@ -161,6 +165,29 @@ def leaving_from(state: CompactionState, end: int) -> list[Entry]:
     """What of the oldest `end` messages a summary would stand for."""
     pinned, active = parted(state.window, end, state.tiers)
     return gone(state.window, end, (*pinned, *active))
+
+
+def shorten(state: CompactionState, load: Load, target: int) -> Freed:
+    """Even the newest results are cut, the longest first, until the request has `target` scaled tokens at most."""
+    results = sorted(
+        (
+            (len(part.content), position, part.tool_use_id, part.content)
+            for position in state.window.results
+            for part in state.window[position].message.tool_results
+            if len(part.content) > LEAST_CUT and not state.window[position].pinned
+        ),
+        reverse=True,
+    )
+    count, raw = 0, 0
+    for size, position, call, content in results:
+        over = load.tokens(state.window) - target
+        if over <= 0:
+            break
+        kept = max(LEAST_CUT // 2, size - load.raw(over) * CHARS_A_TOKEN)
+        text = f"{content[: kept // 2]}\n{CUT.format(count=size - kept)}\n{content[size - kept // 2 :]}"
+        freed = _cleared(state, Clearing(results=(Cleared(position=position, call=call, text=text),)))
+        count, raw = count + freed.count, raw + freed.raw
+    return Freed(count, raw)
 
 
 def _cleared(state: CompactionState, clearing: Clearing) -> Freed:

@@ -56,7 +56,6 @@ class SessionSummary:
 
     text: str
     end: int
-    message_id: int | None = None  # of the last one it covers, by which it is found again after a restart
 
 
 @dataclass(slots=True, kw_only=True)
@@ -88,6 +87,7 @@ class CompactionState:
     asked_this_turn: bool = False
     flushed: bool = False
     summary: SessionSummary | None = None
+    summary_written: SessionSummary | None = None  # the one the store has
     settled: int = 0  # of the window's results: how many the next microcompaction need not look at
 
     def __post_init__(self) -> None:
@@ -98,7 +98,7 @@ class CompactionState:
         self.window = Window(self.count)
         self.watch = SubgoalWatch()
         self.tiers = NoTiers()
-        self.summary = None
+        self.summary = self.summary_written = None
         self.settled = self.own = 0
 
     def start_anew(self) -> None:
@@ -122,7 +122,9 @@ class CompactionState:
         if len(self.window.results) != results:
             self.settled = 0
         self.own = moved_out(self.own, change)
-        if self.summary is not None:
-            end = moved(self.summary.end, change)
-            self.summary = replace(self.summary, end=end) if end else None
+        if self.summary is not None and (end := moved(self.summary.end, change)) != self.summary.end:
+            followed = replace(self.summary, end=end) if end else None
+            if self.summary_written is self.summary and followed is not None:
+                self.summary_written = followed  # it still ends with the same message
+            self.summary = followed
         return freed

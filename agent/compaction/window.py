@@ -25,6 +25,7 @@ class Entry:
     message: Message
     stored: Message
     tokens: int  # raw, of `message`
+    place: int | None = None  # where a compaction put it in the store; None: where it was written
     deferred: str = ""
 
     @property
@@ -81,9 +82,11 @@ class Window(Sequence[Entry]):
         """What the model sees."""
         return [entry.message for entry in self._entries]
 
-    def append(self, message: Message, *, shown: Message | None = None, deferred: str = "") -> Entry:
+    def append(
+        self, message: Message, *, shown: Message | None = None, place: int | None = None, deferred: str = ""
+    ) -> Entry:
         """A message arrived, or was read from the store; `shown` is what the model sees of it, if that differs."""
-        entry = self._entry(message, shown=shown, deferred=deferred)
+        entry = self._entry(message, shown=shown, place=place, deferred=deferred)
         if holds_results(message):
             self.results.append(len(self._entries))
         self._entries.append(entry)
@@ -94,11 +97,11 @@ class Window(Sequence[Entry]):
         for message in messages:
             self.append(message)
 
-    def stored_as(self, position: int, stored: Message) -> None:
+    def stored_as(self, position: int, stored: Message, *, place: int | None = None) -> None:
         """The message at `position` is in the transcript now and has its id."""
         entry = self._entries[position]
         message = replace(entry.message, id=stored.id) if entry.is_cleared else stored
-        self._entries[position] = replace(entry, stored=stored, message=message)
+        self._entries[position] = replace(entry, stored=stored, message=message, place=place)
 
     def defer(self, position: int, summary: str) -> None:
         """The pair whose results stand at `position` has a summary that can take its place later."""
@@ -126,6 +129,13 @@ class Window(Sequence[Entry]):
             case _:
                 assert_never(change)
         return before - self.tokens
+
+    def put(self, position: int, message: Message) -> None:
+        """Let a message of nobody's stand there, which is never written: loading the window again makes it again."""
+        entry = self._entry(message)
+        self._entries.insert(position, entry)
+        self.tokens += entry.tokens
+        self._index()
 
     def show(self, position: int, message: Message) -> None:
         """Let the model see `message` there; nothing of that is written, loading the window again mends it again."""
@@ -179,12 +189,21 @@ class Window(Sequence[Entry]):
         self.waiting.discard(entry.key)
         self.unwritten.hidden.append(entry)
 
-    def _entry(self, message: Message, *, shown: Message | None = None, deferred: str = "") -> Entry:
+    def _entry(
+        self, message: Message, *, shown: Message | None = None, place: int | None = None, deferred: str = ""
+    ) -> Entry:
         self._next_key += 1
         if deferred:
             self.waiting.add(self._next_key)
         seen = message if shown is None else shown
-        return Entry(key=self._next_key, message=seen, stored=message, tokens=self._count(seen), deferred=deferred)
+        return Entry(
+            key=self._next_key,
+            message=seen,
+            stored=message,
+            tokens=self._count(seen),
+            place=place,
+            deferred=deferred,
+        )
 
 
 def holds_results(message: Message) -> bool:
