@@ -1,6 +1,7 @@
 """The pruning strategies by name: each gives every block a score, the lowest goes first (SPEC §8.9). Pure.
 
-Those of information gain compare every block with every other: with more than a few, score in a worker thread (Z-64).
+None of them gives up what belongs to the active subgoal (Z-39). Those of information gain compare every block with
+every other: with more than a few, score in a worker thread (Z-64).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,20 +19,22 @@ Scorer = Callable[[Sequence[Block], Scene], list[float | None]]  # None: never e
 
 def reactive(blocks: Sequence[Block], scene: Scene) -> list[float | None]:
     """Oldest first."""
-    return [float(block.position) for block in blocks]
+    return [_unless_active(block, scene, float(block.position)) for block in blocks]
 
 
 def task_aware(blocks: Sequence[Block], scene: Scene) -> list[float | None]:
     """What has least to do with the goal goes first; without a goal, what is oldest."""
     if not scene.goal:
         return reactive(blocks, scene)
-    goal = frequencies(scene.goal)
-    return [similarity(goal, frequencies(block.text)) for block in blocks]
+    return [
+        _unless_active(block, scene, relevance)
+        for block, relevance in zip(blocks, _relevances(blocks, scene), strict=True)
+    ]
 
 
 def mig(blocks: Sequence[Block], scene: Scene) -> list[float | None]:
     """What tells least about the goal that nothing more relevant tells too; without a goal newer is more relevant."""
-    return [*marginal_gains(_relevances(blocks, scene), _words(blocks))]
+    return _gains(blocks, scene, _relevances(blocks, scene))
 
 
 def subgoal(blocks: Sequence[Block], scene: Scene) -> list[float | None]:
@@ -41,17 +44,16 @@ def subgoal(blocks: Sequence[Block], scene: Scene) -> list[float | None]:
 
 def subgoal_mig(blocks: Sequence[Block], scene: Scene) -> list[float | None]:
     """Information gain over the standing of a block's subgoal; active ones are never taken (Z-53, Z-54)."""
-    gains = marginal_gains([_standing(block, scene) for block in blocks], _words(blocks))
-    return [_unless_active(block, scene, gain) for block, gain in zip(blocks, gains, strict=True)]
+    return _gains(blocks, scene, [_standing(block, scene) for block in blocks])
 
 
 def subgoal_mig_multiplied(blocks: Sequence[Block], scene: Scene) -> list[float | None]:
     """The gain of `mig`, weighed by the tier (H-12); a lower tier makes a loss count for more, not for less."""
-    gains = marginal_gains(_relevances(blocks, scene), _words(blocks))
+    gains = _gains(blocks, scene, _relevances(blocks, scene))
+    weights = [scene.tiers.tier(block.position).value for block in blocks]
     return [
-        _unless_active(block, scene, gain * weight if gain > 0 else gain / weight)
-        for block, gain in zip(blocks, gains, strict=True)
-        for weight in (scene.tiers.tier(block.position).value,)
+        gain if gain is None else gain * weight if gain > 0 else gain / weight
+        for gain, weight in zip(gains, weights, strict=True)
     ]
 
 
@@ -90,8 +92,9 @@ def _relevances(blocks: Sequence[Block], scene: Scene) -> list[float]:
     return [similarity(goal, frequencies(block.text)) for block in blocks]
 
 
-def _words(blocks: Sequence[Block]) -> list[Mapping[str, float]]:
-    return [frequencies(block.text) for block in blocks]
+def _gains(blocks: Sequence[Block], scene: Scene, relevances: Sequence[float]) -> list[float | None]:
+    gains = marginal_gains(relevances, [frequencies(block.text) for block in blocks])
+    return [_unless_active(block, scene, gain) for block, gain in zip(blocks, gains, strict=True)]
 
 
 def _unless_active(block: Block, scene: Scene, score: float) -> float | None:

@@ -13,6 +13,7 @@ from agent.compaction.window import Window
 
 MOST_ACTIVE = 0.4  # share of the model's window: an active subgoal that holds more lets its oldest part go
 
+ASK_FROM = 0.2  # share of the model's window that must be filled before anything is asked
 LOOKED_AT = 200  # newest messages among which the tail of words is looked for
 
 
@@ -26,27 +27,33 @@ class SubgoalWatch:
     @property
     def known(self) -> bool:
         """Whether pruning can go by subgoals: there are some and the newest question was answered (H-11)."""
-        return bool(self.subgoals.subgoals) and not self._asking.failed
+        active = self.subgoals.active_subgoal()
+        return active is not None and active.description != "" and not self._asking.failed
 
     def poll(self, window: Window, model_window: int) -> None:
         """Phase one: take what was found out, and let the active subgoal reach to the newest message (H-07).
 
         Costs what is new since the last poll. `model_window` is in the tokens that the window counts in.
         """
-        found = self._asking.take()
         size = len(window)
+        if size and not self.subgoals.subgoals:
+            # Until the first answer everything is one subgoal that nobody has named: so the first answer finds all that
+            # it speaks of unchanged, and owns what was before it (Z-43).
+            self.subgoals.push_active("", 0)
+        self.subgoals.extend_active(size)
+        found = self._asking.take()
         if found is not None and size:
             self._apply(found, size)
-        self.subgoals.extend_active(size)
         self._let_go(window, int(model_window * MOST_ACTIVE))
 
-    def question(self, window: Window, *, provider: str) -> Question | None:
+    def question(self, window: Window, model_window: int, *, provider: str) -> Question | None:
         """Phase two: what to ask when people have said something new; None when there is nothing to ask.
 
-        Whoever takes a question hands it to `run`. Call it between turns only.
+        Whoever takes a question hands it to `run`. Call it between turns only. While the window holds little, nothing
+        would leave it whatever the answer, and nothing is asked.
         """
         position = _newest_words(window)
-        if position is None:
+        if position is None or window.tokens < model_window * ASK_FROM:
             return None
         messages = window.messages[-LOOKED_AT:]
         said = window[position].message.content
@@ -69,14 +76,16 @@ class SubgoalWatch:
         await self._asking.run(question, ask)
 
     def _apply(self, found: Extracted, size: int) -> None:
-        """A subgoal begins with the words that were asked about; the first one owns what was before it too (Z-43)."""
+        """One was completed: the next begins with the words that were asked about. Else it goes on."""
         subgoals = self.subgoals
-        start = min(subgoals.bookmark, size - 1)
-        if not subgoals.subgoals:
-            subgoals.push_active(found.current, start)
-            subgoals.tag_range(0, start, subgoals.subgoals[0].id)
-        elif found.completed is not None or subgoals.active_subgoal() is None:
-            subgoals.push_active(found.current, start)
+        active = subgoals.active_subgoal()
+        if active is not None and not active.description:
+            subgoals.describe_active(found.current)
+        elif active is None or found.completed is not None:
+            # What the old one has let go of may have been changed since: it never becomes active again.
+            begin = max(subgoals.bookmark, active.start) if active is not None else subgoals.bookmark
+            subgoals.push_active(found.current, min(begin, size - 1))
+            subgoals.extend_active(size)
 
     def _let_go(self, window: Window, most: int) -> None:
         """A subgoal that outgrows its share keeps its newest part; else nothing could leave and the window overflow."""

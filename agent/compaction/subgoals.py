@@ -45,8 +45,14 @@ class Subgoals:
         return tuple(self._subgoals.values())
 
     def active_subgoal(self) -> Subgoal | None:
-        """The one that is worked on, as `/status` shows it (Z-45)."""
+        """The one that is worked on, as `/status` shows it (Z-45). Its description is "" while none was found out."""
         return None if self._active is None else self._subgoals[self._active]
+
+    def describe_active(self, description: str) -> None:
+        """What the active subgoal is about was found out."""
+        active = self.active_subgoal()
+        if active is not None:
+            self._subgoals[active.id] = replace(active, description=description)
 
     def push_active(self, description: str, start: int) -> Subgoal:
         """A subgoal begins at `start`; the one that was active is completed by that (Z-49)."""
