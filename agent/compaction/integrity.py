@@ -1,10 +1,10 @@
 """Keeps the tool pairs of a window whole after every rung (SPEC §9.1): an orphan costs a refused request."""
 
 import logging
+from collections.abc import Callable
 
-from agent.compaction.changes import Drain
+from agent.compaction.changes import Change, Drain
 from agent.compaction.pairs import with_orphaned_uses_answered, without_orphaned_results
-from agent.compaction.tiers import Tiers
 from agent.compaction.window import Window
 from agent.core.messages import Message
 
@@ -20,10 +20,11 @@ def orphans_in(window: Window) -> list[int]:
     ]
 
 
-def mend(window: Window, tiers: Tiers, *, aloud: bool = False) -> int:
+def mend(window: Window, make: Callable[[Change], int], *, aloud: bool = False) -> int:
     """Take out every result whose call is not right before it; a message that held nothing else goes too.
 
-    Returns how many messages were touched. `aloud`: each is logged, for a dump that is on (Z-81).
+    `make` makes a change to the window and lets all follow that goes by its positions. Returns how many messages were
+    touched. `aloud`: each is logged, for a dump that is on (Z-81).
     """
     found = orphans_in(window)
     for position in reversed(found):
@@ -34,9 +35,7 @@ def mend(window: Window, tiers: Tiers, *, aloud: bool = False) -> int:
         if left:
             window.show(position, left[0])
             continue
-        change = Drain(start=position, end=position + 1, summary=None)
-        window.apply(change)
-        tiers.follow(change)
+        make(Drain(start=position, end=position + 1, summary=None))
     return len(found)
 
 

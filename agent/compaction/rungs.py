@@ -77,7 +77,7 @@ def fold(state: CompactionState) -> Freed:
     if not change.pairs:
         return NOTHING
     freed = state.change(change)
-    mend(state.window, state.tiers)
+    mend(state.window, state.change)
     return Freed(len(change.pairs), freed)
 
 
@@ -157,7 +157,7 @@ def replace_oldest(
     if state.count(message) >= sum(entry.tokens for entry in leaving):
         return NOTHING  # a summary longer than what it stands for
     freed = state.change(drain(end, pinned, active, message))
-    mend(state.window, state.tiers)  # Z-78: always, also when there is nothing to find
+    mend(state.window, state.change)  # Z-78: always, also when there is nothing to find
     return Freed(count, freed)
 
 

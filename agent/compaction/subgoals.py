@@ -71,10 +71,13 @@ class Subgoals:
             return
         self.extend_active(end)
         for position in range(end, self._last_tagged + 1):
-            del self._tags[position]
+            self._tags.pop(position, None)
         self._last_tagged = min(self._last_tagged, end - 1)
-        self._subgoals[active.id] = replace(self._subgoals[active.id], state="completed", end=end)
         self._active = None
+        if end > active.start:
+            self._subgoals[active.id] = replace(self._subgoals[active.id], state="completed", end=end)
+        else:  # nothing of it is left
+            del self._subgoals[active.id]
 
     def extend_active(self, end: int) -> None:
         """The active subgoal reaches to `end`, exclusive: only what came since the last tag is tagged (Z-42)."""
@@ -107,9 +110,13 @@ class Subgoals:
                 self._tags[tagged] = early.id
         self._subgoals[active.id] = replace(active, start=end)
 
+    def subgoal_at(self, position: int) -> int | None:
+        """The subgoal a message belongs to; None: to none."""
+        return self._tags.get(position)
+
     def subgoal_state(self, position: int) -> State | None:
         """The state of the subgoal a message belongs to; None: it belongs to none (Z-46)."""
-        id = self._tags.get(position)
+        id = self.subgoal_at(position)
         return None if id is None else self._subgoals[id].state
 
     def tier(self, position: int) -> Tier:
