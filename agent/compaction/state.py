@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from agent.compaction.breaker import Breaker
 from agent.compaction.changes import Change, moved, moved_out
 from agent.compaction.cooldown import Cooldown, advanced
+from agent.compaction.focus import Focus
 from agent.compaction.settings import Level, MemorySettings, MicrocompactSettings, SubgoalSettings
 from agent.compaction.subgoal_watch import SubgoalWatch
 from agent.compaction.tiers import NoTiers, Tiers
@@ -81,6 +82,7 @@ class CompactionState:
     tiers: Tiers = field(default_factory=NoTiers)
     cooldown: Cooldown = field(default_factory=Cooldown)
     breaker: Breaker = field(default_factory=Breaker)
+    focus: Focus = field(default_factory=Focus)
     tally: Tally = field(default_factory=Tally)
     turn: int = 0
     own: int = 0
@@ -98,12 +100,14 @@ class CompactionState:
         self.window = Window(self.count)
         self.watch = SubgoalWatch()
         self.tiers = NoTiers()
+        self.focus.forget()
         self.summary = self.summary_written = None
         self.settled = self.own = 0
 
     def start_anew(self) -> None:
         """Another session, or a cleared one: nothing that was true of the old one counts."""
         self.forget()
+        self.focus = Focus()
         self.cooldown, self.breaker, self.flushed = Cooldown(), Breaker(), False
 
     def begin_turn(self, options: Options) -> None:
@@ -111,6 +115,7 @@ class CompactionState:
         self.turn += 1
         self.cooldown = advanced(self.cooldown)
         self.asked_this_turn = False
+        self.focus.turns += 1
         self.own = len(self.window)
         self.tiers = self.watch.subgoals if options.uses_subgoals else NoTiers()
 

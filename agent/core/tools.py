@@ -24,9 +24,22 @@ class ToolSpec:
     retryable: bool = False  # may be run again after a transient failure or a crash
 
 
+class Bracketing(Protocol):
+    """The focus of a conversation: what lies between opening and closing it leaves the window (SPEC §8.15)."""
+
+    def start(self, scope: str) -> str:
+        """Open it; returns what the model reads. Raises ToolError while one is open."""
+
+    def complete(self, summary: str) -> str:
+        """Close it with what was found. Raises ToolError when none is open."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """What a call may know of its surroundings. `idempotency_key` is the same when a call is repeated after a crash."""
+    """What a call may know of its surroundings. `idempotency_key` is the same when a call is repeated after a crash.
+
+    `focus` is there where the operator has switched Focus on.
+    """
 
     conversation: ConversationId
     run: RunId
@@ -34,6 +47,7 @@ class ToolContext:
     person: PersonId | None
     idempotency_key: str
     cancel: CancelToken
+    focus: Bracketing | None = None
 
 
 class Tool(Protocol):

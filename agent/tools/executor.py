@@ -35,11 +35,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a call came to. `transient` tells that the same call may work later (Z-34)."""
+    """What a call came to. `transient`: the same may work later (Z-34). `confirmed`: a person allowed this very one."""
 
     content: str
     is_error: bool = False
     transient: bool = False
+    confirmed: bool = False
     elapsed_ms: int = 0
 
 
