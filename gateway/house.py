@@ -13,6 +13,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from agent.assembly import Shared, house_tools, known_tools, shared_executor
+from agent.between_turns import BetweenTurns
 from agent.core.clock import Clock
 from agent.core.events import EventBus
 from agent.core.ids_source import random_uuid
@@ -79,6 +80,7 @@ class House:
     alerts: Alerts
     phrase: Catalogue
     tokenizer: Tokenizer
+    background: BetweenTurns
 
     async def run(self, tasks: TaskGroup) -> None:
         """Start everything but the accounts."""
@@ -87,6 +89,7 @@ class House:
         tasks.start_soon(self.conversations.run)
         tasks.start_soon(self.upkeep.run)
         tasks.start_soon(self.alerts.run)
+        tasks.start_soon(self.background.run)
 
     async def take_in(self, tasks: TaskGroup) -> None:
         """Open the accounts and let them hear."""
@@ -202,6 +205,7 @@ async def build(
         setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
     )
     desk = Desk(all_commands(), house, lambda conversation: waking.operations(conversation))
+    background = BetweenTurns()
     shared = Shared(
         home=settings.home,
         database=database,
@@ -215,6 +219,7 @@ async def build(
         settings=lambda: live.settings.turn,
         retries=lambda: live.settings.retry,
         count=tokenizer,
+        background=background,
     )
     waking = Waking(
         shared,
@@ -285,6 +290,7 @@ async def build(
         alerts=alerts,
         phrase=phrase,
         tokenizer=tokenizer,
+        background=background,
     )
 
 

@@ -82,6 +82,10 @@ class Compactor:
         tail = HIGH_TAIL if rung == "high" else options.memory.compaction_preserve_tail
         end = boundary(state.window, len(state.window) - tail)
         leaving = rungs.leaving_from(state, end)
+        if len(leaving) < 2 and options.uses_subgoals:
+            # One subgoal holds all there is: its oldest part must do without protection, or nothing could ever leave.
+            state.watch.subgoals.release_before(end)
+            leaving = rungs.leaving_from(state, end)
         freed, mechanical = rungs.NOTHING, False
         if len(leaving) >= 2:
             text, mechanical = await self._summary(leaving, load, options, run, rung=rung, keep=keep)
@@ -97,7 +101,7 @@ class Compactor:
                 return None
         elif rung in ("hard", "reactive"):
             state.cooldown = compacted(options.memory.compaction_cooldown_turns)
-        state.flushed = False  # another cycle begins
+        state.flushed = state.warned = False  # another cycle begins
         return self.completed(load, rung, freed.count, before, mechanical=mechanical, run=run)
 
     def completed(
@@ -127,6 +131,7 @@ class Compactor:
             tokens_before=before,
             tokens_after=after,
             mechanical=mechanical,
+            at_ms=int(self._now().timestamp() * 1000),
         )
         self._publish(done)
         return done
@@ -182,6 +187,7 @@ class Compactor:
     def _exhaust(self, tokens: int, run: RunId | None) -> None:
         state = self._state
         if not state.cooldown.warned:
+            state.exhaustion_untold = True
             self._publish(CompactExhausted(conversation=self._conversation, run=run, tokens=tokens))
         state.cooldown = exhausted(state.cooldown, warned=True)
 

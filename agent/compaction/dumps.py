@@ -6,9 +6,12 @@ They hold secrets and people's words: mode 0600, off by default. Never changes w
 import logging
 import os
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
+from urllib.parse import quote
 
 from agent.compaction.subgoals import Subgoal
+from agent.core.ids import ConversationId
 
 log = logging.getLogger("tieline.dumps")
 
@@ -51,6 +54,11 @@ class Dumps:
             if not self._complained:
                 log.warning("debug dumps cannot be written to %s: %s", self._directory, error)
             self._complained = True
+
+
+def dump_folder(under: Path, conversation: ConversationId, at: datetime) -> Path:
+    """Where the dumps of a conversation that begin now belong: named by the second, in UTC."""
+    return under / quote(conversation, safe="@._-") / f"{at:%Y%m%dT%H%M%S}"
 
 
 def registry_text(subgoals: Iterable[Subgoal]) -> str:

@@ -4,9 +4,9 @@ It owns what compaction remembers and reads no database: what must be written wa
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from agent.compaction import rungs
 from agent.compaction.asking import Ask
@@ -15,6 +15,7 @@ from agent.compaction.cooldown import Cooldown
 from agent.compaction.deferred import pairs_to_summarise, summary_of
 from agent.compaction.draining import boundary, half
 from agent.compaction.dumps import Dumps, registry_text
+from agent.compaction.housekeeping import Housekeeping
 from agent.compaction.ladder import Limits, Standing, Step, limits_for, next_step
 from agent.compaction.state import CompactionState, Load, Options, SessionSummary
 from agent.compaction.summaries import structured
@@ -44,7 +45,7 @@ class Flush(Protocol):
         """One try, bounded; failing costs the notes and nothing else."""
 
 
-Job = Callable[[], Awaitable[None]]
+Job = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Engine:
@@ -75,6 +76,7 @@ class Engine:
         self._run: RunId | None = None
         self._found: list[Callable[[], None]] = []  # what the background found out, to be taken between calls
         self._working = False
+        self._housekeeping = Housekeeping(state=state, ask=ask, count_text=count_text)
         self._compactor = Compactor(
             conversation=conversation, state=state, ask=ask, publish=publish, now=now, count_text=count_text
         )
@@ -126,6 +128,20 @@ class Engine:
         self._folded(load)
         return await self._compactor.compact(load, options, None, rung="hard", keep=keep)
 
+    def near_hard(self, load: Load) -> int | None:
+        """How full the window is, in percent, when the next turn may bring a hard compaction; once in a cycle."""
+        state, limits = self.state, self._limits(load)
+        tokens = load.tokens(state.window)
+        if state.warned or self.options.level == "off" or tokens <= limits.high:
+            return None
+        state.warned = True
+        return tokens * 100 // load.window
+
+    def take_exhaustion(self) -> bool:
+        """Whether people must be told that nothing more can be compacted; True once."""
+        untold, self.state.exhaustion_untold = self.state.exhaustion_untold, False
+        return untold
+
     def after_turn(self, load: Load) -> None:
         """The turn is over: what may be wanted at the next one is made ready in the background (Z-58)."""
         options, state = self.options, self.state
@@ -144,6 +160,7 @@ class Engine:
                 jobs.append(refresh)
         if load.tokens(state.window) > AHEAD * self._limits(load).soft and state.breaker.allows(state.turn):
             jobs += [self._summarise_pairs, self._summarise_session]
+        jobs += self._housekeeping.jobs(options, compacted=state.asked_this_turn)
         if jobs:
             self._working = True
             self._spawn(lambda: self._work(jobs))
@@ -270,6 +287,8 @@ class Engine:
         for wanted in (state.own - tail, len(window) - tail, state.own, len(window) - 2):
             if load.tokens(window) <= target:
                 break
+            if self.options.uses_subgoals:
+                state.watch.subgoals.release_before(boundary(window, min(wanted, len(window) - 1)))
             count += rungs.digest_oldest(state, boundary(window, min(wanted, len(window) - 1)), "digest", before).count
         if load.tokens(window) > self._limits(load).room:
             count += rungs.shorten(state, load, target).count
@@ -322,6 +341,7 @@ class Engine:
             take()
         if self.options.uses_subgoals:
             self.state.watch.poll(self.state.window, load.raw(load.window))
+        self._housekeeping.take(self.options)
 
     def _defer(self, key: int, text: str) -> None:
         window = self.state.window

@@ -5,9 +5,9 @@ longer than a rule is are never taken for one.
 """
 
 import re
-from collections.abc import Iterable
 
 LONGEST_RULE = 600  # characters
+LONGEST_REQUEST = 8_000  # a longer first request is a document rather than a wish: it is left to the summaries
 MOST_RULES = 20  # in a window; later ones are left to the summaries
 
 _RULE = re.compile(
@@ -35,9 +35,6 @@ def states_rule(text: str) -> bool:
 
 def deserves_pin(text: str, *, is_first: bool, pinned_rules: int) -> bool:
     """Whether a person's message is pinned as it arrives."""
-    return is_first or (pinned_rules < MOST_RULES and states_rule(text))
-
-
-def pinned_rules(pinned: Iterable[bool]) -> int:
-    """How many rules a window holds; the first request is none of them."""
-    return max(0, sum(pinned) - 1)
+    if is_first and len(text) <= LONGEST_REQUEST:
+        return bool(text.strip())
+    return pinned_rules < MOST_RULES and states_rule(text)

@@ -50,7 +50,7 @@ class CompressionSettings:
 
     __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
 
-    pruning_strategy: StrategyName = "reactive"
+    pruning_strategy: StrategyName = "subgoal_mig"
     subgoal_mig_mode: Literal["subtractive", "multiplicative"] = "subtractive"
 
 
@@ -108,6 +108,30 @@ class SidequestSettings:
         ]
         if not 0 < self.max_eviction_ratio <= 1:
             mistakes.append(f"max_eviction_ratio is {self.max_eviction_ratio}; it must be more than 0, and 1 at most")
+        refuse(mistakes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TacoSettings:
+    """`[tools.taco]`: a model shortens long output of tools before it enters the conversation (SPEC §11). In tokens.
+
+    `provider` "" takes the conversation's own (Z-109). Output of MCP servers is left alone whatever the tool is called.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    enabled: bool = False
+    threshold: int = 2000
+    target_tokens: int = 500
+    compressible_tools: tuple[str, ...] = ("shell", "web_scrape", "read")
+    provider: str = ""
+
+    def __post_init__(self) -> None:
+        mistakes = []
+        if self.threshold < 1:
+            mistakes.append(f"threshold is {self.threshold}; it must be 1 or more")
+        if not 1 <= self.target_tokens < max(2, self.threshold):
+            mistakes.append(f"target_tokens is {self.target_tokens}; it must be 1 or more, and less than threshold")
         refuse(mistakes)
 
 
@@ -174,4 +198,10 @@ class MemorySettings:
             )
             if value < least
         ]
+        strategy = self.compression.pruning_strategy
+        if self.sidequest.enabled and strategy in ("subgoal", "subgoal_mig"):  # both would evict by their own lights
+            mistakes.append(
+                f'sidequest.enabled and compression.pruning_strategy = "{strategy}" exclude each other: switch '
+                'sidequest off, or take the strategy "reactive", "task_aware" or "mig"'
+            )
         refuse(mistakes)

@@ -88,6 +88,8 @@ class CompactionState:
     own: int = 0
     asked_this_turn: bool = False
     flushed: bool = False
+    warned: bool = False  # people know that a hard compaction is near
+    exhaustion_untold: bool = False  # nothing more can be compacted, and nobody was told yet
     summary: SessionSummary | None = None
     summary_written: SessionSummary | None = None  # the one the store has
     settled: int = 0  # of the window's results: how many the next microcompaction need not look at
@@ -108,7 +110,8 @@ class CompactionState:
         """Another session, or a cleared one: nothing that was true of the old one counts."""
         self.forget()
         self.focus = Focus()
-        self.cooldown, self.breaker, self.flushed = Cooldown(), Breaker(), False
+        self.cooldown, self.breaker = Cooldown(), Breaker()
+        self.flushed = self.warned = self.exhaustion_untold = False
 
     def begin_turn(self, options: Options) -> None:
         """A turn begins, before anything in it may compact."""

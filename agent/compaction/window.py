@@ -130,6 +130,12 @@ class Window(Sequence[Entry]):
                 assert_never(change)
         return before - self.tokens
 
+    def skip(self, count: int) -> None:
+        """Leave the oldest `count` messages out; the store keeps them as they are."""
+        self.tokens -= sum(entry.tokens for entry in self._entries[:count])
+        del self._entries[:count]
+        self._index()
+
     def put(self, position: int, message: Message) -> None:
         """Let a message of nobody's stand there, which is never written: loading the window again makes it again."""
         entry = self._entry(message)

@@ -55,6 +55,18 @@ class ToolEnded(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutputCompressed(Event):
+    """A model shortened a tool's output before it was stored; the raw one is in a file of that name (Z-144)."""
+
+    name: ClassVar[str] = "tool_output_compressed"
+    tool_name: str
+    tool_call_id: str
+    original_tokens: int
+    compressed_tokens: int
+    raw_output: str  # "" where it could not be kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamDelta(Event):
     name: ClassVar[str] = "stream:delta"
     content: str
@@ -203,6 +215,7 @@ class CompactComplete(Event):
     tokens_before: int
     tokens_after: int
     mechanical: bool
+    at_ms: int  # UTC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

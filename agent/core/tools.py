@@ -34,11 +34,21 @@ class Bracketing(Protocol):
         """Close it with what was found. Raises ToolError when none is open."""
 
 
+class Recall(Protocol):
+    """What left the conversation's window."""
+
+    async def search(self, query: str) -> str:
+        """The passages that fit the words best, 1,500 tokens at most."""
+
+    async def read(self, message: int, from_char: int) -> str:
+        """The whole of one message, a page at a time. Raises ToolError when it is none of those."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
     """What a call may know of its surroundings. `idempotency_key` is the same when a call is repeated after a crash.
 
-    `focus` is there where the operator has switched Focus on.
+    `recall` finds what left the window. `focus` is there where the operator has switched Focus on.
     """
 
     conversation: ConversationId
@@ -47,6 +57,7 @@ class ToolContext:
     person: PersonId | None
     idempotency_key: str
     cancel: CancelToken
+    recall: Recall | None = None
     focus: Bracketing | None = None
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, bindparam, insert, select, text
 
 from agent.core.ids import ConversationId, SessionId
 from agent.core.messages import FilePart, Message, SummaryPart, TextPart, ToolResult, ToolUse
+from agent.sessions.store import read_message
 from agent.storage.conflicts import or_ignore
 from agent.storage.tables import message as message_table
 from agent.storage.tables import passage
@@ -41,7 +42,6 @@ _ONE = select(message_table).where(
     message_table.c.session_id == bindparam("session"),
     message_table.c.compacted_at.is_not(None),
 )
-_ANY = select(passage.c.id).where(passage.c.session_id == bindparam("session")).limit(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +88,11 @@ def search(conn: Connection, session: SessionId, query: str, *, most: int) -> tu
     return tuple(Passage(message_id=row.message_id, call=row.call, number=row.number, text=row.text) for row in rows)
 
 
-def has_any(conn: Connection, session: SessionId) -> bool:
-    """Whether anything of the session has left the window."""
-    return conn.execute(_ANY, {"session": session}).first() is not None
+def whole(conn: Connection, session: SessionId, message: int) -> str | None:
+    """The full text of a message that left the window, its results included; None for any other."""
+    row = conn.execute(_ONE, {"message": message, "session": session}).one_or_none()
+    found = read_message(row) if row is not None else None
+    return None if found is None else "\n\n".join(text for _, text in texts_of(found, None))
 
 
 def query_for(dialect: str, query: str) -> str:

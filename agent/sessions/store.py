@@ -100,6 +100,11 @@ _LATEST_BUT = (
     .order_by(session_table.c.updated_at.desc(), session_table.c.id)
     .limit(1)
 )
+_PINNED = (
+    select(func.count())
+    .select_from(message_table)
+    .where(message_table.c.session_id == bindparam("session"), message_table.c.pinned, message_table.c.agent_visible)
+)
 _COUNT = (
     select(func.count())
     .select_from(message_table)
@@ -203,6 +208,17 @@ def hide_from(conn: Connection, session: SessionId, first: int, *, also_from_peo
     statement = _HIDE_FROM_ALL if also_from_people else _HIDE_FROM_AGENT
     conn.execute(_NO_SUMMARY, {"session": session})  # one made ahead of time may tell of what is taken back
     return conn.execute(statement, {"session": session, "first": first}).rowcount
+
+
+def pinned_count(conn: Connection, session: SessionId) -> int:
+    """How many messages outlive every compaction of the session."""
+    count: int = conn.execute(_PINNED, {"session": session}).scalar_one()
+    return count
+
+
+def is_empty(conn: Connection, session: SessionId) -> bool:
+    """Whether the model sees nothing of the session."""
+    return conn.execute(_VISIBLE, {"session": session, "most": 1}).first() is None
 
 
 def visible_count(conn: Connection, session: SessionId) -> int:

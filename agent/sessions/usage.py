@@ -30,7 +30,7 @@ def add(
     *,
     conversation: ConversationId,
     session: SessionId,
-    inbox_id: int,
+    inbox_id: int | None,
     person: PersonId | None,
     at: int,
 ) -> None:

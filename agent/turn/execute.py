@@ -5,13 +5,16 @@ Never raises for a model's or a tool's sake: every end is an `Executed`. Fenced 
 
 import logging
 
+from agent.compaction.state import Load
 from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderRefused
 from agent.core.events import ExecuteStarted, StepCompleted
 from agent.core.messages import Message, TextPart
 from agent.turn.calling import Attempt, CallStopped, ModelTooSlow, call_model
 from agent.turn.decision import Ask, Calls, Ending, Fail, Final, decide, parts_ending, with_unique_ids
+from agent.turn.dumping import dump_reply, dump_request
 from agent.turn.guards import halt_before_call
-from agent.turn.requests import DoesNotFit, build_request, schema_of, trim_view
+from agent.turn.requests import DoesNotFit, build_request, fixed_of, schema_of
+from agent.turn.room import load_of, make_room, make_room_after_refusal, sync_window
 from agent.turn.run import Executed, Notice, Prepared, Run
 from agent.turn.speech import BETWEEN
 from agent.turn.states import States
@@ -57,6 +60,7 @@ async def _iteration(prepared: Prepared, run: Run, states: States) -> Executed |
         return await _wait_for_providers(error, run, states)
     except AgentError as error:
         return _failed(error, run, states)
+    dump_reply(given, states)
     reply = with_unique_ids(given, _ids_of(run), states.runtime.new_id)
     run.progress.model_calls += 1
     decision = decide(reply)
@@ -72,20 +76,32 @@ async def _iteration(prepared: Prepared, run: Run, states: States) -> Executed |
 
 
 async def _ask(prepared: Prepared, run: Run, states: States) -> Reply:
-    """Steps 14 to 17. A request the provider finds too long is trimmed and made again once (SPEC §21.9)."""
+    """Steps 11 to 17. A request the provider finds too long is compacted and made again once (R-19, SPEC §21.9)."""
+
+    def load() -> Load:
+        provider = states.provider.slot.current()
+        fixed = fixed_of(run, states, provider, prepared.memory)
+        return load_of(fixed, provider, states, run.settings, first=not run.progress.model_calls)
 
     def attempt() -> Attempt:
         provider = states.provider.slot.current()
         built = build_request(run, states, provider, prepared.memory)
+        dump_request(built.request, states)
         return Attempt(provider, built.request, built.raw_tokens)
 
+    sync_window(run, states)
+    await make_room(load(), run, states)
     try:
-        return await call_model(attempt, run, states)
+        try:
+            return await call_model(attempt, run, states)
+        except DoesNotFit:  # another provider was chosen meanwhile, with a smaller window
+            await make_room(load(), run, states)
+            return await call_model(attempt, run, states)
     except ContextTooLong as error:
-        if run.context_retries >= CONTEXT_RETRIES or not trim_view(states, states.message.view_tokens // 2):
+        if run.context_retries >= CONTEXT_RETRIES or not await make_room_after_refusal(load(), run, states):
             raise
         run.context_retries += 1
-        log.warning("%s; trying again with half the history", error, extra={"run": run.id})
+        log.warning("%s; trying again with less of the conversation", error, extra={"run": run.id})
         run.speech.retract()
         return await call_model(attempt, run, states)
 

@@ -2,16 +2,17 @@
 
 from sqlalchemy import Connection
 
+from agent.compaction.pairs import with_orphaned_uses_answered
+from agent.compaction.writing import settle, writing_of
 from agent.core.events import PersistStarted, TokensUsed
 from agent.core.outbox import Say
-from agent.sessions import runs, store
+from agent.sessions import runs
 from agent.sessions.runs import RunState
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
 from agent.turn.costs import total_cost
-from agent.compaction.pairs import with_orphaned_uses_answered
-from agent.turn.requests import grow_view
+from agent.turn.room import notices_of, sync_window, write_window
 from agent.turn.run import Executed, Persisted, Run, Verdict
 from agent.turn.saving import growth_of, note_stored, write_growth
 from agent.turn.states import States, announce
@@ -32,16 +33,19 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     if executed.verdict == "suspended":
         states.message.forget()
         return Persisted(transcript_updated=False, session_updated=False, memory_updated=False)
+    before = run.messages[: run.windowed]
     if run.opened:
         run.messages = with_orphaned_uses_answered(run.messages)
     says = says_of(executed, run, states)
+    step = writing_of(states.message.compaction) if run.opened else None
     growth = growth_of(run)
     at = to_us(runtime.clock.now())
     conversation, work = states.session.conversation, run.work
 
-    def commit(conn: Connection) -> list[int | None]:
+    def commit(conn: Connection) -> tuple[list[int | None], list[int]]:
         check_epoch(conn, conversation, work.epoch)
         ids: list[int | None] = []
+        placed = write_window(conn, step, states) if step is not None else []
         if run.opened and runs.end_run(conn, work.inbox_id, ENDS[executed.verdict], at):
             ids = write_growth(conn, growth, run, conversation, at)
         for part, say in enumerate(says):
@@ -59,14 +63,17 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         status: inbox_rows.InboxStatus = "refused" if refused else "done"
         inbox_rows.finish(conn, work.inbox_ids, status, work.epoch, note)
         take_first(conn)
-        return ids
+        return ids, placed
 
     with runtime.outbox.committing() as take_first:
-        ids = await runtime.database.write(commit)
+        ids, placed = await runtime.database.write(commit)
+    if step is not None:
+        settle(states.message.compaction, step, placed)
     note_stored(run, growth, ids)
     if states.message.loaded and run.opened:
-        if len(run.ids) == len(run.messages) and None not in run.ids:
-            grow_view(states, [store.with_id(message, id) for message, id in zip(run.messages, run.ids, strict=True)])
+        same = all(one.parts is other.parts for one, other in zip(before, run.messages, strict=False))
+        if same and len(run.ids) == len(run.messages) and None not in run.ids:
+            sync_window(run, states)
         else:  # a repeated commit knows no ids
             states.message.forget()
     _report_tokens(run, states)
@@ -79,8 +86,9 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
     says = []
     if executed.text.strip():
         says.append(Say(text=executed.text, kind="reply", reply_to=audience.reply_to, interaction=audience.interaction))
-    if executed.notice is not None:
-        sentence = states.runtime.phrases(executed.notice.phrase, audience.language, **executed.notice.values)
+    own = () if executed.notice is None else (executed.notice,)
+    for notice in (*own, *(notices_of(run, states) if run.opened else ())):
+        sentence = states.runtime.phrases(notice.phrase, audience.language, **notice.values)
         says.append(
             Say(
                 text=sentence,

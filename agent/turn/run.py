@@ -98,6 +98,8 @@ class Run:
     messages: list[Message] = field(default_factory=list)
     ids: list[int | None] = field(default_factory=list)  # of the stored ones, in the store
     next_position: int = 0
+    windowed: int = 0  # how many of the messages stand in the conversation's window
+    idle_minutes: float = 0.0  # since the conversation's newest message, when the run began
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     progress: Progress = field(default_factory=Progress)
     steps: list[Step] = field(default_factory=list)

@@ -10,6 +10,7 @@ from agent.core.groups import first_error
 from agent.core.ids import CallId
 from agent.core.messages import Message, ToolResult, ToolUse
 from agent.core.tools import ToolContext
+from agent.sessions.recollection import Recollection
 from agent.sessions.runs import Checkpoint
 from agent.tools.batches import batches_of
 from agent.tools.executor import Limits, Outcome
@@ -18,6 +19,7 @@ from agent.turn.requests import scope_of
 from agent.turn.run import Run, Step
 from agent.turn.saving import save_progress
 from agent.turn.settings import Settings
+from agent.turn.shortening import shortened
 from agent.turn.states import States, announce
 from agent.turn.stream import Reply
 
@@ -110,6 +112,8 @@ async def _run_one(use: ToolUse, run: Run, states: States) -> ToolResult:
         person=run.work.incoming.person,
         idempotency_key=f"{run.work.inbox_id}:{use.id}",
         cancel=run.token,
+        recall=Recollection(states.runtime.database, run.session, states.metrics.estimator.text),
+        focus=states.message.compaction.focus if run.settings.memory.focus.enabled else None,
     )
     outcome = Outcome(content=STOPPED, is_error=True)
     with run.interrupts.scope():
@@ -126,7 +130,10 @@ async def _run_one(use: ToolUse, run: Run, states: States) -> ToolResult:
         result_summary=" ".join(outcome.content.split())[:LONGEST_SUMMARY],
     )
     announce(states, ended)
-    return ToolResult(tool_use_id=use.id, content=outcome.content, is_error=outcome.is_error)
+    if states.context.dumps.on:
+        states.context.dumps.write(f"tool-{use.name}.txt", outcome.content)
+    result = ToolResult(tool_use_id=use.id, content=outcome.content, is_error=outcome.is_error)
+    return await shortened(result, use.name, run, states, confirmed=outcome.confirmed)
 
 
 def _repeated(calls: Sequence[ToolUse], run: Run) -> dict[str, ToolResult]:

@@ -12,9 +12,17 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
+from agent.compaction.settings import MemorySettings
 from agent.providers.retries import RetryPolicy
 from agent.providers.settings import from_environment
-from agent.turn.settings import AgentSettings, BudgetSettings, ContextSettings, TimeoutSettings, ToolSettings
+from agent.turn.settings import (
+    AgentSettings,
+    BudgetSettings,
+    ContextSettings,
+    DebugSettings,
+    TimeoutSettings,
+    ToolSettings,
+)
 from agent.turn.settings import Settings as TurnSettings
 from gateway.access.settings import AccessSettings
 from gateway.channels.adapter import ChannelSettings
@@ -52,6 +60,7 @@ class Sections(BaseModel):
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
     context: ContextSettings = Field(default_factory=ContextSettings)
     tools: ToolSettings = Field(default_factory=ToolSettings)
+    memory: MemorySettings = Field(default_factory=MemorySettings)
     retry: RetryPolicy = Field(default_factory=RetryPolicy)
     session: SessionSettings = Field(default_factory=SessionSettings)
     queue: QueueSettings = Field(default_factory=QueueSettings)
@@ -60,12 +69,19 @@ class Sections(BaseModel):
     network: NetworkSettings = Field(default_factory=NetworkSettings)
     retention: RetentionSettings = Field(default_factory=RetentionSettings)
     logging: LoggingSettings = Field(default_factory=LoggingSettings)
+    debug: DebugSettings = Field(default_factory=DebugSettings)
 
     @property
     def turn(self) -> TurnSettings:
         """What an agent needs of it."""
         return TurnSettings(
-            agent=self.agent, timeouts=self.timeouts, budget=self.budget, context=self.context, tools=self.tools
+            agent=self.agent,
+            timeouts=self.timeouts,
+            budget=self.budget,
+            context=self.context,
+            tools=self.tools,
+            memory=self.memory,
+            debug=self.debug,
         )
 
 
@@ -83,6 +99,13 @@ class Settings(Sections):
         for section in (self.web, *self.channels):
             found |= set(_secrets(section))
         return frozenset(value for value in found if len(value) >= 6)  # shorter ones would blank ordinary words
+
+    def with_dumps(self, directory: Path | None) -> "Settings":
+        """The same with every conversation dumped into `directory`, or into the configured one (SPEC §20.1)."""
+        kept = {name: getattr(self, name) for name in Settings.model_fields}
+        where = self.debug.output_dir if directory is None else str(directory.absolute())
+        kept["debug"] = DebugSettings(enabled=True, output_dir=where)
+        return Settings.model_construct(**kept)
 
     def for_one_terminal(self) -> "Settings":
         """The same with any free port and only warnings in the log: for a gateway inside `tieline console`."""

@@ -37,6 +37,7 @@ from tests.fakes.waiting import until
 def test_an_agent_has_only_named_states() -> None:
     assert {field.name for field in fields(Agent)} == {
         "message",
+        "context",
         "session",
         "instruction",
         "provider",
@@ -305,6 +306,6 @@ async def test_every_exit_saves(sqlite_database: Database, tmp_path: Path, scrip
 
 def test_every_phrase_is_english_and_complete() -> None:
     for key, sentence in ENGLISH.items():
-        values = dict.fromkeys(("length", "limit", "agent", "provider", "ref", "window", "seconds"), "X")
+        values = dict.fromkeys(("length", "limit", "agent", "provider", "ref", "window", "seconds", "before", "after", "percent"), "X")
         assert english(key, "de", **values)
         assert sentence[0].isupper() or sentence.startswith("{")

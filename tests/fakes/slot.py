@@ -20,9 +20,13 @@ class FakeSlot:
     def current(self) -> Provider:
         return self._providers[self.choice.provider]
 
-    def override(self, name: str, source: Chooser = "user") -> Choice:
+    def named(self, name: str) -> Provider:
         if name not in self._providers:
             raise UnknownProvider(f"unknown provider {name!r}; known: {', '.join(self._providers)}")
+        return self._providers[name]
+
+    def override(self, name: str, source: Chooser = "user") -> Choice:
+        self.named(name)
         self._choice = Choice(provider=name, source=source)
         return self._choice
 
