@@ -30,10 +30,11 @@ class SubgoalWatch:
         active = self.subgoals.active_subgoal()
         return active is not None and active.description != "" and not self._asking.failed
 
-    def poll(self, window: Window, model_window: int) -> None:
+    def poll(self, window: Window, model_window: int) -> bool:
         """Phase one: take what was found out, and let the active subgoal reach to the newest message (H-07).
 
-        Costs what is new since the last poll. `model_window` is in the tokens that the window counts in.
+        Costs what is new since the last poll. `model_window` is in the tokens that the window counts in. True: messages
+        that were active are so no longer.
         """
         size = len(window)
         if size and not self.subgoals.subgoals:
@@ -42,9 +43,8 @@ class SubgoalWatch:
             self.subgoals.push_active("", 0)
         self.subgoals.extend_active(size)
         found = self._asking.take()
-        if found is not None and size:
-            self._apply(found, size)
-        self._let_go(window, int(model_window * MOST_ACTIVE))
+        turned = found is not None and size > 0 and self._apply(found, size)
+        return self._let_go(window, int(model_window * MOST_ACTIVE)) or turned
 
     def question(self, window: Window, model_window: int, *, provider: str) -> Question | None:
         """Phase two: what to ask when people have said something new; None when there is nothing to ask.
@@ -75,31 +75,35 @@ class SubgoalWatch:
         """Ask, in a task of its own; the next poll takes the answer."""
         await self._asking.run(question, ask)
 
-    def _apply(self, found: Extracted, size: int) -> None:
+    def _apply(self, found: Extracted, size: int) -> bool:
         """One was completed: the next begins with the words that were asked about. Else it goes on."""
         subgoals = self.subgoals
         active = subgoals.active_subgoal()
         if active is not None and not active.description:
             subgoals.describe_active(found.current)
-        elif active is None or found.completed is not None:
-            # What the old one has let go of may have been changed since: it never becomes active again.
-            begin = max(subgoals.bookmark, active.start) if active is not None else subgoals.bookmark
-            subgoals.push_active(found.current, min(begin, size - 1))
-            subgoals.extend_active(size)
+            return False
+        if active is not None and found.completed is None:
+            return False
+        # What the old one has let go of may have been changed since: it never becomes active again.
+        begin = max(subgoals.bookmark, active.start) if active is not None else subgoals.bookmark
+        subgoals.push_active(found.current, min(begin, size - 1))
+        subgoals.extend_active(size)
+        return True
 
-    def _let_go(self, window: Window, most: int) -> None:
+    def _let_go(self, window: Window, most: int) -> bool:
         """A subgoal that outgrows its share keeps its newest part; else nothing could leave and the window overflow."""
         active = self.subgoals.active(len(window))
         room = most - sum(window[position].tokens for position in active)
         if room >= 0:
-            return
+            return False
         room -= most // 4  # a good piece at once, so that this is rare
         for position in active:
             if room >= 0 and not window[position].message.tool_results:
                 self.subgoals.release_before(position)
-                return
+                return True
             room += window[position].tokens
         self.subgoals.release_before(len(window))
+        return True
 
 
 def _newest_words(window: Window) -> int | None:

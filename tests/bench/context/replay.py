@@ -1,24 +1,24 @@
 """Plays a session through the real context engine and measures each request that would have been sent."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from agent.compaction.engine import Engine
 from agent.compaction.pairs import repaired
-from agent.compaction.pinning import deserves_pin, pinned_rules
+from agent.compaction.pinning import deserves_pin
 from agent.compaction.state import CompactionState, Load, Options
 from agent.core.ids import ConversationId, RunId
 from agent.core.messages import Message
 from agent.turn.fitting import ceiling
 from agent.turn.settings import ContextSettings
 from agent.turn.tokens import Estimator
-from tests.bench.context.provenance import Readable, Sources
+from tests.bench.context.provenance import Readable, Sources, holds
 from tests.bench.context.recordings import Recording
 from tests.bench.context.summariser import Summariser
-
-FAR = 8_000  # tokens between a value and its use from which it counts as far away
+from tests.bench.context.transcript import Transcript, query_from
 
 
 class Broken(Exception):
@@ -31,6 +31,7 @@ class Measured:
 
     id: str
     messages: int
+    window: int
     sizes: list[int] = field(default_factory=list)
     bare: list[int] = field(default_factory=list)
     survived: list[float] = field(default_factory=list)
@@ -47,17 +48,19 @@ class Measured:
         return 1 - max(self.sizes) / max(self.bare)
 
 
-Recall = Callable[[Sequence[Message], Sequence[Message]], Awaitable[str]]
-
-
-async def play(
-    recording: Recording, options: Options, window: int, count: Callable[[str], int], recall: Recall | None = None
-) -> Measured:
+async def play(recording: Recording, options: Options, window: int, count: Callable[[str], int]) -> Measured:
     """Run the session through an engine with these options and a model with that window (tokens)."""
+    with Transcript() as transcript:
+        return await _play(recording, options, window, count, transcript)
+
+
+async def _play(
+    recording: Recording, options: Options, window: int, count: Callable[[str], int], transcript: Transcript
+) -> Measured:
     estimator = Estimator(count)
     state = CompactionState(count=estimator.message)
     model = Summariser()
-    jobs: list[Callable[[], Awaitable[None]]] = []
+    jobs: list[Callable[[], Coroutine[Any, Any, None]]] = []
     moment = datetime(2025, 1, 1, tzinfo=UTC)
     engine = Engine(
         conversation=ConversationId("bench:1"),
@@ -70,9 +73,9 @@ async def play(
     )
     fixed = estimator.text(recording.system)
     room = ceiling(window, ContextSettings())
-    measured = Measured(recording.id, len(recording.messages))
+    measured = Measured(recording.id, len(recording.messages), window)
     sources, readable = Sources(), Readable()
-    whole: list[Message] = []
+    said: dict[int, Message] = {}
     bare = fixed
     before: list[Message] = []
     for number, turn in enumerate(_turns(recording)):
@@ -81,13 +84,14 @@ async def play(
         engine.begin_turn(RunId(f"run{number}"), options)
         first = True
         for position in range(turn.start, turn.stop):
-            message = replace(recording.messages[position], created_at=moment, id=position + 1)
+            message = replace(recording.messages[position], created_at=moment)
             if message.role == "assistant":
                 load = Load(fixed=fixed, scale=1.0, window=window, room=room, first=first)
                 await engine.before_call(load)
                 first = False
+                transcript.write(state)
                 sent = state.window.messages
-                _check(recording, state, sent, whole)
+                _check(recording, state, sent, said)
                 measured.checked += len(state.tiers.active(len(sent))) + sum(entry.pinned for entry in state.window)
                 measured.sizes.append(load.tokens(state.window))
                 measured.bare.append(bare)
@@ -98,17 +102,18 @@ async def play(
                     measured.values += 1
                     if readable.any_holds(sent, value):
                         measured.in_window += 1
-                    elif recall is not None and value in await recall(sent, whole):
+                    elif holds(transcript.recall(query_from(sent), count), value):
                         measured.recalled += 1
                     else:
                         measured.missed.append(value)
             elif not message.tool_results:
-                rules = pinned_rules(entry.pinned for entry in state.window)
-                message = replace(
-                    message, pinned=deserves_pin(message.content, is_first=position == 0, pinned_rules=rules)
-                )
+                pins = sum(one.pinned for one in said.values())
+                pinned = deserves_pin(message.content, is_first=position == 0, pinned_rules=pins)
+                message = replace(message, pinned=pinned)
+            message = transcript.append(message)
+            assert message.id is not None
             sources.note(message)
-            whole.append(message)
+            said[message.id] = message
             bare += estimator.message(message)
             state.window.append(message)
         engine.after_turn(Load(fixed=fixed, scale=1.0, window=window, room=room, first=False))
@@ -117,6 +122,12 @@ async def play(
         jobs.clear()
     measured.calls = model.calls
     return measured
+
+
+def tokens_of(recording: Recording, count: Callable[[str], int]) -> int:
+    """What the largest request would hold if nothing ever left it."""
+    estimator = Estimator(count)
+    return estimator.text(recording.system) + estimator.messages(recording.messages)
 
 
 def _turns(recording: Recording) -> Iterator[range]:
@@ -136,16 +147,16 @@ def _subgoal(recording: Recording, position: int) -> str:
     return " ".join(recording.messages[border].content.split())[:200] + f" (#{border})"
 
 
-def _check(recording: Recording, state: CompactionState, sent: list[Message], whole: list[Message]) -> None:
+def _check(recording: Recording, state: CompactionState, sent: list[Message], said: Mapping[int, Message]) -> None:
     """Pinned and active messages are there, byte for byte; calls and results are in pairs (SPEC §8, §9)."""
     shown = {message.id: message for message in sent if message.id is not None}
-    for message in whole:
-        if message.pinned and (message.id not in shown or shown[message.id].parts != message.parts):
-            raise Broken(f"{recording.id}: the pinned message {message.id} is not what it was")
+    for id, message in said.items():
+        if message.pinned and (id not in shown or shown[id].parts != message.parts):
+            raise Broken(f"{recording.id}: the pinned message {id} is not what it was")
     for position in state.tiers.active(len(sent)):
-        id = sent[position].id
-        if id is not None and sent[position].parts != recording.messages[id - 1].parts:
-            raise Broken(f"{recording.id}: the active message {id} is not what it was")
+        known = sent[position].id or 0
+        if known in said and sent[position].parts != said[known].parts:
+            raise Broken(f"{recording.id}: the active message {known} is not what it was")
     if len(repaired(sent)) != len(sent):
         raise Broken(f"{recording.id}: a call and its result were parted")
 
