@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy import Connection
 
 from agent.built_ins import BuiltIns, CommandResult
+from agent.compaction.writing import settle, writing_of
 from agent.core.crash_points import passing
 from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.outbox import Say
@@ -20,9 +21,11 @@ from agent.storage.inbox_rows import InboxStatus
 from agent.storage.moments import to_us
 from agent.turn.intake import open_early
 from agent.turn.pipeline import turn
+from agent.turn.room import write_window
 from agent.turn.run import StagedChanges
 from agent.turn.saving import settle_staged, write_staged
 from agent.turn.states import (
+    ContextState,
     InstructionState,
     LifecycleState,
     MemoryState,
@@ -50,6 +53,7 @@ class Agent:
     """The single execution context of a conversation (Z-01); made by `agent.assembly`."""
 
     message: MessageState
+    context: ContextState
     session: SessionState
     instruction: InstructionState
     provider: ProviderState
@@ -82,6 +86,10 @@ class Agent:
             except StorageTrouble:
                 self.runtime.outbox.status(self.runtime.phrases("unsaved", work.incoming.language))
                 raise
+
+    def close(self) -> None:
+        """It goes to sleep: its work between turns ends, everything else is stored."""
+        self.context.jobs.close()
 
     def stop(self, reason: str) -> bool:
         """End the run that goes on now, if any: its waits at once, itself within the grace time (SPEC §2.6).
@@ -137,6 +145,7 @@ class Agent:
         return await self.runtime.database.read(lambda conn: runs.find_run(conn, work.inbox_id)) is not None
 
     async def _command(self, work: Work) -> CommandResult | None:
+        self.lifecycle.language = work.incoming.language
         try:
             return await self.command.built_ins.run(work, self.operations)
         except StorageTrouble:
@@ -169,9 +178,12 @@ class Agent:
         if not says and ends is None:
             return
         conversation, at = self.session.conversation, to_us(self.runtime.clock.now())
+        step = writing_of(self.message.compaction) if self.session.id is not None else None
+        written: list[int] = []
 
         def commit(conn: Connection) -> None:
             check_epoch(conn, conversation, work.epoch)
+            written[:] = write_window(conn, step, self) if step is not None else []
             write_staged(conn, staged, self)
             for part, say in enumerate(says):
                 outbox_rows.add(
@@ -192,6 +204,8 @@ class Agent:
         with self.runtime.outbox.committing() as take_first:
             await self.runtime.database.write(commit)
             passing("commit.after")
+        if step is not None:
+            settle(self.message.compaction, step, written)
         settle_staged(staged, self)
 
 

@@ -2,11 +2,15 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.agent import Agent, CommandState
+from agent.between_turns import BetweenTurns, Jobs
 from agent.built_ins import BuiltIns
+from agent.compaction.dumps import Dumps, dump_folder
+from agent.compaction.engine import Engine
+from agent.compaction.state import CompactionState
 from agent.core.clock import Clock
 from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.events import EventBus
@@ -25,13 +29,19 @@ from agent.storage.database import Database
 from agent.tools.calculate import Calculate
 from agent.tools.current_time import CurrentTime
 from agent.tools.executor import Executor
+from agent.tools.focus import CompleteFocus, StartFocus
+from agent.tools.overflow import Outputs
+from agent.tools.read_output import ReadOutput
+from agent.tools.recall_transcript import RecallTranscript
 from agent.tools.schedules import CancelTask, ListSchedules, ScheduleDeferred, SchedulePeriodic, Schedules
 from agent.tools.toolbox import Toolbox
 from agent.turn.decision import PSEUDO_TOOLS
 from agent.turn.notes import path_of
-from agent.turn.requests import halve_view
+from agent.turn.room import show_compaction
 from agent.turn.settings import Settings
+from agent.turn.side_calls import SideCalls
 from agent.turn.states import (
+    ContextState,
     InstructionState,
     LifecycleState,
     MemoryState,
@@ -66,13 +76,18 @@ class Shared:
     settings: Callable[[], Settings]
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons] = lambda error, incoming, conversation: ()
     count: CountText = count_by_bytes
+    background: BetweenTurns = field(default_factory=BetweenTurns)
 
 
-def house_tools(clock: Clock, schedules: Schedules) -> tuple[Tool, ...]:
+def house_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[Tool, ...]:
     """The tools every agent may have."""
     return (
         CurrentTime(clock),
         Calculate(),
+        ReadOutput(outputs),
+        RecallTranscript(),
+        StartFocus(),
+        CompleteFocus(),
         SchedulePeriodic(schedules),
         ScheduleDeferred(schedules),
         ListSchedules(schedules),
@@ -80,9 +95,9 @@ def house_tools(clock: Clock, schedules: Schedules) -> tuple[Tool, ...]:
     )
 
 
-def shared_executor(tools: tuple[Tool, ...], clock: Clock) -> Executor:
+def shared_executor(tools: tuple[Tool, ...], clock: Clock, outputs: Outputs) -> Executor:
     """The one executor of the process (Z-03)."""
-    return Executor(Toolbox(tools), clock)
+    return Executor(Toolbox(tools), clock, outputs)
 
 
 def known_tools(executor: Executor) -> frozenset[str]:
@@ -97,10 +112,11 @@ def assemble(
 
     Reads no database and may be called often; a broken definition is told to the person with the first message.
     """
-    settings = shared.settings()
+    settings, estimator = shared.settings(), Estimator(shared.count)
     instruction = InstructionState(definitions=shared.definitions, name=persona or settings.agent.name)
     agent = Agent(
-        message=MessageState(make_room=halve_view),
+        message=MessageState(compaction=CompactionState(count=estimator.message)),
+        context=ContextState(dumps=Dumps(), jobs=Jobs(shared.background)),
         session=SessionState(conversation=conversation),
         instruction=instruction,
         provider=ProviderState(slot=slot, models=shared.models),
@@ -119,9 +135,22 @@ def assemble(
             relief=shared.relief,
         ),
         lifecycle=LifecycleState(),
-        metrics=MetricsState(estimator=Estimator(shared.count)),
+        metrics=MetricsState(estimator=estimator),
         command=CommandState(built_ins=shared.built_ins),
     )
+    agent.context.engine = Engine(
+        conversation=conversation,
+        state=agent.message.compaction,
+        count_text=estimator.text,
+        ask=SideCalls(agent),
+        publish=lambda event: show_compaction(event, agent),
+        spawn=agent.context.jobs.start,
+        now=shared.clock.now,
+        dumps=agent.context.dumps,
+    )
+    if settings.debug.enabled:
+        folder = dump_folder(shared.home / settings.debug.output_dir, conversation, shared.clock.now())
+        agent.context.dumps.start(folder)
     try:
         instruction.definition = shared.definitions.load(instruction.name)
     except (AgentMissing, AgentInvalid, OSError) as error:

@@ -6,11 +6,13 @@ Changes to the session are staged; the agent commits them with the command's own
 import logging
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from sqlalchemy import Connection
 
+from agent.compaction.gauge import badge_of
 from agent.core.errors import Permanent
-from agent.core.events import ProviderSwitched
+from agent.core.events import CompactComplete, ProviderSwitched
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import FilePart
 from agent.definitions import Definition
@@ -22,7 +24,9 @@ from agent.sessions import export, store
 from agent.sessions.records import Session
 from agent.storage import inbox_rows
 from agent.storage.moments import to_us
+from agent.turn.look import ContextView, fillings_of
 from agent.turn.prompt import quoted_in, words_of
+from agent.turn.room import load_of, load_window, options_of
 from agent.turn.run import StagedChanges
 from agent.turn.settings import DEFAULT_WINDOW
 from agent.turn.states import States, announce
@@ -57,6 +61,9 @@ class Status:
     compaction_last_before: int
     compaction_last_after: int
     compaction_last_at_ms: int
+    strategy: str
+    subgoals: int
+    active_subgoal: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +165,56 @@ class Operations:
             return ""
         return await self._states.runtime.database.read(lambda conn: "".join(export.exported(conn, session)))
 
+    # The window
+
+    async def compact(self, keep: str = "") -> CompactComplete | None:
+        """Summarise what is old, now, keeping `keep` above all; None when there is nothing to summarise.
+
+        The change is committed with the command's own end.
+        """
+        session = await self._session()
+        if session is None:
+            return None
+        states = self._states
+        await self._loaded(session)
+        settings = states.runtime.settings
+        load = load_of(states.context.fixed, states.provider.slot.current(), states, settings, first=True)
+        return await states.context.engine.compact_now(load, options_of(settings), keep)
+
+    async def context(self) -> ContextView:
+        """What fills the window now, by kind."""
+        session, states = await self._session(), self._states
+        if session is not None:
+            await self._loaded(session)
+        provider, window, tally = states.provider.slot.current(), states.message.window, states.message.compaction.tally
+        scale, fixed = states.metrics.estimator.scale, states.context.fixed
+        now_ms = to_us(states.runtime.clock.now()) // 1000
+        return ContextView(
+            used=int((fixed + window.tokens) * scale),
+            window=provider.context_window or DEFAULT_WINDOW,
+            fillings=fillings_of(fixed, window, scale),
+            cleared=sum(window[position].is_cleared for position in window.results),
+            compactions=tally.compactions,
+            badge=badge_of(tally.last_before, tally.last_after, tally.last_at_ms, now_ms),
+        )
+
+    def dump(self, directory: Path | None) -> None:
+        """Write what goes to models and comes back into `directory`, from now on; None: no more (SPEC §20.1)."""
+        dumps = self._states.context.dumps
+        if directory is None:
+            dumps.stop()
+        else:
+            dumps.start(directory)
+
+    @property
+    def dumping(self) -> Path | None:
+        return self._states.context.dumps.directory
+
+    async def _loaded(self, session: SessionId) -> None:
+        if not self._states.message.loaded:
+            self._states.message.forget()
+            await load_window(session, (), self._states)
+
     # Provider and persona
 
     def switch_provider(self, name: str, source: Chooser = "user", model: str | None = None) -> Choice:
@@ -214,6 +271,7 @@ class Operations:
 
         message_count, waiting = await states.runtime.database.read(read)
         provider = states.provider.slot.current()
+        tally, subgoals = states.message.compaction.tally, states.message.compaction.watch.subgoals
         return Status(
             choice=states.provider.slot.choice,
             standing_in=states.provider.standing_in,
@@ -227,9 +285,12 @@ class Operations:
             run=states.lifecycle.run,
             running_since=states.lifecycle.since,
             waiting=waiting,
-            compaction_last_before=states.metrics.compaction_last_before,
-            compaction_last_after=states.metrics.compaction_last_after,
-            compaction_last_at_ms=states.metrics.compaction_last_at_ms,
+            compaction_last_before=tally.last_before,
+            compaction_last_after=tally.last_after,
+            compaction_last_at_ms=tally.last_at_ms,
+            strategy=states.runtime.settings.memory.compression.pruning_strategy,
+            subgoals=len(subgoals.subgoals),
+            active_subgoal=active.description if (active := subgoals.active_subgoal()) is not None else "",
         )
 
     async def usage(self) -> Usage:
@@ -258,6 +319,7 @@ class Operations:
     def _switched(self) -> None:
         self._states.provider.standing_in = None
         self._states.provider.cache.forget()
+        self._states.context.engine.provider_switched()
         announce(self._states, budget_of(self._states))
 
 

@@ -14,6 +14,7 @@ from anyio.abc import TaskGroup
 from sqlalchemy import Connection
 
 from agent.assembly import Shared, house_tools, known_tools, shared_executor
+from agent.between_turns import BetweenTurns
 from agent.core.clock import Clock
 from agent.core.events import EventBus
 from agent.core.ids import ConversationId
@@ -27,6 +28,7 @@ from agent.providers.registry import Registry as Providers
 from agent.storage.database import Database
 from agent.storage.moments import from_us, to_us
 from agent.storage.retries import SteadyDatabase
+from agent.tools.overflow import Outputs
 from agent.turn.tokenizer import Tokenizer
 from gateway.access.book import AccessBook
 from gateway.access.decisions import Decisions
@@ -91,6 +93,7 @@ class House:
     alerts: Alerts
     phrase: Catalogue
     tokenizer: Tokenizer
+    background: BetweenTurns
 
     async def run(self, tasks: TaskGroup) -> None:
         """Start everything but the accounts."""
@@ -101,6 +104,7 @@ class House:
         tasks.start_soon(self.upkeep.run)
         tasks.start_soon(self.alerts.run)
         tasks.start_soon(self.ledger.run)
+        tasks.start_soon(self.background.run)
 
     async def take_in(self, tasks: TaskGroup) -> None:
         """Open the accounts and let them hear."""
@@ -211,7 +215,8 @@ async def build(
         work=lambda conversation: dispatcher.wake(conversation),
         tell_owner=alerts.tell,
     )
-    executor = shared_executor(house_tools(clock, scheduling), clock)
+    outputs = Outputs(settings.home)
+    executor = shared_executor(house_tools(clock, outputs, scheduling), clock, outputs)
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor))
     tokenizer = Tokenizer(settings.context.tokenizer)
     waking: Waking
@@ -242,6 +247,7 @@ async def build(
         setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
     )
     desk = Desk(all_commands(), house, lambda conversation: waking.operations(conversation))
+    background = BetweenTurns()
     shared = Shared(
         home=settings.home,
         database=database,
@@ -257,6 +263,7 @@ async def build(
         models=models,
         relief=spending.relief,
         count=tokenizer,
+        background=background,
     )
     waking = Waking(
         shared,
@@ -340,6 +347,7 @@ async def build(
         alerts=alerts,
         phrase=phrase,
         tokenizer=tokenizer,
+        background=background,
     )
 
 

@@ -55,6 +55,18 @@ class ToolEnded(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutputCompressed(Event):
+    """A model shortened a tool's output before it was stored; the raw one is in a file of that name (Z-144)."""
+
+    name: ClassVar[str] = "tool_output_compressed"
+    tool_name: str
+    tool_call_id: str
+    original_tokens: int
+    compressed_tokens: int
+    raw_output: str  # "" where it could not be kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamDelta(Event):
     name: ClassVar[str] = "stream:delta"
     content: str
@@ -204,6 +216,94 @@ class ProviderReturned(Event):
     name: ClassVar[str] = "provider_returned"
     provider: str
     model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicrocompactRan(Event):
+    """Old results were cleared; `freed` is in calibrated tokens."""
+
+    name: ClassVar[str] = "microcompact_run"
+    cleared: int
+    freed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummariesApplied(Event):
+    """Deferred summaries took the places of their pairs (Z-28)."""
+
+    name: ClassVar[str] = "deferred_summaries_applied"
+    pairs: int
+    freed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutputsPruned(Event):
+    name: ClassVar[str] = "tool_outputs_pruned"
+    strategy: str
+    pruned: int
+    freed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MidCompactRan(Event):
+    """`layer` 1: a mechanical digest, 2: the session's summary (SPEC §8.5)."""
+
+    name: ClassVar[str] = "mid_compact_run"
+    layer: int
+    messages: int
+    freed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryFlushed(Event):
+    name: ClassVar[str] = "memory:flush"
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactTriggered(Event):
+    """A rung that replaces messages by a summary is about to run; listeners cannot hold it up (W-26)."""
+
+    name: ClassVar[str] = "compact_triggered"
+    rung: str
+    tokens_before: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReactiveCompactTriggered(Event):
+    """The provider found the request too long (R-21)."""
+
+    name: ClassVar[str] = "reactive_compact_triggered"
+    tokens_before: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactComplete(Event):
+    """`rung` is high, hard, digest or reactive; `mechanical`: no model wrote the summary. Scaled tokens."""
+
+    name: ClassVar[str] = "compact_complete"
+    rung: str
+    messages: int
+    tokens_before: int
+    tokens_after: int
+    mechanical: bool
+    at_ms: int  # UTC
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactExhausted(Event):
+    """Compacting gains nothing any more (SPEC §8.7)."""
+
+    name: ClassVar[str] = "compact_exhausted"
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoCompactCircuitBreakerTripped(Event):
+    """Summaries failed this often in a row; digests without a model take their place for a while (R-43)."""
+
+    name: ClassVar[str] = "auto_compact_circuit_breaker_tripped"
+    failures: int
 
 
 @dataclass(frozen=True, slots=True)

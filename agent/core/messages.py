@@ -25,12 +25,24 @@ class ToolUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TacoCompressed:
+    """That a tool's output was compressed by a model before it was stored (Z-102, Z-144): from how many raw tokens to
+    how many."""
+
+    tool_name: str
+    original_tokens: int
+    compressed_tokens: int
+    kind: Literal["taco_compressed"] = "taco_compressed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
     """What came back from a call; lives in a user message, before any text."""
 
     tool_use_id: str
     content: str
     is_error: bool = False
+    taco: TacoCompressed | None = None
     kind: Literal["tool_result"] = "tool_result"
 
 
@@ -75,7 +87,19 @@ class SummaryPart:
     kind: Literal["summary"] = "summary"
 
 
-Part = TextPart | ToolUse | ToolResult | Thinking | RedactedThinking | FilePart | SummaryPart
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPart:
+    """The record of a compaction beside the summary it made: never sent, never removed (Z-31). Tokens are scaled."""
+
+    summary: str
+    rung: str
+    messages: int  # how many gave way
+    tokens_before: int
+    mechanical: bool = False  # no model wrote it
+    kind: Literal["compaction"] = "compaction"
+
+
+Part = TextPart | ToolUse | ToolResult | Thinking | RedactedThinking | FilePart | SummaryPart | CompactionPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -108,7 +132,7 @@ class Message:
 
 
 def flatten(parts: tuple[Part, ...]) -> str:
-    """The parts as one text, in the forms of SPEC §4.1; thinking renders nothing."""
+    """The parts as one text, in the forms of SPEC §4.1; thinking and records of compactions render nothing."""
     return "\n".join(text for part in parts if (text := _flat(part)))
 
 
@@ -122,7 +146,7 @@ def _flat(part: Part) -> str:
             return f"[tool_result: {part.tool_use_id}]\n{part.content}"
         case FilePart():
             return f"[file: {part.name}, {part.mime_type}, {part.size} bytes]"
-        case Thinking() | RedactedThinking():
+        case Thinking() | RedactedThinking() | CompactionPart():
             return ""
         case _:
             assert_never(part)

@@ -24,10 +24,16 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "no_providers": "No model service is available at the moment. Please try again shortly.",
         "model_slow": "The model took too long to answer.",
         "model_cut": "The connection to the model broke off and could not be restored.",
-        "context_too_long": "This conversation no longer fits the model, even shortened. "
-        "Send /new to start afresh, or send a shorter message.",
+        "context_too_long": "This conversation no longer fits the model. "
+        "Send /compact to shorten it, /new to start afresh, or send a shorter message.",
         "tools_too_large": "The instructions and tools alone do not fit the model's window of {window} tokens. "
         "The operator can raise context_window, choose fewer tools or lower [context] output_reserve.",
+        "compacting": "Compacting: {before}→{after} tokens",
+        "compacting_now": "Summarising the older part of this conversation…",
+        "context_nearly_full": "{percent} % of my window is filled: soon I will summarise the older part of this "
+        "conversation. /compact does it now; words after it say what I must keep.",
+        "context_exhausted": "Summarising no longer makes room here. I go on with shortened messages; "
+        "/new starts afresh.",
         "reply_too_large": "The model's answer grew beyond what I can take, so I stopped it.",
         "stopped": "Stopped.",
         "max_tool_iterations": "I stopped after {limit} rounds of tool calls. Say “go on” to let me continue.",

@@ -36,9 +36,32 @@ class Asker:
     zone: str | None = None
 
 
+class Bracketing(Protocol):
+    """The focus of a conversation: what lies between opening and closing it leaves the window (SPEC §8.15)."""
+
+    def start(self, scope: str) -> str:
+        """Open it; returns what the model reads. Raises ToolError while one is open."""
+
+    def complete(self, summary: str) -> str:
+        """Close it with what was found. Raises ToolError when none is open."""
+
+
+class Recall(Protocol):
+    """What left the conversation's window."""
+
+    async def search(self, query: str) -> str:
+        """The passages that fit the words best, 1,500 tokens at most."""
+
+    async def read(self, message: int, from_char: int) -> str:
+        """The whole of one message, a page at a time. Raises ToolError when it is none of those."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """What a call may know of its surroundings. `idempotency_key` is the same when a call is repeated after a crash."""
+    """What a call may know of its surroundings. `idempotency_key` is the same when a call is repeated after a crash.
+
+    `recall` finds what left the window. `focus` is there where the operator has switched Focus on.
+    """
 
     conversation: ConversationId
     run: RunId
@@ -47,6 +70,8 @@ class ToolContext:
     idempotency_key: str
     cancel: CancelToken
     asker: Asker = Asker()
+    recall: Recall | None = None
+    focus: Bracketing | None = None
 
 
 class Tool(Protocol):

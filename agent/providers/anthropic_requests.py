@@ -6,6 +6,7 @@ from typing import Any, Literal, assert_never
 from weakref import WeakKeyDictionary
 
 from agent.core.messages import (
+    CompactionPart,
     FilePart,
     Message,
     Part,
@@ -201,6 +202,8 @@ def _assistant(parts: Sequence[Part], family: str, ids: Ids | None) -> list[Bloc
                 pass  # signed by somebody else: worthless here, and refused (SPEC §4.3)
             case FilePart():
                 _add_text(blocks, named(part))
+            case CompactionPart():
+                pass  # the house's own record
             case ToolResult():
                 pass  # has no place in an assistant message
             case _:
@@ -225,7 +228,7 @@ def _user(parts: Sequence[Part], ids: Ids | None, reminder: str, files: Bytes) -
                 results.append(_result(part, next(result_ids)))
             case FilePart():
                 blocks.append(_file(part, files.get(part)))
-            case ToolUse() | Thinking() | RedactedThinking():
+            case ToolUse() | Thinking() | RedactedThinking() | CompactionPart():
                 pass
             case _:
                 assert_never(part)

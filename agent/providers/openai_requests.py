@@ -7,6 +7,7 @@ from typing import Any, assert_never
 from weakref import WeakKeyDictionary
 
 from agent.core.messages import (
+    CompactionPart,
     FilePart,
     Message,
     Part,
@@ -230,7 +231,7 @@ def _content(parts: Sequence[Part], reminder: str, files: Bytes) -> str | list[d
                     built.append({"type": "text", "text": part.text})
             case FilePart():
                 built.append(_file(part, files.get(part)))
-            case ToolUse() | ToolResult() | Thinking() | RedactedThinking():
+            case ToolUse() | ToolResult() | Thinking() | RedactedThinking() | CompactionPart():
                 pass
             case _:
                 assert_never(part)

@@ -42,6 +42,10 @@ class ProviderSlot:
             return self._registry.get(choice.provider)
         return self._registry.with_model(choice.provider, choice.model)
 
+    def named(self, name: str) -> LazyProvider:
+        """The configured provider of that name, whatever is chosen here. Raises UnknownProvider."""
+        return self._registry.get(name)
+
     def route(self) -> Sequence[Provider]:
         """That one, and then those that may stand in for it."""
         return self._registry.route(self.current())

@@ -26,6 +26,7 @@ from agent.storage.tables import session as session_table
 MOST_LOADED = 5_000  # newest messages of a session; no window holds more
 PAGE = 500
 LONGEST_TITLE = 60
+STEP = 1 << 20  # between the places in the window of two messages written one after the other
 
 log = logging.getLogger("tieline.sessions")
 
@@ -66,22 +67,20 @@ _ALL = (
     .order_by(message_table.c.id)
     .limit(bindparam("most"))
 )
+# A summary is younger than what it stands for: it goes only if that goes too, which its place tells.
 _HIDE = (
     update(message_table)
     .where(message_table.c.session_id == bindparam("session"), message_table.c.id >= bindparam("first"))
     .where(or_(message_table.c.agent_visible, message_table.c.user_visible))
+    .where(or_(message_table.c.position >= 0, message_table.c.place >= bindparam("first") * STEP))
 )
-_SET_ASIDE = (
-    update(message_table)
-    .where(
-        message_table.c.session_id == bindparam("session"),
-        message_table.c.id.in_(bindparam("messages", expanding=True)),
-    )
-    .values(agent_visible=False)
+# What people take back is out of reach for good: it counts as compacted no longer, so it cannot be recalled either.
+_HIDE_FROM_AGENT = _HIDE.values(agent_visible=False, compacted_at=None)
+_HIDE_FROM_ALL = _HIDE.values(agent_visible=False, user_visible=False, compacted_at=None)
+_NO_SUMMARY = (
+    update(session_table).where(session_table.c.id == bindparam("session")).values(summary=None, summary_upto=None)
 )
 _HIDE_RUN = update(message_table).where(message_table.c.inbox_id == bindparam("inbox")).values(agent_visible=False)
-_HIDE_FROM_AGENT = _HIDE.values(agent_visible=False)
-_HIDE_FROM_ALL = _HIDE.values(agent_visible=False, user_visible=False)
 _LAST_SAID = (
     select(message_table)
     .where(
@@ -102,6 +101,11 @@ _LATEST_BUT = (
     )
     .order_by(session_table.c.updated_at.desc(), session_table.c.id)
     .limit(1)
+)
+_PINNED = (
+    select(func.count())
+    .select_from(message_table)
+    .where(message_table.c.session_id == bindparam("session"), message_table.c.pinned, message_table.c.agent_visible)
 )
 _COUNT = (
     select(func.count())
@@ -183,7 +187,7 @@ def append(
 def history(conn: Connection, session: SessionId, *, most: int = MOST_LOADED) -> History:
     """The messages a model may see, oldest first; at most the newest `most` (Z-24, B-15)."""
     rows = conn.execute(_VISIBLE, {"session": session, "most": most}).all()
-    read = [_message(row) for row in reversed(rows)]
+    read = [read_message(row) for row in reversed(rows)]
     messages = tuple(message for message in read if message is not None)
     return History(messages=messages, damaged=len(read) - len(messages))
 
@@ -204,17 +208,24 @@ def transcript(conn: Connection, session: SessionId) -> Iterator[Stored]:
 def hide_from(conn: Connection, session: SessionId, first: int, *, also_from_people: bool) -> int:
     """Hide the messages from id `first` on from the model, or from everybody; returns how many. Nothing is deleted."""
     statement = _HIDE_FROM_ALL if also_from_people else _HIDE_FROM_AGENT
+    conn.execute(_NO_SUMMARY, {"session": session})  # one made ahead of time may tell of what is taken back
     return conn.execute(statement, {"session": session, "first": first}).rowcount
-
-
-def set_aside(conn: Connection, session: SessionId, messages: Sequence[int]) -> None:
-    """Hide these from the model for good; people still see them."""
-    conn.execute(_SET_ASIDE, {"session": session, "messages": list(messages)})
 
 
 def hide_run(conn: Connection, inbox_id: int) -> None:
     """Hide one run's messages from the model; people and the transcript keep them."""
     conn.execute(_HIDE_RUN, {"inbox": inbox_id})
+
+
+def pinned_count(conn: Connection, session: SessionId) -> int:
+    """How many messages outlive every compaction of the session."""
+    count: int = conn.execute(_PINNED, {"session": session}).scalar_one()
+    return count
+
+
+def is_empty(conn: Connection, session: SessionId) -> bool:
+    """Whether the model sees nothing of the session."""
+    return conn.execute(_VISIBLE, {"session": session, "most": 1}).first() is None
 
 
 def visible_count(conn: Connection, session: SessionId) -> int:
@@ -225,7 +236,7 @@ def visible_count(conn: Connection, session: SessionId) -> int:
 def last_said(conn: Connection, session: SessionId) -> Message | None:
     """The newest message that began an exchange and is still visible to the model."""
     row = conn.execute(_LAST_SAID, {"session": session}).one_or_none()
-    return _message(row) if row is not None else None
+    return read_message(row) if row is not None else None
 
 
 def latest_but(conn: Connection, conversation: ConversationId, current: SessionId | None) -> Session | None:
@@ -241,7 +252,7 @@ def title_of(text: str) -> str:
 
 
 def _stored(rows: Any) -> tuple[Stored, ...]:
-    read = ((row, _message(row)) for row in rows)
+    read = ((row, read_message(row)) for row in rows)
     return tuple(
         Stored(
             message=message,
@@ -254,7 +265,7 @@ def _stored(rows: Any) -> tuple[Stored, ...]:
     )
 
 
-def _message(row: Any) -> Message | None:
+def read_message(row: Any) -> Message | None:
     """The message of a row. A damaged one is mended as far as it can be read, else left out, loudly (B-23)."""
     try:
         parts, damaged = decode_parts(row.parts), False

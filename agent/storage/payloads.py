@@ -9,6 +9,7 @@ from pydantic import Field, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
 from agent.core.messages import (
+    CompactionPart,
     FilePart,
     Part,
     RedactedThinking,
@@ -24,7 +25,7 @@ from agent.inbox import Incoming
 T = TypeVar("T")
 
 _AnyPart = Annotated[
-    TextPart | ToolUse | ToolResult | Thinking | RedactedThinking | FilePart | SummaryPart,
+    TextPart | ToolUse | ToolResult | Thinking | RedactedThinking | FilePart | SummaryPart | CompactionPart,
     Field(discriminator="kind"),
 ]
 _INCOMING: TypeAdapter[Incoming] = TypeAdapter(Incoming)

@@ -16,9 +16,9 @@ from agent.core.errors import ToolError
 from agent.core.messages import ToolUse
 from agent.core.tools import Category, Tool, ToolContext
 from agent.tools.arguments import mistakes_in
+from agent.tools.overflow import Outputs
 from agent.tools.toolbox import Toolbox
 
-LONGEST_RESULT = 100_000  # characters; more would push the conversation itself out of the window
 _RETRY_WAIT_S = 0.2
 
 log = logging.getLogger("tieline.tools")
@@ -35,19 +35,21 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a call came to. `transient` tells that the same call may work later (Z-34)."""
+    """What a call came to. `transient`: the same may work later (Z-34). `confirmed`: a person allowed this very one."""
 
     content: str
     is_error: bool = False
     transient: bool = False
+    confirmed: bool = False
     elapsed_ms: int = 0
 
 
 class Executor:
     """Everything that runs a tool goes through here."""
 
-    def __init__(self, toolbox: Toolbox, clock: Clock) -> None:
+    def __init__(self, toolbox: Toolbox, clock: Clock, outputs: Outputs) -> None:
         self.toolbox = toolbox
+        self.outputs = outputs
         self._clock = clock
 
     def is_safe(self, name: str) -> bool:
@@ -103,10 +105,4 @@ class Executor:
         except Exception as error:
             log.exception("tool %s broke", call.name, extra={"run": context.run, "conversation": context.conversation})
             return Outcome(content=f"{call.name} failed ({type(error).__name__})", is_error=True)
-        return Outcome(content=_bounded(content))
-
-
-def _bounded(content: str) -> str:
-    if len(content) <= LONGEST_RESULT:
-        return content
-    return f"{content[:LONGEST_RESULT]}\n[cut: {len(content) - LONGEST_RESULT} more characters]"
+        return Outcome(content=await self.outputs.shortened(context.conversation, content))

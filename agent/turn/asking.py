@@ -6,6 +6,7 @@ cut at the usual length is asked for at the model's limit.
 
 import logging
 
+from agent.compaction.state import Load
 from agent.core.crash_points import passing
 from agent.core.errors import AgentError, ContextTooLong, RequestInvalid
 from agent.core.events import OutputSlotEscalated
@@ -14,8 +15,10 @@ from agent.providers.provider import Provider
 from agent.providers.replies import Reply
 from agent.turn.caching import note_cache
 from agent.turn.calling import call_model
+from agent.turn.dumping import dump_request
 from agent.turn.healing import heal
-from agent.turn.requests import build_request
+from agent.turn.requests import DoesNotFit, build_request, fixed_of
+from agent.turn.room import load_of, make_room, make_room_after_refusal, sync_window
 from agent.turn.run import Prepared, Run
 from agent.turn.states import States, announce
 
@@ -29,21 +32,27 @@ log = logging.getLogger("tieline.turn")
 
 
 async def ask(prepared: Prepared, run: Run, states: States) -> Reply:
-    """The model's reply. Raises CallStopped, DoesNotFit, or the AgentError that ended the call."""
+    """Steps 11 to 17: the model's reply. Raises CallStopped, DoesNotFit, or the AgentError that ended the call."""
 
     async def call() -> Answered:
         return await _call(prepared, run, states)
 
+    sync_window(run, states)
+    await make_room(_load(prepared, run, states), run, states)
     try:
         try:
+            answered = await call()
+        except DoesNotFit as misfit:  # another provider answers now, with a smaller window
+            await make_room(_load(prepared, run, states, misfit.provider), run, states)
             answered = await call()
         except RequestInvalid as error:
             answered = await heal(error, call, run, states)
     except ContextTooLong as error:
-        if run.context_retries >= CONTEXT_RETRIES or not await states.message.make_room(states):
+        load = _load(prepared, run, states)
+        if run.context_retries >= CONTEXT_RETRIES or not await make_room_after_refusal(load, run, states):
             raise
         run.context_retries += 1
-        log.warning("%s; trying again with a shorter history", error, extra={"run": run.id})
+        log.warning("%s; trying again with less of the conversation", error, extra={"run": run.id})
         run.speech.retract()
         answered = await call()
     answered = await _escalated(answered, prepared, run, states)
@@ -52,6 +61,12 @@ async def ask(prepared: Prepared, run: Run, states: States) -> Reply:
         run.speech.retract()
         answered = await _call(prepared, run, states, hint=KEEP_SHORT)
     return answered.reply
+
+
+def _load(prepared: Prepared, run: Run, states: States, provider: Provider | None = None) -> Load:
+    provider = provider or states.provider.slot.current()
+    fixed = fixed_of(run, states, provider, prepared.memory)
+    return load_of(fixed, provider, states, run.settings, first=not run.progress.model_calls)
 
 
 async def _escalated(answered: Answered, prepared: Prepared, run: Run, states: States) -> Answered:
@@ -92,14 +107,9 @@ async def _call(
     max_tokens: int | None = None,
     previewed: bool = True,
 ) -> Answered:
-    state = states.message
-
     def attempt(provider: Provider) -> Attempt:
-        view = state.view_start, state.view_tokens
         built = build_request(run, states, provider, prepared.memory, hint=hint, max_tokens=max_tokens)
-        if provider.name != states.provider.slot.current().name:
-            # The smaller window of one that stands in must not cost the history afterwards.
-            state.view_start, state.view_tokens = view
+        dump_request(built.request, states)
         run.prefix = built.prefix
         passing("model.before")
         return Attempt(built.request, built.raw_tokens)

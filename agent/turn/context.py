@@ -3,16 +3,12 @@
 import logging
 
 import anyio
-from sqlalchemy import Connection
 
 from agent.core.events import ContextBuilt, ContextDegraded
-from agent.sessions import store
-from agent.sessions.records import History
 from agent.tools.deferring import loaded_in
-from agent.turn.fitting import begins_exchange
 from agent.turn.notes import read_notes, says_terminated
-from agent.turn.pairs import repaired
 from agent.turn.requests import estimate_of
+from agent.turn.room import load_window, options_of, sync_window
 from agent.turn.run import Executed, Notice, Prepared, Run
 from agent.turn.states import States, announce
 
@@ -22,6 +18,9 @@ log = logging.getLogger("tieline.turn")
 async def prepare(run: Run, states: States) -> Prepared:
     """Load what is not at hand. Too slow: the turn goes on with what was cached (Z-24)."""
     degraded = False
+    if not states.message.loaded:
+        states.message.forget()  # what a turn without its history left there
+    states.context.engine.begin_turn(run.id, options_of(run.settings))
     if _in_back_off(run, states):
         log.info("context not prepared: no provider could answer just now", extra={"run": run.id})  # Z-26
     else:
@@ -34,6 +33,8 @@ async def prepare(run: Run, states: States) -> Prepared:
             event = ContextDegraded(conversation=states.session.conversation, run=run.id, after_s=limit)
             announce(states, event)
     notes = states.memory.text
+    run.idle_minutes = _idle_minutes(states)
+    sync_window(run, states)
     estimate = estimate_of(run, states, notes)
     states.metrics.context_tokens = estimate
     states.runtime.bus.publish(
@@ -43,7 +44,11 @@ async def prepare(run: Run, states: States) -> Prepared:
     if says_terminated(notes):
         ended = Executed(verdict="refused", notice=Notice("agent_retired"))
     return Prepared(
-        history=states.message.history, memory=notes, token_estimate=estimate, degraded=degraded, ended=ended
+        history=states.message.window.messages[: states.message.compaction.own],
+        memory=notes,
+        token_estimate=estimate,
+        degraded=degraded,
+        ended=ended,
     )
 
 
@@ -59,25 +64,14 @@ async def _advance(run: Run, states: States) -> None:
 
 
 async def load_history(run: Run, states: States) -> None:
-    """Read what is stored of the session."""
-    session, estimator = run.session, states.metrics.estimator
-
-    def load(conn: Connection) -> History:
-        loaded = store.history(conn, session)
-        estimator.messages(loaded.messages)  # here, in the reader's thread: thousands of messages take a while
-        return loaded
-
-    take_history(await states.runtime.database.read(load), run, states)
+    """Read the session's window anew, this run's own messages with it; tools that were loaded in it are there again."""
+    await load_window(run.session, run.ids, states)
+    run.windowed = len(run.ids)
+    states.tool.load(run.session, loaded_in((*states.message.window.messages, *run.messages)))
 
 
-def take_history(loaded: History, run: Run, states: States) -> None:
-    """Keep what was loaded, in pairs and without this run's own messages."""
-    first = next((id for id in run.ids if id is not None), None)
-    before = [message for message in loaded.messages if first is None or message.id is None or message.id < first]
-    states.tool.load(run.session, loaded_in((*before, *run.messages)))
-    history = repaired(before)
-    state = states.message
-    # What was loaded may begin in the middle of an exchange; a request must not.
-    start = next((index for index, message in enumerate(history) if begins_exchange(message)), len(history))
-    state.history, state.loaded, state.view_start = history, True, start
-    state.view_tokens = states.metrics.estimator.messages(history[start:])
+def _idle_minutes(states: States) -> float:
+    """How long nobody had said anything when this turn began; 0 where that is not known."""
+    own, window = states.message.compaction.own, states.message.window
+    at = window[own - 1].stored.created_at if own else None
+    return (states.runtime.clock.now() - at).total_seconds() / 60 if at is not None else 0.0

@@ -14,6 +14,7 @@ from agent.providers.replies import Reply, ReplyTooLarge
 from agent.turn.asking import ask
 from agent.turn.calling import CallStopped
 from agent.turn.decision import Ask, Calls, Ending, Fail, Final, decide, parts_ending, with_unique_ids
+from agent.turn.dumping import dump_reply
 from agent.turn.guards import halt_before_call
 from agent.turn.requests import DoesNotFit, schema_of
 from agent.turn.run import Executed, Notice, Prepared, Run
@@ -58,6 +59,7 @@ async def _iteration(prepared: Prepared, run: Run, states: States) -> Executed |
         return await _wait_for_providers(error, run, states)
     except AgentError as error:
         return _failed(error, run, states)
+    dump_reply(given, states)
     reply = with_unique_ids(given, _ids_of(run), states.runtime.new_id)
     run.progress.model_calls += 1
     decision = decide(reply)

@@ -5,14 +5,15 @@ hidden from the model with the commit of the run, so that the conversation never
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from agent.compaction.changes import Drain
 from agent.core.errors import RequestInvalid
 from agent.core.messages import Message
 from agent.sessions import runs
 from agent.turn.context import load_history
+from agent.turn.room import sync_window
 from agent.turn.run import Run
 from agent.turn.states import States
 
@@ -23,10 +24,15 @@ MOST_CALLS = 3  # the same request read anew; without what no model has accepted
 log = logging.getLogger("tieline.turn")
 
 
-def suspects(history: Sequence[Message], unproven_from: int | None) -> tuple[Sequence[Message], ...]:
-    """What to do without, the lesser loss first: what came since the last run that went well, then everything. Pure."""
-    tail = [message for message in history if unproven_from is not None and (message.id or 0) >= unproven_from]
-    return (tail, history) if tail and len(tail) < len(history) else (history,)
+def suspects(history: Sequence[Message], unproven_from: int | None) -> tuple[int, ...]:
+    """From which position on to do without the history, the lesser loss first. Pure.
+
+    First what came since the last run that went well, then everything.
+    """
+    if unproven_from is None:
+        return (0,)
+    since = next((at for at, message in enumerate(history) if (message.id or 0) >= unproven_from), 0)
+    return (since, 0) if since else (0,)
 
 
 async def heal(error: RequestInvalid, call: Callable[[], Awaitable[T]], run: Run, states: States) -> T:
@@ -34,43 +40,36 @@ async def heal(error: RequestInvalid, call: Callable[[], Awaitable[T]], run: Run
 
     `call` makes the request anew from the states as they are then.
     """
-    if run.healed or not states.message.history[states.message.view_start :]:
+    state = states.message.compaction
+    if run.healed or not state.own:
         raise error
     run.healed = True
     log.warning("%s; the history is read anew", error, extra={"run": run.id})
-    run.speech.retract()
-    await load_history(run, states)
+    await _read_anew(run, states)
     try:
         return await call()
     except RequestInvalid as again:
         error = again
     session = run.session
     unproven = await states.runtime.database.read(lambda conn: runs.unproven_from(conn, session))
-    for span in suspects(states.message.history, unproven):
+    for start in suspects([entry.stored for entry in state.window[: state.own]], unproven):
         run.speech.retract()
-        with _without(span, run, states):
-            try:
-                reply = await call()
-            except RequestInvalid as again:
-                error = again
-                continue
-            run.set_aside = tuple(message.id for message in span if message.id is not None)
-            log.warning("%d messages of the history are set aside", len(span), extra={"run": run.id})
-            return reply
+        count = state.own - start
+        state.change(Drain(start=start, end=state.own, summary=None))
+        try:
+            reply = await call()
+        except RequestInvalid as again:
+            error = again
+            await _read_anew(run, states)  # it was not to blame: it stays
+            continue
+        run.set_aside = count
+        log.warning("%d messages of the history are set aside", count, extra={"run": run.id})
+        return reply
     raise error
 
 
-@contextmanager
-def _without(span: Sequence[Message], run: Run, states: States) -> Iterator[None]:
-    """The history without these messages; as it was where that helped nothing."""
-    state = states.message
-    before = (state.history, state.view_start, state.view_tokens)
-    left_out = set(span)
-    state.history = [message for message in state.history if message not in left_out]
-    state.view_start = 0
-    state.view_tokens = states.metrics.estimator.messages(state.history)
-    try:
-        yield
-    finally:
-        if not run.set_aside:
-            state.history, state.view_start, state.view_tokens = before
+async def _read_anew(run: Run, states: States) -> None:
+    run.speech.retract()
+    states.message.forget()
+    await load_history(run, states)
+    sync_window(run, states)

@@ -1,10 +1,11 @@
 """INTAKE: is it sound, which session, which run; afterwards the person's words are on disk (SPEC §2.3, §19.1)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
+from agent.compaction.pinning import deserves_pin, states_rule
 from agent.core.crash_points import passing
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import Message
@@ -143,6 +144,8 @@ def _open(
         epoch=work.epoch,
         at=at,
     )
+    if work.kind == "message" and _deserves_pin(conn, work, ids):
+        message = replace(message, pinned=True)
     first = Stored(message=message, inbox_id=work.inbox_id, position=0, person=work.incoming.person)
     id = store.append(conn, ids.session, conversation, first, at=at)
     store.grow(conn, ids.session, messages=1, prompt=0, output=0, at=at)
@@ -152,6 +155,16 @@ def _open(
         session=ids.session,
         stored=(Stored(message=store.with_id(message, id), inbox_id=work.inbox_id, position=0),),
     )
+
+
+def _deserves_pin(conn: Connection, work: Work, ids: _Ids) -> bool:
+    """Whether these words outlive every compaction: the first request of a session, a standing rule (SPEC §8.17)."""
+    text = work.incoming.text
+    if ids.fresh or store.is_empty(conn, ids.session):
+        return deserves_pin(text, is_first=True, pinned_rules=0)
+    if not states_rule(text):
+        return False
+    return deserves_pin(text, is_first=False, pinned_rules=store.pinned_count(conn, ids.session))
 
 
 def _count_rounds(run: Run, states: States) -> None:

@@ -2,6 +2,8 @@
 
 from sqlalchemy import Connection
 
+from agent.compaction.pairs import with_orphaned_uses_answered
+from agent.compaction.writing import settle, writing_of
 from agent.core.crash_points import passing
 from agent.core.events import PersistStarted, TokensUsed
 from agent.core.outbox import Say
@@ -12,8 +14,7 @@ from agent.storage import inbox_rows, outbox_rows
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
 from agent.turn.accounting import total_cost
-from agent.turn.pairs import with_orphaned_uses_answered
-from agent.turn.requests import grow_view
+from agent.turn.room import notices_of, sync_window, write_window
 from agent.turn.run import Executed, Notice, Persisted, Run, Verdict
 from agent.turn.saving import growth_of, note_stored, write_growth
 from agent.turn.silence import is_silence
@@ -35,20 +36,21 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     if executed.verdict == "suspended":
         states.message.forget()
         return Persisted(transcript_updated=False, session_updated=False, memory_updated=False)
+    before = run.messages[: run.windowed]
     if run.opened:
         run.messages = with_orphaned_uses_answered(run.messages)
     says = says_of(executed, run, states)
     unheard = run.opened and run.audience.silent and not says
+    step = writing_of(states.message.compaction) if run.opened else None
     growth = growth_of(run, states)
     at = to_us(runtime.clock.now())
     conversation, work = states.session.conversation, run.work
 
-    def commit(conn: Connection) -> list[int | None]:
+    def commit(conn: Connection) -> tuple[list[int | None], list[int]]:
         check_epoch(conn, conversation, work.epoch)
         rows.add(conn, growth.entries)
         ids: list[int | None] = []
-        if run.set_aside:
-            store.set_aside(conn, run.session, run.set_aside)
+        placed = write_window(conn, step, states) if step is not None else []
         if run.opened and runs.end_run(conn, work.inbox_id, ENDS[executed.verdict], at):
             ids = write_growth(conn, growth, run, conversation, at)
         if unheard:  # a heartbeat with nothing to say must not fill the history that every call sends
@@ -69,16 +71,19 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         inbox_rows.finish(conn, work.inbox_ids, status, work.epoch, note)
         take_first(conn)
         passing("commit.within")
-        return ids
+        return ids, placed
 
     passing("commit.before")
     with runtime.outbox.committing() as take_first:
-        ids = await runtime.database.write(commit)
+        ids, placed = await runtime.database.write(commit)
         passing("commit.after")
+    if step is not None:
+        settle(states.message.compaction, step, placed)
     note_stored(run, states, growth, ids)
-    if states.message.loaded and run.opened and not unheard:
-        if len(run.ids) == len(run.messages) and None not in run.ids:
-            grow_view(states, [store.with_id(message, id) for message, id in zip(run.messages, run.ids, strict=True)])
+    if states.message.loaded and run.opened:
+        same = all(one.parts is other.parts for one, other in zip(before, run.messages, strict=False))
+        if not unheard and same and len(run.ids) == len(run.messages) and None not in run.ids:
+            sync_window(run, states)
         else:  # a repeated commit knows no ids
             states.message.forget()
     _report_tokens(run, states)
@@ -95,7 +100,9 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
         says.append(Say(text=executed.text, kind="reply", reply_to=audience.reply_to, interaction=audience.interaction))
     notices = [executed.notice] if executed.notice is not None else []
     if run.set_aside:
-        notices.append(Notice("history_set_aside", {"count": len(run.set_aside)}))
+        notices.append(Notice("history_set_aside", {"count": run.set_aside}))
+    if run.opened:
+        notices += notices_of(run, states)
     for notice in notices:
         sentence = states.runtime.phrases(notice.phrase, audience.language, **notice.values)
         says.append(

@@ -22,6 +22,7 @@ from agent.turn.execute import execute, keep_partial
 from agent.turn.intake import Opening, take_in
 from agent.turn.persist import persist
 from agent.turn.prompt import reminder_for
+from agent.turn.room import prepare_next
 from agent.turn.run import SHUTDOWN, Executed, Interrupts, Notice, Run, StagedChanges
 from agent.turn.settings import Settings
 from agent.turn.speech import Speech
@@ -44,6 +45,7 @@ async def turn(work: Work, definition: Definition, states: States, staged: Stage
         endings.append(taken.refused or await _bounded(run, states))
         with anyio.CancelScope(shield=True):  # whoever cancels now comes too late: it is done and will be stored
             await persist(endings[-1], run, states)
+        prepare_next(run, states)
     return endings[-1]
 
 
@@ -83,7 +85,7 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
             silent=incoming.may_be_silent,
         ),
         began=runtime.clock.monotonic(),
-        reminder=reminder_for(runtime.clock.now(), work),
+        reminder=reminder_for(runtime.clock.now(), work, hint=_hint(states)),
         speech=Speech(runtime.outbox),
         staged=staged,
     )
@@ -94,6 +96,7 @@ async def _announced(run: Run, states: States) -> AsyncIterator[list[Executed]]:
     """Publish loop:start and exactly one of loop:end and loop:error, and leave the channel tidy, always (B-92)."""
     runtime, lifecycle, conversation = states.runtime, states.lifecycle, states.session.conversation
     lifecycle.run, lifecycle.token, lifecycle.since = run.id, run.token, runtime.clock.now()
+    lifecycle.language = run.audience.language
     runtime.outbox.begin(run.audience)
     runtime.bus.publish(LoopStarted(conversation=conversation, run=run.id, session=run.session))
     endings: list[Executed] = []
@@ -161,6 +164,12 @@ async def _enforce_stop(run: Run, scope: anyio.CancelScope) -> None:
     run.interrupts.fire()
     await anyio.sleep(run.settings.timeouts.stop_grace)
     scope.cancel()
+
+
+def _hint(states: States) -> str:
+    """What the model is told about its focus, now and then."""
+    settings, compaction = states.runtime.settings.memory.focus, states.message.compaction
+    return compaction.focus.hint(settings, compaction.window) if settings.enabled else ""
 
 
 def _effective(settings: Settings, definition: Definition) -> Settings:

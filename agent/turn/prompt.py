@@ -53,11 +53,12 @@ def volatile_prompt(*, model: str, chat_type: str, notes: str) -> str:
     return "\n".join(lines)
 
 
-def reminder_for(now: datetime, work: Work) -> str:
-    """Date, time and sender, put right before the sender's own words (SPEC §5.1)."""
+def reminder_for(now: datetime, work: Work, *, hint: str = "") -> str:
+    """Date, time and sender, and a hint of the house, put right before the sender's own words (SPEC §5.1)."""
     incoming = work.incoming
     who = f"From {named(incoming)}, {incoming.role}." if work.kind == "message" else "Nobody has just written this."
-    return f"<reminder>\nIt is {now:%A, %Y-%m-%d %H:%M} UTC.\n{who}\n</reminder>"
+    lines = [f"It is {now:%A, %Y-%m-%d %H:%M} UTC.", who, *filter(None, (hint,))]
+    return "\n".join(("<reminder>", *lines, "</reminder>"))
 
 
 def user_message(work: Work, at: datetime) -> Message:

@@ -1,15 +1,18 @@
-"""Builds one request: prompt, the messages that fit, tools, hints (steps 14 and 15 of SPEC §2.4). No I/O."""
+"""Builds one request: prompt, the conversation's window, tools, hints (steps 14 and 15 of SPEC §2.4). No I/O."""
 
 import logging
 from dataclasses import dataclass
 
+from agent.compaction.integrity import orphans_in
+from agent.compaction.pairs import repaired, with_orphaned_uses_answered
+from agent.compaction.window import Window
 from agent.core.messages import FilePart, Message
 from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema
 from agent.tools.deferring import deferred, search_tool
+from agent.tools.focus import FOCUS_TOOLS
 from agent.turn.decision import PSEUDO_TOOLS
-from agent.turn.fitting import ROOM_AFTER_TRIM, ceiling, start_that_fits
+from agent.turn.fitting import ceiling
 from agent.turn.hints import cache_tier_for, code_ratio_of, routing_hint_for
-from agent.turn.pairs import repaired
 from agent.turn.prefix import Prefix
 from agent.turn.prompt import stable_prompt, volatile_prompt, words_of
 from agent.turn.run import Notice, Run
@@ -20,11 +23,12 @@ log = logging.getLogger("tieline.turn")
 
 
 class DoesNotFit(Exception):
-    """Not even the newest exchange fits; `notice` tells the person what helps (B-26)."""
+    """The request does not fit `provider` and may not be made to; `notice` tells the person what helps (B-26)."""
 
-    def __init__(self, notice: Notice) -> None:
+    def __init__(self, notice: Notice, provider: Provider) -> None:
         super().__init__(notice.phrase)
         self.notice = notice
+        self.provider = provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ class Built:
 def scope_of(run: Run, states: States) -> frozenset[str]:
     """The tools this run may call (B-31)."""
     names = states.tool.executor.toolbox.names
+    if not run.settings.memory.focus.enabled:
+        names -= FOCUS_TOOLS
     allowed = run.definition.tools
     return names if allowed is None else names & allowed
 
@@ -83,36 +89,39 @@ def estimate_of(run: Run, states: States, notes: str) -> int:
     """Scaled tokens of system, tools, history and message, as the context stage reports them (B-18)."""
     provider = states.provider.slot.current()
     tools = schema_of(run, states)
-    fixed = _fixed(run, states, system_of(run, states, provider, notes, tools), tools, run.messages)
-    return states.metrics.estimator.scaled(fixed + states.message.view_tokens)
+    fixed = _fixed(run, states, system_of(run, states, provider, notes, tools), tools)
+    return states.metrics.estimator.scaled(fixed + states.message.window.tokens)
+
+
+def fixed_of(run: Run, states: States, provider: Provider, notes: str) -> int:
+    """Raw tokens of a request without its messages."""
+    _follow(provider, states)
+    tools = schema_of(run, states)
+    return _fixed(run, states, system_of(run, states, provider, notes, tools), tools)
 
 
 def build_request(
     run: Run, states: States, provider: Provider, notes: str, *, hint: str = "", max_tokens: int | None = None
 ) -> Built:
-    """The request for the next call, with as much of the history as fits. Raises DoesNotFit.
+    """The request for the next call, out of the window as it is. Raises DoesNotFit.
 
     `hint` follows the reminder in this request alone; `max_tokens` takes the place of what the definition asks for.
     """
     _follow(provider, states)
-    estimator = states.metrics.estimator
+    estimator, window = states.metrics.estimator, states.message.window
     tools = schema_of(run, states)
     system = system_of(run, states, provider, notes, tools)
-    own = repaired(run.messages)
-    fixed = _fixed(run, states, system, tools, own)
+    fixed = _fixed(run, states, system, tools)
     room = int(ceiling(provider.context_window, run.settings.context) / estimator.scale)
-    if fixed > room:
-        raise DoesNotFit(_too_large(run, states, provider, fixed, room, own))
-    if fixed + states.message.view_tokens > room:
-        trim_view(states, room - fixed)
-    raw = fixed + states.message.view_tokens
-    history = states.message.history
+    raw = fixed + window.tokens
+    if raw > room:
+        raise DoesNotFit(_too_large(provider, fixed, room), provider)
     tokens = estimator.scaled(raw)
     states.metrics.context_tokens = tokens
     newest = run.messages[0] if run.messages else None
     request = Request(
         system=system,
-        messages=(*history[states.message.view_start :], *own),
+        messages=sound(window),
         tools=tools,
         reminder=f"{run.reminder}\n{hint}" if hint else run.reminder,
         max_tokens=max_tokens or run.definition.max_tokens,
@@ -121,7 +130,7 @@ def build_request(
             tokens,
             tool_calls=sum(len(step.tool_calls) for step in run.steps),
             code_ratio=code_ratio_of(words_of(newest)) if newest is not None else 0.0,
-            vision=any(_is_image(part) for message in own for part in message.parts),
+            vision=any(_is_image(part) for message in run.messages for part in message.parts),
         ),
     )
     start = request.messages[0].id if request.messages else None
@@ -129,44 +138,23 @@ def build_request(
     return Built(request, raw, prefix)
 
 
-def trim_view(states: States, room: int) -> bool:
-    """Leave out the oldest exchanges until the rest fits `room` raw tokens; False when nothing could be left out.
-
-    The transcript keeps them. More than needed goes at once, so that the next turns need not trim again.
-    """
-    state = states.message
-    counts = [states.metrics.estimator.message(message) for message in state.history]
-    start = start_that_fits(state.history, counts, state.view_start, int(room * ROOM_AFTER_TRIM))
-    if start == len(state.history):
-        start = start_that_fits(state.history, counts, state.view_start, room)
-    trimmed = start > state.view_start
-    if trimmed:
-        states.provider.cache.forget()
-    state.view_start = start
-    state.view_tokens = sum(counts[start:])
-    return trimmed
+def sound(window: Window) -> list[Message]:
+    """The window's messages with every call answered and no answer to nothing: the last guard (SPEC §9, Z-82)."""
+    messages = window.messages
+    if orphans_in(window):
+        return repaired(messages)
+    newest = messages[-2:]
+    return [*messages[:-2], *with_orphaned_uses_answered(newest)]
 
 
-async def halve_view(states: States) -> bool:
-    """Leave out the older half of what is sent: what helps against a provider's "too long" without a compaction."""
-    return trim_view(states, states.message.view_tokens // 2)
-
-
-def grow_view(states: States, messages: list[Message]) -> None:
-    """A finished run's messages join the history."""
-    state = states.message
-    state.history += messages
-    state.view_tokens += states.metrics.estimator.messages(messages)
-
-
-def _fixed(run: Run, states: States, system: SystemPrompt, tools: ToolSchema, own: list[Message]) -> int:
+def _fixed(run: Run, states: States, system: SystemPrompt, tools: ToolSchema) -> int:
     estimator = states.metrics.estimator
     prompt = estimator.text(system.stable) + estimator.text(system.volatile) + estimator.text(run.reminder)
-    return prompt + estimator.tools(tools) + estimator.messages(own)
+    return prompt + estimator.tools(tools)
 
 
-def _too_large(run: Run, states: States, provider: Provider, fixed: int, room: int, own: list[Message]) -> Notice:
-    if fixed - states.metrics.estimator.messages(own) > room:
+def _too_large(provider: Provider, fixed: int, room: int) -> Notice:
+    if fixed > room:
         return Notice("tools_too_large", {"window": provider.context_window or DEFAULT_WINDOW})
     return Notice("context_too_long")
 

@@ -99,6 +99,8 @@ class Run:
     messages: list[Message] = field(default_factory=list)
     ids: list[int | None] = field(default_factory=list)  # of the stored ones, in the store
     next_position: int = 0
+    windowed: int = 0  # how many of the messages stand in the conversation's window
+    idle_minutes: float = 0.0  # since the conversation's newest message, when the run began
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     progress: Progress = field(default_factory=Progress)
     steps: list[Step] = field(default_factory=list)
@@ -106,7 +108,7 @@ class Run:
     usage_stored: int = 0
     context_retries: int = 0
     healed: bool = False  # the one try to mend a history that a provider refuses was made
-    set_aside: tuple[int, ...] = ()  # messages of the history that it was made without; hidden with the commit
+    set_aside: int = 0  # messages of the history that it was made without; hidden with the commit
     told_to_keep_short: bool = False
     prefix: Prefix | None = None  # of the newest request
     repeats: dict[str, int] = field(default_factory=dict)

@@ -69,6 +69,9 @@ def write_growth(conn: Connection, growth: Growth, run: Run, conversation: Conve
 def note_stored(run: Run, states: States, growth: Growth, ids: list[int | None]) -> None:
     """The growth is on disk."""
     states.runtime.ledger.written(growth.entries)
+    begin = len(run.ids)
+    for offset, id in enumerate(ids):
+        run.messages[begin + offset] = store.with_id(run.messages[begin + offset], id)
     run.ids += ids
     run.next_position += len(growth.messages)
     run.usage_stored += len(growth.usage)

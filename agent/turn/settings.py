@@ -7,6 +7,13 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, ClassVar
 
+from agent.compaction.settings import (
+    AgentCompressionSettings,
+    Level,
+    MemorySettings,
+    MicrocompactSettings,
+    TacoSettings,
+)
 from agent.turn.tokenizer import Encoding
 
 FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
@@ -33,6 +40,7 @@ class AgentSettings:
     step_budget: int = 200
     recovery_budget: int = 5
     max_message_chars: int = 32_000
+    compression: AgentCompressionSettings = field(default_factory=AgentCompressionSettings)
 
     def __post_init__(self) -> None:
         self.validate()
@@ -135,14 +143,20 @@ class BudgetSettings:
 class ContextSettings:
     """`[context]`, in tokens; for windows too small for the reserves a share of the window is used instead.
 
-    `tokenizer`: "bytes" saves the memory of a real one (35 MB, "o200k_base" 85 MB) and estimates instead.
+    `tokenizer`: "bytes" saves the memory of a real one (35 MB, "o200k_base" 85 MB) and estimates instead. `compaction`:
+    "off" leaves only the clearing of old results and the last stop, "full" also shortens without a model (W-63).
+    Compaction begins at window - `reserve_floor` at the latest, notes are written at window - `flush_threshold`.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
 
     output_reserve: int = 20_000
     emergency_buffer: int = 3_000
+    reserve_floor: int = 4_000
+    flush_threshold: int = 8_000
     memory_chars: int = 50_000
+    compaction: Level = "safe"
+    microcompact: MicrocompactSettings = field(default_factory=MicrocompactSettings)
     tokenizer: Encoding = "cl100k_base"
 
     def __post_init__(self) -> None:
@@ -155,6 +169,8 @@ class ContextSettings:
             for key, value in (
                 ("output_reserve", self.output_reserve),
                 ("emergency_buffer", self.emergency_buffer),
+                ("reserve_floor", self.reserve_floor),
+                ("flush_threshold", self.flush_threshold),
                 ("memory_chars", self.memory_chars),
             )
             if value < 0
@@ -177,6 +193,7 @@ class ToolSettings:
     repeat_threshold: int = 2
     max_retries: int = 2
     max_retry_duration_secs: float = 30.0
+    taco: TacoSettings = field(default_factory=TacoSettings)
 
     def __post_init__(self) -> None:
         self.validate()
@@ -196,6 +213,24 @@ class ToolSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DebugSettings:
+    """`[debug]`: every conversation is dumped from its first turn on; `output_dir` lies below the data directory."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    enabled: bool = False
+    output_dir: str = "dumps"
+
+    def __post_init__(self) -> None:
+        self.validate()
+
+    def validate(self) -> None:
+        """Raise ValueError when the directory is none."""
+        if not self.output_dir.strip():
+            raise ValueError("output_dir is empty; name a directory, such as dumps")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All of it; replaced as a whole between turns when the configuration is read anew (Z-21)."""
 
@@ -204,3 +239,5 @@ class Settings:
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     context: ContextSettings = field(default_factory=ContextSettings)
     tools: ToolSettings = field(default_factory=ToolSettings)
+    memory: MemorySettings = field(default_factory=MemorySettings)
+    debug: DebugSettings = field(default_factory=DebugSettings)

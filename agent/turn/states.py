@@ -9,12 +9,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from agent.between_turns import Jobs
+from agent.compaction.dumps import Dumps
+from agent.compaction.engine import Engine
+from agent.compaction.state import CompactionState
+from agent.compaction.window import Window
 from agent.core.cancel import CancelToken
 from agent.core.clock import Clock
 from agent.core.events import Event, EventBus
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.ids_source import NewId
-from agent.core.messages import Message
 from agent.core.outbox import Buttons, Outbox
 from agent.core.phrases import Phrases
 from agent.definitions import Definition, Definitions
@@ -47,39 +51,40 @@ class Slot(Protocol):
     def use_model(self, model: str, source: Chooser = "user") -> Choice: ...
     def restore(self, choice: Choice) -> bool: ...
     def reset(self) -> Choice: ...
-
-
-class MakeRoom(Protocol):
-    """The reactive path of a context-window error."""
-
-    async def __call__(self, states: "States") -> bool:
-        """Make the next request much smaller; False when there is nothing that could be left out."""
+    def named(self, name: str) -> Provider:
+        """The configured provider of that name, for a side call. Raises UnknownProvider."""
 
 
 @dataclass(slots=True, kw_only=True)
 class MessageState:
-    """The conversation as the model may see it. `loaded` False: what is stored must be read before the next turn.
+    """The conversation as the model may see it. `loaded` False: what is stored must be read before the next turn."""
 
-    Requests hold `history[view_start:]`; `view_tokens` is the raw estimate of just that. `make_room` is asked when the
-    provider finds a request too long (SPEC §8.8).
-    """
-
-    make_room: MakeRoom
-    history: list[Message] = field(default_factory=list)
+    compaction: CompactionState
     loaded: bool = False
-    view_start: int = 0
-    view_tokens: int = 0
+
+    @property
+    def window(self) -> Window:
+        return self.compaction.window
 
     def forget(self) -> None:
         """The store knows better: read it again."""
-        self.history = []
+        self.compaction.forget()
         self.loaded = False
-        self.view_start = self.view_tokens = 0
 
     def start_empty(self) -> None:
         """A fresh session: there is nothing to read."""
-        self.forget()
+        self.compaction.start_anew()
         self.loaded = True
+
+
+@dataclass(slots=True, kw_only=True)
+class ContextState:
+    """What keeps the conversation within its window. `engine` needs the agent and is set right after it is built."""
+
+    engine: Engine = field(init=False)
+    dumps: Dumps
+    jobs: Jobs
+    fixed: int = 0  # raw tokens of the newest request besides its messages
 
 
 @dataclass(slots=True, kw_only=True)
@@ -184,24 +189,23 @@ class LifecycleState:
     run: RunId | None = None
     token: CancelToken | None = None
     since: datetime | None = None
+    language: str = "en"  # of the person it answers
 
 
 @dataclass(slots=True, kw_only=True)
 class MetricsState:
-    """Numbers people and dashboards ask for. The compaction figures are 0 until there was one (Z-72)."""
+    """Numbers people and dashboards ask for; what compaction did is in its own tally (Z-72)."""
 
     estimator: Estimator
     context_max_tokens: int = 0
     context_tokens: int = 0
-    compaction_last_before: int = 0
-    compaction_last_after: int = 0
-    compaction_last_at_ms: int = 0
 
 
 class States(Protocol):
     """What the stages of a turn may touch; an `Agent` is one."""
 
     message: MessageState
+    context: ContextState
     session: SessionState
     instruction: InstructionState
     provider: ProviderState

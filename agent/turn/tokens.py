@@ -7,6 +7,7 @@ from typing import assert_never
 from weakref import WeakKeyDictionary
 
 from agent.core.messages import (
+    CompactionPart,
     FilePart,
     Message,
     Part,
@@ -147,6 +148,8 @@ def _part(part: Part, count: CountText) -> int:
             return count(part.thinking)
         case RedactedThinking():
             return count(part.data)
+        case CompactionPart():
+            return 0
         case FilePart():
             if part.mime_type.startswith("image/"):
                 return PER_IMAGE

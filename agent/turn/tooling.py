@@ -12,6 +12,7 @@ from agent.core.ids import CallId
 from agent.core.messages import Message, ToolResult, ToolUse
 from agent.core.tools import Asker, ToolContext
 from agent.providers.replies import Reply
+from agent.sessions.recollection import Recollection
 from agent.sessions.runs import Checkpoint
 from agent.tools.batches import batches_of
 from agent.tools.deferring import SEARCH
@@ -21,6 +22,7 @@ from agent.turn.requests import scope_of
 from agent.turn.run import Run, Step
 from agent.turn.saving import save_progress
 from agent.turn.settings import Settings
+from agent.turn.shortening import shortened
 from agent.turn.states import States, announce
 
 LONGEST_SUMMARY = 200
@@ -114,6 +116,8 @@ async def _run_one(use: ToolUse, run: Run, states: States) -> ToolResult:
         idempotency_key=f"{run.work.inbox_id}:{use.id}",
         cancel=run.token,
         asker=_asker(run),
+        recall=Recollection(states.runtime.database, run.session, states.metrics.estimator.text),
+        focus=states.message.compaction.focus if run.settings.memory.focus.enabled else None,
     )
     outcome = Outcome(content=STOPPED, is_error=True)
     passing("tool.started")
@@ -132,7 +136,10 @@ async def _run_one(use: ToolUse, run: Run, states: States) -> ToolResult:
         result_summary=" ".join(outcome.content.split())[:LONGEST_SUMMARY],
     )
     announce(states, ended)
-    return ToolResult(tool_use_id=use.id, content=outcome.content, is_error=outcome.is_error)
+    if states.context.dumps.on:
+        states.context.dumps.write(f"tool-{use.name}.txt", outcome.content)
+    result = ToolResult(tool_use_id=use.id, content=outcome.content, is_error=outcome.is_error)
+    return await shortened(result, use.name, run, states, confirmed=outcome.confirmed)
 
 
 def _asker(run: Run) -> Asker:

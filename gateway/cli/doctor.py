@@ -137,7 +137,8 @@ def _agents(settings: Settings) -> Iterator[Diagnosis]:
     definitions_module = import_module("agent.definitions")
     errors = import_module("agent.core.errors")
     clock = import_module("agent.core.clock").SystemClock()
-    executor = assembly.shared_executor(assembly.house_tools(clock), clock)
+    outputs = import_module("agent.tools.overflow").Outputs(settings.home)
+    executor = assembly.shared_executor(assembly.house_tools(clock, outputs), clock, outputs)
     definitions = definitions_module.Definitions(live.agent_folders(), known_tools=assembly.known_tools(executor))
     for name in sorted({*definitions.names(), settings.agent.name}):
         try:

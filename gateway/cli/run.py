@@ -12,9 +12,15 @@ from gateway.cli.options import config_option, fail, settings_from
 
 @click.command("run")
 @config_option
-def command(config_path: Path | None, home: Path | None) -> None:
+@click.option("--debug-dump", is_flag=True, help="Write all that goes to models and comes back into files.")
+@click.option(
+    "--dump-to", type=click.Path(file_okay=False, path_type=Path), help="Where to; left out: dumps below the data."
+)
+def command(config_path: Path | None, home: Path | None, debug_dump: bool, dump_to: Path | None) -> None:
     """Start the gateway; it ends in order with Ctrl-C or SIGTERM."""
     settings = settings_from(config_path, home)
+    if debug_dump or dump_to is not None:
+        settings = settings.with_dumps(dump_to)
     try:
         anyio.run(serve, settings, click.echo, backend_options={"use_uvloop": find_spec("uvloop") is not None})
     except StartError as error:

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from gateway.channels.outbound import CommandSpec
+from gateway.commands import context, model, people, queue, remind, schedules, session, spending, status, timezone
 from gateway.commands import help as help_family
-from gateway.commands import model, people, queue, remind, schedules, session, spending, status, timezone
 from gateway.commands.command import Call, Command, Commands, Reply
 
 
@@ -21,6 +21,8 @@ def all_commands() -> Commands:
             status.STATUS,
             session.NEW,
             session.CLEAR,
+            context.COMPACT,
+            context.CONTEXT,
             queue.STOP,
             session.RETRY,
             session.UNDO,
@@ -44,6 +46,7 @@ def all_commands() -> Commands:
             people.WHY,
             session.EXPORT,
             status.VERBOSE,
+            context.DEBUG_DUMP,
             status.EXIT,
         )
     )

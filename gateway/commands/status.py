@@ -1,10 +1,14 @@
 """How things stand here: /status /usage /verbose /exit."""
 
+from collections.abc import Mapping
+
 from sqlalchemy import Connection
 
+from agent.compaction.gauge import Colour, badge_of, colour_of
 from agent.core.ids import ConversationId
 from agent.ledger import rows
 from agent.ledger.bills import UsageTotals
+from agent.operations import Status
 from agent.storage.moments import to_us
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply
@@ -13,6 +17,7 @@ from gateway.commands.queue import MODE_SETTING
 from gateway.commands.spending import spent_in_words
 from gateway.storage import settings_rows
 
+GAUGES: Mapping[Colour, str] = {"green": "🟢", "yellow": "🟡", "red": "🔴"}
 VERBOSITY_SETTING = "verbosity"
 VERBOSITIES = ("quiet", "normal", "verbose")
 
@@ -40,6 +45,7 @@ async def status(call: Call) -> Reply:
             else []
         ),
         _context(call, seen.context_tokens, seen.context_window),
+        *_compaction(call, seen),
         phrase("status_persona", language, name=seen.persona),
         phrase("status_session", language, count=seen.message_count, id=(seen.session or "–")[:8]),
         await _spent(call, conversation),
@@ -72,14 +78,31 @@ async def _spent(call: Call, conversation: ConversationId) -> str:
 
 
 def _context(call: Call, used: int, window: int) -> str:
-    """With the gauge of Z-76: green below 70 %, yellow to 90 %, red above; none while the window is unknown."""
+    """With the gauge of Z-76; none while the window is unknown."""
     phrase, language = call.house.phrase, call.incoming.language
     if not window:
         return phrase("status_context_unknown", language, used=f"{used:,}")
-    percent = used * 100 / window
-    gauge = "🟢" if percent < 70 else "🟡" if percent <= 90 else "🔴"
-    values = {"gauge": gauge, "used": f"{used:,}", "window": f"{window:,}", "percent": f"{percent:.0f}"}
+    percent = f"{used * 100 / window:.0f}"
+    values = {"gauge": gauge_of(used, window), "used": f"{used:,}", "window": f"{window:,}", "percent": percent}
     return phrase("status_context", language, **values)
+
+
+def gauge_of(used: int, window: int) -> str:
+    """The colour of Z-76 as a sign; "" while the window is unknown."""
+    colour = colour_of(used, window)
+    return GAUGES[colour] if colour is not None else ""
+
+
+def _compaction(call: Call, seen: Status) -> list[str]:
+    """What the newest compaction saved, how results are pruned, and what is worked on (Z-77, Z-57, H-36)."""
+    phrase, language = call.house.phrase, call.incoming.language
+    now_ms = to_us(call.house.clock.now()) // 1000
+    badge = badge_of(seen.compaction_last_before, seen.compaction_last_after, seen.compaction_last_at_ms, now_ms)
+    lines = [phrase("status_compaction", language, badge=badge)] if badge else []
+    if seen.strategy in ("subgoal", "subgoal_mig"):
+        values = {"strategy": seen.strategy, "count": seen.subgoals, "active": seen.active_subgoal or "–"}
+        lines.append(phrase("status_subgoals", language, **values))
+    return lines
 
 
 def _span(seconds: int) -> str:

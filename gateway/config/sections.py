@@ -159,6 +159,7 @@ class RetentionSettings:
 
     attachment_days: int = 30
     attachment_mb: int = 20
+    output_days: int = 7  # results of tools that were too long to show
     inbox_days: int = 30
     outbox_days: int = 30
     backups: int = 5
@@ -169,6 +170,7 @@ class RetentionSettings:
             for key, value in (
                 ("attachment_days", self.attachment_days),
                 ("attachment_mb", self.attachment_mb),
+                ("output_days", self.output_days),
                 ("inbox_days", self.inbox_days),
                 ("outbox_days", self.outbox_days),
                 ("backups", self.backups),

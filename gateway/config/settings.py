@@ -12,10 +12,18 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
+from agent.compaction.settings import MemorySettings
 from agent.ledger.spending import Limit, Spending
 from agent.providers.retries import RetryPolicy
 from agent.providers.settings import from_environment
-from agent.turn.settings import AgentSettings, BudgetSettings, ContextSettings, TimeoutSettings, ToolSettings
+from agent.turn.settings import (
+    AgentSettings,
+    BudgetSettings,
+    ContextSettings,
+    DebugSettings,
+    TimeoutSettings,
+    ToolSettings,
+)
 from agent.turn.settings import Settings as TurnSettings
 from gateway.access.settings import AccessSettings
 from gateway.channels.adapter import ChannelSettings
@@ -55,6 +63,7 @@ class Sections(BaseModel):
     spending: Spending = Field(default_factory=Spending)
     context: ContextSettings = Field(default_factory=ContextSettings)
     tools: ToolSettings = Field(default_factory=ToolSettings)
+    memory: MemorySettings = Field(default_factory=MemorySettings)
     retry: RetryPolicy = Field(default_factory=RetryPolicy)
     session: SessionSettings = Field(default_factory=SessionSettings)
     queue: QueueSettings = Field(default_factory=QueueSettings)
@@ -64,6 +73,7 @@ class Sections(BaseModel):
     network: NetworkSettings = Field(default_factory=NetworkSettings)
     retention: RetentionSettings = Field(default_factory=RetentionSettings)
     logging: LoggingSettings = Field(default_factory=LoggingSettings)
+    debug: DebugSettings = Field(default_factory=DebugSettings)
 
     @property
     def limits(self) -> Spending:
@@ -77,7 +87,13 @@ class Sections(BaseModel):
     def turn(self) -> TurnSettings:
         """What an agent needs of it."""
         return TurnSettings(
-            agent=self.agent, timeouts=self.timeouts, budget=self.budget, context=self.context, tools=self.tools
+            agent=self.agent,
+            timeouts=self.timeouts,
+            budget=self.budget,
+            context=self.context,
+            tools=self.tools,
+            memory=self.memory,
+            debug=self.debug,
         )
 
 
@@ -95,6 +111,13 @@ class Settings(Sections):
         for section in (self.web, *self.channels):
             found |= set(_secrets(section))
         return frozenset(value for value in found if len(value) >= 6)  # shorter ones would blank ordinary words
+
+    def with_dumps(self, directory: Path | None) -> "Settings":
+        """The same with every conversation dumped into `directory`, or into the configured one (SPEC §20.1)."""
+        kept = {name: getattr(self, name) for name in Settings.model_fields}
+        where = self.debug.output_dir if directory is None else str(directory.absolute())
+        kept["debug"] = DebugSettings(enabled=True, output_dir=where)
+        return Settings.model_construct(**kept)
 
     def for_one_terminal(self) -> "Settings":
         """The same with any free port and only warnings in the log: for a gateway inside `tieline console`."""

@@ -44,7 +44,8 @@ class Awake:
         return self.agent.stop(reason)
 
     async def aclose(self) -> None:
-        """Everything is in the database already."""
+        """Everything is in the database already but what is made between turns, which goes with it."""
+        self.agent.close()
         self.closed(self.conversation)
 
 

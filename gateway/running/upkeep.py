@@ -13,6 +13,7 @@ from agent.core.clock import Clock
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.moments import to_us
+from agent.tools.overflow import FOLDER as OUTPUTS
 from gateway.config.sections import RetentionSettings
 from gateway.storage.retention import BATCH, prune
 
@@ -67,6 +68,9 @@ class Upkeep:
         at = now.timestamp()
         await anyio.to_thread.run_sync(
             _remove_files, self._home / "files", at - timedelta(days=retention.attachment_days).total_seconds()
+        )
+        await anyio.to_thread.run_sync(
+            _remove_files, self._home / OUTPUTS, at - timedelta(days=retention.output_days).total_seconds()
         )
         await anyio.to_thread.run_sync(
             _remove_files, self._home / "exports", at - timedelta(days=EXPORT_DAYS).total_seconds()

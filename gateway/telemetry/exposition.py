@@ -54,6 +54,11 @@ class _Collector:
         yield _counter("tieline_llm_retries", "Repeated model calls.", ["gen_ai_provider_name"], retries)
         for name, text, value in (
             ("tieline_degraded_contexts", "Turns that went on without a full context.", totals.degraded_contexts),
+            ("tieline_compactions", "Summaries that took the place of messages.", totals.compactions),
+            ("tieline_hard_compactions", "Those at the hard threshold.", totals.hard_compactions),
+            ("tieline_compaction_tokens_saved", "Tokens they freed.", totals.compaction_tokens_saved),
+            ("tieline_tool_outputs_pruned", "Results of tools that pruning left out.", totals.pruned_outputs),
+            ("tieline_compaction_breaker_trips", "Times the breaker of summaries opened.", totals.breaker_trips),
             ("tieline_event_listener_failures", "Events a listener could not take.", self.metrics.lost_events),
         ):
             yield CounterMetricFamily(name, text, value=value)
@@ -96,13 +101,18 @@ class _Collector:
         yield used
 
     def _gauges(self) -> Iterable[Metric]:
-        gauges = self.gauges
+        gauges, totals = self.gauges, self.metrics.totals
         for name, text, value in (
             ("tieline_queue_depth", "Messages that wait for their turn.", gauges.queue_depth),
             ("tieline_outbox_open", "Messages that wait for their platform.", gauges.outbox_open),
             ("tieline_outbox_dead", "Messages that could not be delivered.", gauges.outbox_dead),
             ("tieline_conversations_awake", "Agents in memory.", gauges.awake),
             ("tieline_tasks", "Tasks of the event loop that are alive.", gauges.tasks),
+            ("tieline_compaction_last_before_tokens", "Newest compaction: before.", totals.compaction_last_before),
+            ("tieline_compaction_last_after_tokens", "Newest compaction: after.", totals.compaction_last_after),
+            ("tieline_compaction_last_timestamp_ms", "When, 0 for never.", totals.compaction_last_at_ms),
+            ("tieline_context_tokens", "Tokens of the newest request.", totals.context_tokens),
+            ("tieline_context_max_tokens", "Window of the model it went to.", totals.context_max_tokens),
             ("tieline_ready", "1 when /readyz is green.", float(gauges.ready)),
             ("tieline_troubles_open", "What the operator should look at.", gauges.troubles_open),
             ("tieline_event_loop_lag_seconds", "How late the event loop was last.", gauges.loop_lag_s),

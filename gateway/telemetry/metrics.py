@@ -8,7 +8,9 @@ from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 
 from agent.core.events import (
+    AutoCompactCircuitBreakerTripped,
     CallBilled,
+    CompactComplete,
     ContextBuilt,
     ContextDegraded,
     DecisionCompleted,
@@ -18,10 +20,13 @@ from agent.core.events import (
     Published,
     RetryScheduled,
     ToolEnded,
+    ToolOutputsPruned,
 )
 from agent.core.ids import ConversationId
 
 COUNTED = (
+    AutoCompactCircuitBreakerTripped,
+    CompactComplete,
     CallBilled,
     ContextBuilt,
     ContextDegraded,
@@ -31,6 +36,7 @@ COUNTED = (
     ProviderSwitched,
     RetryScheduled,
     ToolEnded,
+    ToolOutputsPruned,
 )
 CONVERSATIONS_KEPT = 5_000  # least recently heard of goes; totals are not touched by that
 
@@ -81,6 +87,14 @@ class MetricsSnapshot:
     estimated_calls: int = 0
     context_tokens: int = 0
     context_max_tokens: int = 0
+    compactions: int = 0
+    hard_compactions: int = 0
+    compaction_tokens_saved: int = 0
+    compaction_last_before: int = 0
+    compaction_last_after: int = 0
+    compaction_last_at_ms: int = 0  # 0: never (Z-72)
+    pruned_outputs: int = 0
+    breaker_trips: int = 0
     provider: str = ""
     model: str = ""
     last_turn_ms: int = 0
@@ -178,6 +192,17 @@ def _count(numbers: MetricsSnapshot, published: Published) -> None:
             numbers.failed_turns += 1
         case ContextBuilt(token_estimate=tokens):
             numbers.context_tokens = tokens
+        case CompactComplete(tokens_before=before, tokens_after=after, rung=rung, at_ms=at_ms):
+            numbers.compactions += 1
+            numbers.hard_compactions += rung == "hard"
+            if after < before:
+                numbers.compaction_tokens_saved += before - after
+                numbers.compaction_last_before, numbers.compaction_last_after = before, after
+                numbers.compaction_last_at_ms = at_ms
+        case ToolOutputsPruned(pruned=pruned):
+            numbers.pruned_outputs += pruned
+        case AutoCompactCircuitBreakerTripped():
+            numbers.breaker_trips += 1
         case ContextDegraded():
             numbers.degraded_contexts += 1
         case DecisionCompleted(provider=provider, model=model):

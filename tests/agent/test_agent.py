@@ -37,6 +37,7 @@ from tests.fakes.waiting import until
 def test_an_agent_has_only_named_states() -> None:
     assert {field.name for field in fields(Agent)} == {
         "message",
+        "context",
         "session",
         "instruction",
         "provider",
@@ -304,7 +305,7 @@ async def test_every_exit_saves(sqlite_database: Database, tmp_path: Path, scrip
 
 
 def test_every_phrase_is_english_and_complete() -> None:
-    names = "length limit agent provider ref window seconds until left needed name model"
+    names = "length limit agent provider ref window seconds until left needed name model count before after percent"
     for key, sentence in ENGLISH.items():
         values = dict.fromkeys(names.split(), "X")
         assert english(key, "de", **values)

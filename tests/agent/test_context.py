@@ -43,7 +43,9 @@ async def test_a_request_has_system_history_tools_and_reminder(sqlite_database: 
         "From Ann (telegram:77), member.",
         "</reminder>",
     ]
-    assert [spec.name for spec in request.tools.specs] == ["calculate", "current_time"]
+    names = [spec.name for spec in request.tools.specs]
+    assert names == sorted(names)
+    assert {"calculate", "current_time", "recall_transcript"} <= set(names)
     assert all(message.role != "system" for message in request.messages)
     built = next(event for event in world.events if isinstance(event, ContextBuilt))
     assert 100 < built.token_estimate < 2000
@@ -52,7 +54,8 @@ async def test_a_request_has_system_history_tools_and_reminder(sqlite_database: 
 @pytest.mark.requirement("Z-18", "W-36")
 async def test_what_can_be_cached_stays_the_same_object(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider()
-    world = World(sqlite_database, tmp_path, provider)
+    few = "---\nname: T\ntools: [calculate]\n---\nBe brief."
+    world = World(sqlite_database, tmp_path, provider, agent_md=few)
     await world.say("hi")
     world.clock.advance(600)
     await world.say("still there? " + "x" * 8000)
@@ -185,7 +188,7 @@ class TestWindow:
             await world.say(f"{number}: " + "word " * 200)
 
     @pytest.mark.requirement("W-24", "B-94")
-    async def test_the_oldest_exchanges_are_left_out_but_stay_stored(self, database: Database, tmp_path: Path) -> None:
+    async def test_the_oldest_are_summarised_but_stay_stored(self, database: Database, tmp_path: Path) -> None:
         provider = ScriptedProvider(context_window=self.SMALL, otherwise=says("ok", usage=Usage()))
         world = World(database, tmp_path, provider)
         await self.talk(world, 20)
@@ -193,7 +196,9 @@ class TestWindow:
         assert request.messages[-1].content.startswith("19: ")
         assert request.messages[0].role == "user"
         assert len(request.messages) < 39
-        assert len(await world.transcript()) == 40
+        stored = await world.transcript()
+        assert sum(one.inbox_id is not None for one in stored) == 40, "every word that was said is still there"
+        assert all(one.message.user_visible for one in stored if one.inbox_id is not None)
         assert world.agent.metrics.context_tokens <= 2_750
         assert all(world.agent.metrics.estimator.messages(request.messages) < 2_750 for request in provider.requests)
 

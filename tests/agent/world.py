@@ -35,6 +35,7 @@ from agent.storage.database import Database
 from agent.storage.moments import to_us
 from agent.storage.payloads import encode_incoming
 from agent.storage.tables import inbox, turn, usage
+from agent.tools.overflow import Outputs
 from agent.turn.settings import Settings
 from tests.fakes.clock import FakeClock
 from tests.fakes.outbox import FakeOutbox
@@ -118,7 +119,7 @@ class World:
             self.clock, meter=self.ledger, policy=lambda: RetryPolicy(backoff_ms=1, stream_backoff_ms=1)
         )
         self.built_ins = FakeBuiltIns()
-        self.tools = (*house_tools(self.clock, FakeSchedules()), *tools)
+        self.tools = (*house_tools(self.clock, Outputs(self.home), FakeSchedules()), *tools)
         self.epoch = 0
         self.write_persona("default", agent_md)
         self.new_id = NumberedIds(key)
@@ -143,7 +144,7 @@ class World:
         return path
 
     def _assembled(self) -> Agent:
-        executor = shared_executor(self.tools, self.clock)
+        executor = shared_executor(self.tools, self.clock, Outputs(self.home))
         shared = Shared(
             home=self.home,
             database=self.database,

@@ -82,9 +82,12 @@ def _words(text: str) -> list[TextDelta]:
     return [TextDelta(piece) for piece in text.replace(" ", " \0").split("\0") if piece]
 
 
+SUMMARY = "Goal: tea\nAccomplished: hot water\nKey Decisions: no sugar\nRelevant Files: none"
+
+
 @dataclass(kw_only=True)
 class ScriptedProvider:
-    """Plays `scripts` one a call; when they are used up it answers `otherwise`."""
+    """Plays `scripts` one a call; when they are used up it answers `otherwise`. Side calls get `aside`."""
 
     scripts: list[Script] = field(default_factory=list)
     otherwise: Script = field(default_factory=lambda: says("ok"))
@@ -96,14 +99,20 @@ class ScriptedProvider:
     takes: frozenset[str] = frozenset()
     max_tokens: int | None = None
     output_ceiling: int | None = None
-    requests: list[Request] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)  # of turns
+    aside: Script = field(default_factory=lambda: says(f"<summary>\n{SUMMARY}\n</summary>"))
+    asides: list[Request] = field(default_factory=list)
     closed_early: int = 0
     warmed: bool = False
     closed: bool = False
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        self.requests.append(request)
-        script = self.scripts.pop(0) if self.scripts else self.otherwise
+        if not request.reminder:  # every request of a turn has one
+            self.asides.append(request)
+            script = self.aside
+        else:
+            self.requests.append(request)
+            script = self.scripts.pop(0) if self.scripts else self.otherwise
         ended = False
         try:
             if script.gate is not None:

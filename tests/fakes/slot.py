@@ -27,9 +27,13 @@ class FakeSlot:
         chosen = self.current()
         return (chosen, *(self._providers[name] for name in self.failover if name != chosen.name))
 
-    def override(self, name: str, source: Chooser = "user", model: str | None = None) -> Choice:
+    def named(self, name: str) -> Provider:
         if name not in self._providers:
             raise UnknownProvider(f"unknown provider {name!r}; known: {', '.join(self._providers)}")
+        return self._providers[name]
+
+    def override(self, name: str, source: Chooser = "user", model: str | None = None) -> Choice:
+        self.named(name)
         self._choice = Choice(provider=name, model=model, source=source)
         return self._choice
 

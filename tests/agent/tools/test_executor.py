@@ -1,5 +1,6 @@
 """One call: scope, arguments, time limit, retries, and an outcome the model can read (B-31, B-34, Z-34)."""
 
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -11,7 +12,8 @@ from agent.core.errors import ToolError
 from agent.core.ids import CallId, ConversationId, RunId
 from agent.core.messages import ToolUse
 from agent.core.tools import Tool, ToolContext
-from agent.tools.executor import LONGEST_RESULT, Executor, Limits, Outcome
+from agent.tools.executor import Executor, Limits, Outcome
+from agent.tools.overflow import LONGEST_SHOWN, Outputs
 from agent.tools.toolbox import Toolbox
 from tests.fakes.tools import FakeTool, named
 
@@ -26,8 +28,10 @@ CONTEXT = ToolContext(
 LIMITS = Limits(timeouts={"exec": 600.0, "mcp": 120.0, "info": 5.0, "edit": 30.0})
 
 
-async def run(tool: Tool, *, limits: Limits = LIMITS, allowed: set[str] | None = None, **use: Any) -> Outcome:
-    executor = Executor(Toolbox([tool]), SystemClock())
+async def run(
+    tool: Tool, *, limits: Limits = LIMITS, allowed: set[str] | None = None, home: Path = Path("absent"), **use: Any
+) -> Outcome:
+    executor = Executor(Toolbox([tool]), SystemClock(), Outputs(home))
     call = ToolUse(**{"id": "c", "name": tool.spec.name, "input": {"text": "hello"}} | use)
     scope = frozenset({tool.spec.name} if allowed is None else allowed)
     return await executor.run(call, CONTEXT, allowed=scope, limits=limits)
@@ -103,9 +107,9 @@ async def test_each_category_has_its_own_time() -> None:
     assert "0.01 s" in outcome.content
 
 
-async def test_a_result_beyond_reason_is_cut_and_says_so() -> None:
-    outcome = await run(FakeTool(), input={"text": "x" * (LONGEST_RESULT + 5)})
-    assert outcome.content.endswith("[cut: 5 more characters]")
+async def test_a_result_beyond_reason_is_cut_and_says_so(tmp_path: Path) -> None:
+    outcome = await run(FakeTool(), home=tmp_path, input={"text": "x" * (LONGEST_SHOWN + 5)})
+    assert "5 characters are left out here; read_output reads them" in outcome.content
 
 
 def test_two_tools_of_one_name_are_refused() -> None:

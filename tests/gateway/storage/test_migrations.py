@@ -51,12 +51,17 @@ def shape(engine: Engine) -> dict[str, Any]:
     }
 
 
+def is_ours(name: str | None, kind: str, parents: Any) -> bool:
+    """SQLite's full-text index makes tables of its own."""
+    return kind != "table" or not (name or "").startswith("passage_fts")
+
+
 @pytest.mark.requirement("Z-69")
 def test_the_migrations_make_what_the_code_believes_in(engine: Engine) -> None:
     with engine.begin() as conn:
         migrating.upgrade(conn, SCHEMA.migrations)
     with engine.connect() as conn:
-        context = MigrationContext.configure(conn, opts={"compare_type": True})
+        context = MigrationContext.configure(conn, opts={"compare_type": True, "include_name": is_ours})
         assert compare_metadata(context, SCHEMA.metadata) == []
         assert revision(conn) == SCHEMA.head
         assert state_of(conn, SCHEMA) is State.CURRENT

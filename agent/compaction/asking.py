@@ -1,0 +1,31 @@
+"""How compaction asks a model: one question, one answer in text, no tools. The one port for every side call."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Purpose = Literal["compaction", "pair_summary", "subgoal", "task_goal", "focus", "sidequest", "taco", "flush"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """`provider` names a configured one; "" takes the one the conversation uses now. `timeout_s` bounds the whole call.
+
+    `text` may hold what strangers wrote: put it between tags and say in `system` that it is data.
+    """
+
+    purpose: Purpose
+    system: str
+    text: str
+    max_tokens: int
+    timeout_s: float
+    provider: str = ""
+
+
+class Ask(Protocol):
+    """Asks, counts what it cost, and returns the words of the answer, trimmed."""
+
+    async def __call__(self, question: Question) -> str:
+        """Raises ContextTooLong when the question does not fit, TimeoutError, or another AgentError.
+
+        One attempt, nothing is shown to people; the usage is noted under the question's purpose (DESIGN §13.10).
+        """

@@ -1,0 +1,208 @@
+"""The rungs that ask a model for a summary, and the digest that takes its place when it fails (SPEC §8.6, §8.7)."""
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from agent.compaction import rungs
+from agent.compaction.asking import Ask
+from agent.compaction.blocks import evicted
+from agent.compaction.breaker import Breaker
+from agent.compaction.changes import Clearing
+from agent.compaction.cooldown import compacted, exhausted
+from agent.compaction.draining import HARD, HIGH, Rung, boundary
+from agent.compaction.excerpts import Excerpt, digest, last_resort
+from agent.compaction.forgetting import retentions
+from agent.compaction.state import CompactionState, Load, Options
+from agent.compaction.summaries import in_parts, structured
+from agent.compaction.window import Entry
+from agent.core.errors import AgentError
+from agent.core.events import (
+    AutoCompactCircuitBreakerTripped,
+    CompactComplete,
+    CompactExhausted,
+    CompactTriggered,
+    Event,
+)
+from agent.core.ids import ConversationId, RunId
+from agent.core.messages import Message
+
+HIGH_TAIL = 8  # messages that L3 leaves alone (SPEC §8.6)
+ONE_CALL = 0.6  # of the window: what a summariser is given at once
+LEAST_PART = 4_096  # raw tokens
+CHARS_A_TOKEN = 3  # at least, in nearly all text
+
+log = logging.getLogger("tieline.compaction")
+
+
+class Compactor:
+    """Compacts one conversation's window with the help of its model, or without it when that fails."""
+
+    def __init__(
+        self,
+        *,
+        conversation: ConversationId,
+        state: CompactionState,
+        ask: Ask,
+        publish: Callable[[Event], None],
+        now: Callable[[], datetime],
+        count_text: Callable[[str], int],
+    ) -> None:
+        self._conversation = conversation
+        self._state = state
+        self._ask = ask
+        self._publish = publish
+        self._now = now
+        self._count_text = count_text
+
+    async def compact(
+        self,
+        load: Load,
+        options: Options,
+        run: RunId | None,
+        *,
+        rung: Rung,
+        keep: str = "",
+        hard_limit: int | None = None,
+    ) -> CompactComplete | None:
+        """Replace what is old by a summary; None when nothing could give way.
+
+        `hard_limit` (scaled tokens) belongs to the hard rung of the ladder: it first gives up what is remembered
+        worst, which may do, and is exhausted when it cannot get below.
+        """
+        state = self._state
+        before = load.tokens(state.window)
+        self._publish(CompactTriggered(conversation=self._conversation, run=run, rung=rung, tokens_before=before))
+        if hard_limit is not None:
+            rungs.fold(state)
+            self._forget_worst(load, options, load.raw(load.tokens(state.window) - hard_limit))
+            if load.tokens(state.window) <= hard_limit:
+                state.cooldown = compacted(options.memory.compaction_cooldown_turns)
+                return self.completed(load, rung, 0, before, mechanical=True, run=run)
+        tail = HIGH_TAIL if rung == "high" else options.memory.compaction_preserve_tail
+        end = boundary(state.window, len(state.window) - tail)
+        leaving = rungs.leaving_from(state, end)
+        if len(leaving) < 2 and options.uses_subgoals:
+            # One subgoal holds all there is: its oldest part must do without protection, or nothing could ever leave.
+            state.watch.subgoals.release_before(end)
+            leaving = rungs.leaving_from(state, end)
+        freed, mechanical = rungs.NOTHING, False
+        if len(leaving) >= 2:
+            text, mechanical = await self._summary(leaving, load, options, run, rung=rung, keep=keep)
+            label = HIGH if rung == "high" else HARD
+            freed = rungs.replace_oldest(
+                state, end, text, label=label, rung=rung, tokens_before=before, mechanical=mechanical
+            )
+        after = load.tokens(state.window)
+        if not freed.count or (hard_limit is not None and (after >= before or after > hard_limit)):
+            if hard_limit is not None:
+                self._exhaust(after, run)
+            if not freed.count:
+                return None
+        elif rung in ("hard", "reactive"):
+            state.cooldown = compacted(options.memory.compaction_cooldown_turns)
+        state.flushed = state.warned = False  # another cycle begins
+        return self.completed(load, rung, freed.count, before, mechanical=mechanical, run=run)
+
+    def completed(
+        self, load: Load, rung: Rung, messages: int, before: int, *, mechanical: bool, run: RunId | None
+    ) -> CompactComplete:
+        """Note what was gained and say so (Z-72, Z-74)."""
+        after, tally = load.tokens(self._state.window), self._state.tally
+        tally.compactions += 1
+        tally.hard += rung == "hard"
+        if after < before:
+            tally.tokens_saved += before - after
+            tally.last_before, tally.last_after = before, after
+            tally.last_at_ms = int(self._now().timestamp() * 1000)
+            log.info(
+                "compacted %s: tokens_before=%d tokens_after=%d saved=%d",
+                self._conversation,
+                before,
+                after,
+                before - after,
+                extra={"run": run, "conversation": self._conversation},
+            )
+        done = CompactComplete(
+            conversation=self._conversation,
+            run=run,
+            rung=rung,
+            messages=messages,
+            tokens_before=before,
+            tokens_after=after,
+            mechanical=mechanical,
+            at_ms=int(self._now().timestamp() * 1000),
+        )
+        self._publish(done)
+        return done
+
+    def failed(self, run: RunId | None) -> None:
+        """A summary could not be had; the third time in a row the breaker opens (R-43)."""
+        state = self._state
+        was_open = state.breaker.opened_at is not None
+        state.breaker = state.breaker.failed(state.turn)
+        if state.breaker.opened_at is not None and not was_open:
+            self._publish(
+                AutoCompactCircuitBreakerTripped(
+                    conversation=self._conversation, run=run, failures=state.breaker.failures
+                )
+            )
+
+    async def _summary(
+        self, leaving: Sequence[Entry], load: Load, options: Options, run: RunId | None, *, rung: Rung, keep: str
+    ) -> tuple[str, bool]:
+        """The text that stands for the messages, and whether no model wrote it."""
+        state, provider = self._state, options.memory.summary_provider
+        messages = [entry.stored for entry in leaving]  # also what was cleared since: it is read here for the last time
+        if state.breaker.allows(state.turn):
+            state.asked_this_turn = True
+            try:
+                if rung == "high":
+                    text = await structured(self._ask, messages, keep=keep, provider=provider)
+                else:
+                    parts = parts_of(messages, load.raw(int(load.window * ONE_CALL)) * CHARS_A_TOKEN)
+                    text = await in_parts(self._ask, parts, keep=keep, provider=provider)
+            except (AgentError, TimeoutError) as error:
+                log.warning("no summary from a model, a digest takes its place: %s", error, extra={"run": run})
+                self.failed(run)
+            else:
+                state.breaker = Breaker()
+                return text, False
+        most = min(rungs.MOST_DIGEST, 2 * sum(entry.tokens for entry in leaving))
+        written = digest([entry.stored for entry in leaving], most_chars=most)
+        if self._count_text(written) >= sum(entry.tokens for entry in leaving):
+            written = last_resort([entry.stored for entry in leaving])
+        return written, True
+
+    def _forget_worst(self, load: Load, options: Options, need: int) -> None:
+        """Results go by how well they are remembered, the worst first (Z-30)."""
+        state = self._state
+        blocks = rungs.blocks_of(state, options, load, self._count_text)
+        if need <= 0 or not blocks:
+            return
+        clearing: Clearing = evicted(blocks, [*retentions(blocks, state.window, self._now())], need)
+        state.tally.prunes += len(clearing.results)
+        state.change(clearing)
+
+    def _exhaust(self, tokens: int, run: RunId | None) -> None:
+        state = self._state
+        if not state.cooldown.warned:
+            state.exhaustion_untold = True
+            self._publish(CompactExhausted(conversation=self._conversation, run=run, tokens=tokens))
+        state.cooldown = exhausted(state.cooldown, warned=True)
+
+
+def parts_of(messages: Sequence[Message], most_chars: int) -> list[list[Message]]:
+    """The messages in parts of about equal size, of `most_chars` where that can be; calls keep their results."""
+    sizes = [len(Excerpt([message]).text) for message in messages]
+    count = -(-sum(sizes) // max(most_chars, LEAST_PART * CHARS_A_TOKEN))
+    if count <= 1:
+        return [list(messages)]
+    parts: list[list[Message]] = [[]]
+    filled, share = 0, sum(sizes) / count
+    for message, size in zip(messages, sizes, strict=True):
+        if filled >= share * len(parts) and parts[-1] and not message.tool_results:
+            parts.append([])
+        parts[-1].append(message)
+        filled += size
+    return parts

@@ -1,0 +1,67 @@
+"""Debug dumps: what went to a model and came back, as numbered files in a directory of the session (SPEC §20.1).
+
+They hold secrets and people's words: mode 0600, off by default. Never changes what is done.
+"""
+
+import logging
+import os
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from agent.compaction.subgoals import Subgoal
+from agent.core.ids import ConversationId
+
+log = logging.getLogger("tieline.dumps")
+
+
+class Dumps:
+    """One numbering for all kinds of files. Off until `start`; what cannot be written is reported once."""
+
+    def __init__(self) -> None:
+        self._directory: Path | None = None
+        self._count = 0
+        self._complained = False
+
+    @property
+    def on(self) -> bool:
+        return self._directory is not None
+
+    @property
+    def directory(self) -> Path | None:
+        return self._directory
+
+    def start(self, directory: Path) -> None:
+        """Write into `directory` from now on; it is made with the first file."""
+        self._directory, self._count, self._complained = directory, 0, False
+
+    def stop(self) -> None:
+        self._directory = None
+
+    def write(self, name: str, text: str) -> None:
+        """Put `text` into `NNNN-name`; blocks for the time of one small write."""
+        if self._directory is None:
+            return
+        path = self._directory / f"{self._count:04d}-{name}"
+        self._count += 1
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
+                file.write(text)
+        except OSError as error:
+            if not self._complained:
+                log.warning("debug dumps cannot be written to %s: %s", self._directory, error)
+            self._complained = True
+
+
+def dump_folder(under: Path, conversation: ConversationId, at: datetime) -> Path:
+    """Where the dumps of a conversation that begin now belong: named by the second, in UTC."""
+    return under / quote(conversation, safe="@._-") / f"{at:%Y%m%dT%H%M%S}"
+
+
+def registry_text(subgoals: Iterable[Subgoal]) -> str:
+    """The registry as a dump shows it, one line for each subgoal (Z-56, H-35)."""
+    lines = [f"{one.id} {one.state} [{one.start}, {one.end}) {one.description}\n" for one in subgoals]
+    return "".join(lines) or "no subgoals\n"

@@ -1,0 +1,359 @@
+"""Runs the ladder for one conversation: takes the rungs the policy calls for, one after the other (SPEC §8.1).
+
+It owns what compaction remembers and reads no database: what must be written waits in `state.window.unwritten`.
+"""
+
+import logging
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from typing import Any, Protocol
+
+from agent.compaction import rungs
+from agent.compaction.asking import Ask
+from agent.compaction.by_model import Compactor
+from agent.compaction.cooldown import Cooldown
+from agent.compaction.deferred import pairs_to_summarise, summary_of
+from agent.compaction.draining import boundary, half
+from agent.compaction.dumps import Dumps, registry_text
+from agent.compaction.housekeeping import Housekeeping
+from agent.compaction.ladder import Limits, Standing, Step, limits_for, next_step
+from agent.compaction.state import CompactionState, Load, Options, SessionSummary
+from agent.compaction.summaries import structured
+from agent.core.errors import AgentError
+from agent.core.events import (
+    CompactComplete,
+    Event,
+    MemoryFlushed,
+    MicrocompactRan,
+    MidCompactRan,
+    ReactiveCompactTriggered,
+    SummariesApplied,
+    ToolOutputsPruned,
+)
+from agent.core.ids import ConversationId, RunId
+
+AHEAD = 0.85  # of the soft threshold: from here on the summary that may be needed there is made in the background
+DEEPER = 0.85  # of the room: what a digest aims at, so that the next turn need not digest again
+
+log = logging.getLogger("tieline.compaction")
+
+
+class Flush(Protocol):
+    """Writes lasting notes before a model compacts (SPEC §17.2); there is one only where there is a memory to write."""
+
+    async def __call__(self) -> None:
+        """One try, bounded; failing costs the notes and nothing else."""
+
+
+Job = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Engine:
+    """One conversation's. `spawn` runs a job in the background: it may outlive the turn, and dies with the agent."""
+
+    def __init__(
+        self,
+        *,
+        conversation: ConversationId,
+        state: CompactionState,
+        count_text: Callable[[str], int],
+        ask: Ask,
+        publish: Callable[[Event], None],
+        spawn: Callable[[Job], None],
+        now: Callable[[], datetime],
+        dumps: Dumps | None = None,
+        flush: Flush | None = None,
+    ) -> None:
+        self.state = state
+        self.options = Options()
+        self.dumps = dumps or Dumps()
+        self._conversation = conversation
+        self._count_text = count_text
+        self._ask = ask
+        self._publish = publish
+        self._spawn = spawn
+        self._flush = flush
+        self._run: RunId | None = None
+        self._found: list[Callable[[], None]] = []  # what the background found out, to be taken between calls
+        self._working = False
+        self._housekeeping = Housekeeping(state=state, ask=ask, count_text=count_text)
+        self._compactor = Compactor(
+            conversation=conversation, state=state, ask=ask, publish=publish, now=now, count_text=count_text
+        )
+
+    def begin_turn(self, run: RunId, options: Options) -> None:
+        """A turn begins: before anything in it may compact (SPEC §8.7)."""
+        self._run, self.options = run, options
+        self.state.begin_turn(options)
+
+    async def before_call(self, load: Load, *, idle_minutes: float = 0.0) -> None:
+        """Make room, as far as the pressure calls for it, before a request is built (W-27, R-48)."""
+        state, options = self.state, self.options
+        self._take_found(load)
+        if load.first:
+            self._cleared(rungs.clear_stale(state, options, idle_minutes), load)
+        limits = self._limits(load)
+        done: set[Step] = set()
+        while (step := next_step(load.tokens(state.window), done, limits, self._standing(load))) is not None:
+            done.add(step)
+            await self._take(step, load, limits)
+
+    async def after_overflow(self, load: Load) -> bool:
+        """The provider found the request too long: compact whatever the thresholds say (R-21). False: nothing gave way.
+
+        Asks a model at most once, also after one compacted in this turn (SPEC §8.1).
+        """
+        state, options = self.state, self.options
+        before = load.tokens(state.window)
+        self._publish(ReactiveCompactTriggered(conversation=self._conversation, run=self._run, tokens_before=before))
+        if options.level == "off":
+            return False
+        self._cleared(rungs.microcompact(state, options), load)
+        self._folded(load)
+        await self._prune(load, load.raw(before // 2))
+        if load.tokens(state.window) > before // 2:
+            await self._compactor.compact(load, options, self._run, rung="reactive")
+        if load.tokens(state.window) > before // 2:
+            self._digest(load, before // 2)
+        return load.tokens(state.window) < before
+
+    async def compact_now(self, load: Load, options: Options, keep: str = "") -> CompactComplete | None:
+        """What /compact asks for, keeping `keep` above all; None: there is nothing to compact."""
+        state = self.state
+        self.options = options
+        state.own = len(state.window)
+        state.breaker = state.breaker.half_opened(state.turn)
+        state.cooldown = Cooldown()
+        self._take_found(load)
+        self._folded(load)
+        return await self._compactor.compact(load, options, None, rung="hard", keep=keep)
+
+    def near_hard(self, load: Load) -> int | None:
+        """How full the window is, in percent, when the next turn may bring a hard compaction; once in a cycle."""
+        state, limits = self.state, self._limits(load)
+        tokens = load.tokens(state.window)
+        if state.warned or self.options.level == "off" or tokens <= limits.high:
+            return None
+        state.warned = True
+        return tokens * 100 // load.window
+
+    def take_exhaustion(self) -> bool:
+        """Whether people must be told that nothing more can be compacted; True once."""
+        untold, self.state.exhaustion_untold = self.state.exhaustion_untold, False
+        return untold
+
+    def after_turn(self, load: Load) -> None:
+        """The turn is over: what may be wanted at the next one is made ready in the background (Z-58)."""
+        options, state = self.options, self.state
+        if options.level == "off" or self._working:
+            return
+        jobs: list[Job] = []
+        if options.uses_subgoals:
+            window, provider = load.raw(load.window), options.memory.summary_provider
+            question = state.watch.question(state.window, window, provider=provider)
+            if question is not None:
+                watch = state.watch
+
+                async def refresh() -> None:
+                    await watch.run(question, self._ask)
+
+                jobs.append(refresh)
+        if load.tokens(state.window) > AHEAD * self._limits(load).soft and state.breaker.allows(state.turn):
+            jobs += [self._summarise_pairs, self._summarise_session]
+        jobs += self._housekeeping.jobs(options, compacted=state.asked_this_turn)
+        if jobs:
+            self._working = True
+            self._spawn(lambda: self._work(jobs))
+
+    def provider_switched(self) -> None:
+        """Another model may manage what this one could not: exhaustion and the open breaker end (SPEC §8.7, §8.14)."""
+        self.state.cooldown = Cooldown()
+        self.state.breaker = self.state.breaker.half_opened(self.state.turn)
+
+    def _limits(self, load: Load) -> Limits:
+        options = self.options
+        return limits_for(
+            load.window,
+            load.room,
+            options.memory,
+            reserve_floor=options.reserve_floor,
+            flush_threshold=options.flush_threshold,
+        )
+
+    def _standing(self, load: Load) -> Standing:
+        state, options = self.state, self.options
+        return Standing(
+            level=options.level,
+            first=load.first,
+            may_ask=not state.asked_this_turn and state.own >= 2,
+            hard_ready=state.cooldown.is_ready,
+            flush_due=self._flush is not None and not state.flushed,
+            pending_folds=len(state.window.waiting),
+            fold_cutoff=options.memory.tool_call_cutoff,
+            microcompact_from=int(options.microcompact.min_pressure * load.window),
+        )
+
+    async def _take(self, step: Step, load: Load, limits: Limits) -> None:
+        state, options = self.state, self.options
+        before = load.tokens(state.window)
+        match step:
+            case Step.MICROCOMPACT:
+                self._cleared(rungs.microcompact(state, options), load)
+            case Step.FOLD:
+                self._folded(load)
+            case Step.PRUNE:
+                target = limits.soft * (1 - rungs.PRUNE_SLACK)
+                await self._prune(load, load.raw(before - int(target)))
+            case Step.MID:
+                self._mid(load, before)
+            case Step.FLUSH:
+                await self._write_notes(before)
+            case Step.HIGH:
+                await self._compactor.compact(load, options, self._run, rung="high")
+            case Step.HARD:
+                await self._compactor.compact(load, options, self._run, rung="hard", hard_limit=limits.hard)
+            case Step.DIGEST:
+                self._digest(load, int(limits.room * DEEPER))
+
+    def _cleared(self, freed: rungs.Freed, load: Load) -> None:
+        if freed.raw > 0:
+            self._publish(
+                MicrocompactRan(
+                    conversation=self._conversation,
+                    run=self._run,
+                    cleared=freed.count,
+                    freed=int(freed.raw * load.scale),
+                )
+            )
+
+    def _folded(self, load: Load) -> None:
+        freed = rungs.fold(self.state)
+        if freed.count:
+            self._publish(
+                SummariesApplied(
+                    conversation=self._conversation, run=self._run, pairs=freed.count, freed=int(freed.raw * load.scale)
+                )
+            )
+
+    async def _prune(self, load: Load, need: int) -> None:
+        state, options = self.state, self.options
+        freed = await rungs.prune(state, options, need, load, self._count_text)
+        if self.dumps.on and options.uses_subgoals:
+            self.dumps.write("subgoal-registry.txt", registry_text(state.watch.subgoals.subgoals))
+        if freed.count:
+            state.tally.prunes += freed.count
+            self._publish(
+                ToolOutputsPruned(
+                    conversation=self._conversation,
+                    run=self._run,
+                    strategy=options.memory.compression.pruning_strategy,
+                    pruned=freed.count,
+                    freed=int(freed.raw * load.scale),
+                )
+            )
+
+    def _mid(self, load: Load, before: int) -> None:
+        """L2 where a summary is ready; L1, which no model writes, only where the operator wants it (level `full`)."""
+        freed, layer = rungs.splice(self.state, before), 2
+        if not freed.count and self.options.level == "full":
+            freed, layer = rungs.collapse(self.state, before), 1
+        if freed.count:
+            self._publish(
+                MidCompactRan(
+                    conversation=self._conversation,
+                    run=self._run,
+                    layer=layer,
+                    messages=freed.count,
+                    freed=int(freed.raw * load.scale),
+                )
+            )
+
+    async def _write_notes(self, tokens: int) -> None:
+        assert self._flush is not None
+        self.state.flushed = True
+        try:
+            await self._flush()
+        except (AgentError, TimeoutError) as error:
+            log.warning("lasting notes not written before the compaction: %s", error)
+            return
+        self._publish(MemoryFlushed(conversation=self._conversation, run=self._run, tokens=tokens))
+
+    def _digest(self, load: Load, target: int) -> None:
+        """What must go goes without a model: the oldest first, then more of it, until the request fits."""
+        state, window = self.state, self.state.window
+        before = load.tokens(window)
+        tail = self.options.memory.compaction_preserve_tail
+        count = 0
+        for wanted in (state.own - tail, len(window) - tail, state.own, len(window) - 2):
+            if load.tokens(window) <= target:
+                break
+            if self.options.uses_subgoals:
+                state.watch.subgoals.release_before(boundary(window, min(wanted, len(window) - 1)))
+            count += rungs.digest_oldest(state, boundary(window, min(wanted, len(window) - 1)), "digest", before).count
+        if load.tokens(window) > self._limits(load).room:
+            count += rungs.shorten(state, load, target).count
+        if count:
+            self._compactor.completed(load, "digest", count, before, mechanical=True, run=self._run)
+
+    # Between turns
+
+    async def _work(self, jobs: list[Job]) -> None:
+        try:
+            for job in jobs:
+                await job()
+        finally:
+            self._working = False
+
+    async def _summarise_pairs(self) -> None:
+        """Deferred summaries of the oldest pairs; the first that fails ends the batch (SPEC §8.4)."""
+        state, memory = self.state, self.options.memory
+        window = state.window
+        due = pairs_to_summarise(window, window.results, state.tiers, cutoff=memory.tool_call_cutoff, end=len(window))
+        for request, response in [(window[position - 1], window[position]) for position in due]:
+            try:
+                text = await summary_of(self._ask, request, response, provider=memory.summary_provider)
+            except (AgentError, TimeoutError) as error:
+                log.info("a tool pair was not summarised: %s", error)
+                return
+            self._found.append(lambda key=response.key, text=text: self._defer(key, text))  # type: ignore[misc]
+
+    async def _summarise_session(self) -> None:
+        """The summary that L2 will need: of the oldest half, as it is now."""
+        state, memory = self.state, self.options.memory
+        window = state.window
+        end = half(window)
+        if state.summary is not None or end < 3:
+            return
+        last = window[end - 1].key
+        leaving = rungs.leaving_from(state, end)
+        try:
+            text = await structured(self._ask, [entry.stored for entry in leaving], provider=memory.summary_provider)
+        except (AgentError, TimeoutError) as error:
+            log.info("no summary was made ahead of time: %s", error)
+            self._compactor.failed(self._run)
+            return
+        self._found.append(lambda: self._remember(last, text))
+
+    def _take_found(self, load: Load) -> None:
+        """What the background found out counts from here on; nothing is waited for."""
+        found, self._found = self._found, []
+        for take in found:
+            take()
+        if self.options.uses_subgoals:
+            self.state.watch.poll(self.state.window, load.raw(load.window))
+        self._housekeeping.take(self.options)
+
+    def _defer(self, key: int, text: str) -> None:
+        window = self.state.window
+        for position in window.results:
+            if window[position].key == key:
+                window.defer(position, text)
+                return
+
+    def _remember(self, key: int, text: str) -> None:
+        """The summary counts if the last message it covers is still where such a thing can be found."""
+        window = self.state.window
+        for position in range(len(window)):
+            if window[position].key == key:
+                self.state.summary = SessionSummary(text=text, end=position + 1)
+                return

@@ -1,0 +1,142 @@
+"""Writes messages out as text: for a model that summarises them, or as the digest that needs no model. Pure."""
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from agent.core.messages import (
+    CompactionPart,
+    FilePart,
+    Message,
+    RedactedThinking,
+    SummaryPart,
+    TextPart,
+    Thinking,
+    ToolResult,
+    ToolUse,
+)
+
+LONGEST_TEXT, LONGEST_RESULT, LONGEST_INPUT = 120, 100, 80  # characters of a digest's line (SPEC §8.5)
+LONGEST_SUMMARY = 6_000  # an earlier summary is carried into a digest up to here
+DIGEST = "[Mid-tier context collapse — {count} messages compacted]"
+LAST_RESORT = 200
+LEFT_OUT = "[left out]"
+MOST_RESULT = 4_000  # characters of one result that a summariser is given: the beginning and the end
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Messages as a summariser reads them; results whose call is in `without` are left out."""
+
+    messages: Sequence[Message]
+    without: frozenset[str] = frozenset()
+
+    @property
+    def text(self) -> str:
+        answered = {part.tool_use_id for message in self.messages for part in message.tool_results}
+        return "\n\n".join(filter(None, (_written(message, answered, self.without) for message in self.messages)))
+
+    @property
+    def calls(self) -> tuple[str, ...]:
+        """The calls whose results it holds, oldest first."""
+        return tuple(part.tool_use_id for message in self.messages for part in message.tool_results)
+
+
+def digest(messages: Sequence[Message], *, most_chars: int, count: int | None = None) -> str:
+    """A line for each message, the newest `most_chars` characters of them; earlier summaries stand whole before."""
+    earlier = "\n".join(part.text for message in messages for part in message.parts if isinstance(part, SummaryPart))
+    head = [DIGEST.format(count=len(messages) if count is None else count)]
+    if earlier:
+        head.append(earlier[-LONGEST_SUMMARY:])
+    lines: list[str] = []
+    room = max(0, most_chars - sum(map(len, head)))
+    for message in reversed(messages):
+        for line in reversed(list(_lines(message))):
+            room -= len(line) + 1
+            if room < 0:
+                return "\n".join([*head, "- … earlier messages are left out here", *reversed(lines)])
+            lines.append(line)
+    return "\n".join([*head, *reversed(lines)])
+
+
+def last_resort(messages: Sequence[Message]) -> str:
+    """Counts, and the newest words of either side: when nothing else can be said of the messages (SPEC §8.7)."""
+    said = {"user": "", "assistant": ""}
+    for message in messages:
+        text = words(message)
+        if text and message.role in said:
+            said[message.role] = text
+    results = sum(len(message.tool_results) for message in messages)
+    return "\n".join(
+        [
+            f"{len(messages)} messages with {results} results of tools were compacted; no summary could be made.",
+            f"Last words of the person: {cut(said['user'], LAST_RESORT)}",
+            f"Last words of the assistant: {cut(said['assistant'], LAST_RESORT)}",
+        ]
+    )
+
+
+def words(message: Message) -> str:
+    """What a message says, in one piece, without calls and results."""
+    return "\n".join(part.text for part in message.parts if isinstance(part, TextPart | SummaryPart) and part.text)
+
+
+def cut(text: str, most: int) -> str:
+    """The text on one line, `most` characters at most."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
+
+
+def _lines(message: Message) -> Iterable[str]:
+    for part in message.parts:
+        match part:
+            case TextPart() if part.text.strip():
+                yield f"- {message.role}: {cut(part.text, LONGEST_TEXT)}"
+            case ToolUse():
+                yield f"- calls {part.name}({cut(_arguments(part), LONGEST_INPUT)})"
+            case ToolResult():
+                state = "error" if part.is_error else "ok"
+                yield f"- result, {state}: {cut(part.content, LONGEST_RESULT)}"
+            case FilePart():
+                yield f"- file: {part.name}"
+            case TextPart() | SummaryPart() | CompactionPart() | Thinking() | RedactedThinking():
+                pass
+
+
+def _written(message: Message, answered: Collection[str], without: Collection[str]) -> str:
+    """One message between tags; calls that nothing answered are dropped (SPEC §9.2)."""
+    pieces: list[str] = []
+    for part in message.parts:
+        match part:
+            case TextPart() | SummaryPart():
+                if part.text.strip():
+                    pieces.append(_harmless(part.text))
+            case ToolUse() if part.id in answered:
+                pieces.append(f"<call tool={json.dumps(part.name)}>{_harmless(_arguments(part))}</call>")
+            case ToolResult():
+                content = LEFT_OUT if part.tool_use_id in without else _harmless(_bounded(part.content))
+                pieces.append(f"<result{' error' if part.is_error else ''}>{content}</result>")
+            case FilePart():
+                pieces.append(f"<file>{_harmless(part.name)}</file>")
+            case ToolUse() | Thinking() | RedactedThinking() | CompactionPart():
+                pass
+    if not pieces:
+        return ""
+    body = "\n".join(pieces)
+    return f"<{message.role}>\n{body}\n</{message.role}>"
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= MOST_RESULT:
+        return text
+    half = MOST_RESULT // 2
+    return f"{text[:half]}\n[… {len(text) - MOST_RESULT} characters …]\n{text[-half:]}"
+
+
+def _arguments(use: ToolUse) -> str:
+    return json.dumps(dict(use.input), ensure_ascii=False)
+
+
+def _harmless(text: str) -> str:
+    """No message can close its own frame."""
+    return text.replace("</", "<\\/")

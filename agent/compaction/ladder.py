@@ -1,0 +1,106 @@
+"""Which rung of the ladder a request calls for: thresholds, order, what a turn may still do (SPEC §8.1). Pure."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import IntEnum
+
+from agent.compaction.settings import Level, MemorySettings
+
+
+class Step(IntEnum):
+    """The rungs in the order in which one pass may take them."""
+
+    MICROCOMPACT = 1
+    FOLD = 2  # deferred pair summaries take their pairs' places
+    PRUNE = 3
+    MID = 4
+    FLUSH = 5
+    HIGH = 6  # a model's structured summary
+    HARD = 7  # a model's full summary
+    DIGEST = 8  # mechanical: what must go so that the request fits at all
+
+
+BY_MODEL = frozenset({Step.HIGH, Step.HARD})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Scaled tokens of a whole request at which each rung begins. `room` is the most a request may hold at all.
+
+    `hard` never lies above `room`: there is no use in a threshold that the ceiling keeps anybody from reaching.
+    """
+
+    window: int
+    room: int
+    soft: int
+    high: int
+    hard: int
+    flush: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What a pass must know besides the tokens.
+
+    `first`: nothing of this turn was sent yet; after that no rung may ask a model. `may_ask`: no model compacted in
+    this turn so far. `hard_ready`: the state machine allows the hard rung. `flush_due`: there is a memory, and it was
+    not yet flushed in this cycle.
+    """
+
+    level: Level
+    first: bool
+    may_ask: bool
+    hard_ready: bool
+    flush_due: bool
+    pending_folds: int
+    fold_cutoff: int
+    microcompact_from: int  # tokens
+
+
+def limits_for(window: int, room: int, settings: MemorySettings, *, reserve_floor: int, flush_threshold: int) -> Limits:
+    """The thresholds for a window; in small ones the reserves leave less, and the rungs move down with them.
+
+    Compaction begins at window - reserve_floor at the latest (B-19), the flush at 0.70 of the window at the latest and
+    always before the first rung that asks a model (B-20, G-21).
+    """
+    soft = min(settings.soft_compaction_threshold * window, 0.80 * room)
+    high = min(settings.high_compaction_threshold * window, 0.92 * room)
+    hard = min(
+        settings.hard_compaction_threshold * window, float(window - min(reserve_floor, window // 8)), float(room)
+    )
+    flush = min(window - min(flush_threshold, window // 4), 0.70 * window, (soft + 2 * high) / 3)
+    return Limits(window=window, room=room, soft=int(soft), high=int(high), hard=int(hard), flush=int(flush))
+
+
+def next_step(tokens: int, done: Collection[Step], limits: Limits, standing: Standing) -> Step | None:
+    """The next rung of this pass, or None: the request can go out, or nothing is left that could make it smaller.
+
+    Steps are taken in their order and each once; a rung that asks a model closes the pass for the other one.
+    """
+    after = max(done, default=0)
+    for step in Step:
+        if step > after and _calls(step, tokens, done, limits, standing):
+            return step
+    return None
+
+
+def _calls(step: Step, tokens: int, done: Collection[Step], limits: Limits, standing: Standing) -> bool:
+    if step is Step.MICROCOMPACT:
+        return tokens >= standing.microcompact_from
+    if standing.level == "off":
+        return False
+    match step:
+        case Step.FOLD:
+            waiting = standing.pending_folds
+            return waiting > 0 and (tokens > limits.soft or waiting >= standing.fold_cutoff)
+        case Step.PRUNE | Step.MID:
+            return tokens > limits.soft
+        case Step.FLUSH:
+            return standing.first and standing.flush_due and tokens > limits.flush
+        case Step.HIGH:
+            return standing.first and standing.may_ask and limits.high < tokens <= limits.hard
+        case Step.HARD:
+            asked = any(rung in done for rung in BY_MODEL)
+            return standing.first and standing.may_ask and not asked and standing.hard_ready and tokens > limits.hard
+        case _:
+            return tokens > limits.room

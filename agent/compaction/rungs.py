@@ -1,0 +1,196 @@
+"""The rungs that ask no model: each looks at the window, makes its change and says what it freed (SPEC §8.1).
+
+Every one leaves the tool pairs whole. Only pruning may wait: scores that compare pairs are found in a worker thread.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import anyio
+
+from agent.compaction.blocks import EVICTED, Block, Scene, blocks_in, evicted
+from agent.compaction.changes import Cleared, Clearing
+from agent.compaction.deferred import fold_of
+from agent.compaction.draining import SESSION, Rung, boundary, drain, gone, half, parted, summary_message
+from agent.compaction.excerpts import digest, words
+from agent.compaction.integrity import mend
+from agent.compaction.microcompact import LOW_VALUE, STALE, cleared_but_recent
+from agent.compaction.state import CompactionState, Load, Options
+from agent.compaction.strategies import QUADRATIC, STRATEGIES, strategy_for
+from agent.compaction.tiers import Tier
+from agent.compaction.window import Entry, Window
+
+MOST_DIGEST = 24_000  # characters of a mechanical digest
+PRUNE_SLACK = 0.15  # of the soft threshold: freeing more at once keeps the prefix still, and cached, for many turns
+PROTECTED_SHARE = 0.35  # of a small window, where the setting would protect everything
+
+LEAST_CUT = 2_000  # characters of a result that is left alone even when nothing fits
+CHARS_A_TOKEN = 4
+CUT = "[… {count} characters left out to save room; recall_transcript can find them …]"
+
+Raw = int  # uncalibrated tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """What a rung did: how many results, pairs or messages it took, and the raw tokens that freed."""
+
+    count: int = 0
+    raw: Raw = 0
+
+
+NOTHING = Freed()
+
+
+def microcompact(state: CompactionState, options: Options) -> Freed:
+    """L0: old results are cleared; costs what is new since the last time."""
+    settings, window = options.microcompact, state.window
+    positions = window.results[state.settled :]
+    clearing = cleared_but_recent(
+        window, positions, keep=settings.retain_recent, tiers=state.tiers, exempt=settings.exempt_tools
+    )
+    # The newest that stayed must be looked at again; what was skipped before them is skipped for good.
+    state.settled = max(state.settled, len(window.results) - settings.retain_recent)
+    return _cleared(state, clearing)
+
+
+def clear_stale(state: CompactionState, options: Options, idle_minutes: float) -> Freed:
+    """L0t: after a long silence the prompt cache is cold, and what is cheap to get again goes (SPEC §8.3)."""
+    settings = options.microcompact
+    if not settings.idle_minutes or idle_minutes < settings.idle_minutes:
+        return NOTHING
+    clearing = cleared_but_recent(
+        state.window,
+        state.window.results,
+        keep=settings.retain_recent,
+        tiers=state.tiers,
+        exempt=settings.exempt_tools,
+        only=LOW_VALUE,
+        text=STALE.format(minutes=int(idle_minutes)),
+    )
+    return _cleared(state, clearing)
+
+
+def fold(state: CompactionState) -> Freed:
+    """Deferred summaries take their pairs' places, then orphans are looked for, in this order (Z-79)."""
+    change = fold_of(state.window, state.window.results, state.tiers, end=state.own)
+    if not change.pairs:
+        return NOTHING
+    freed = state.change(change)
+    mend(state.window, state.change)
+    return Freed(len(change.pairs), freed)
+
+
+async def prune(state: CompactionState, options: Options, need: Raw, load: Load, count: Callable[[str], int]) -> Freed:
+    """Results go by the strategy's score until `need` raw tokens are freed (H-30)."""
+    known = options.uses_subgoals and state.watch.known
+    strategy = strategy_for(options.memory.compression, subgoals_known=known)
+    blocks = blocks_of(state, options, load, count)
+    if not blocks or need <= 0:
+        return NOTHING
+    scene = Scene(size=len(state.window), goal=goal_of(state.window), tiers=state.tiers)
+    score = STRATEGIES[strategy]
+    scores = await anyio.to_thread.run_sync(score, blocks, scene) if strategy in QUADRATIC else score(blocks, scene)
+    return _cleared(state, evicted(blocks, scores, need))
+
+
+def blocks_of(state: CompactionState, options: Options, load: Load, count: Callable[[str], int]) -> tuple[Block, ...]:
+    """What pruning may take: never of the active subgoal, whatever the strategy."""
+    protected = min(options.memory.prune_protect_tokens, int(load.window * PROTECTED_SHARE))
+    blocks = blocks_in(
+        state.window,
+        protect_tokens=load.raw(protected),
+        placeholder=count(EVICTED),
+        exempt=options.microcompact.exempt_tools,
+    )
+    return tuple(block for block in blocks if state.tiers.tier(block.position) is not Tier.ACTIVE)
+
+
+def goal_of(window: Window) -> str:
+    """What the person asked for last, in their words; "" while nobody has."""
+    for position in range(len(window) - 1, -1, -1):
+        entry = window[position]
+        if entry.message.role == "user" and entry.stored.user_visible and (said := words(entry.message)).strip():
+            return said
+    return ""
+
+
+def splice(state: CompactionState, tokens_before: int) -> Freed:
+    """L2: the session's summary, made ahead of time, takes the place of what it covers (R-49, G-19)."""
+    summary = state.summary
+    if summary is None:
+        return NOTHING
+    state.summary = None
+    end = boundary(state.window, min(summary.end, state.own))
+    return replace_oldest(
+        state, end, summary.text, label=SESSION, rung="mid", tokens_before=tokens_before, mechanical=False
+    )
+
+
+def collapse(state: CompactionState, tokens_before: int) -> Freed:
+    """L1: a mechanical digest takes the place of the oldest half."""
+    return digest_oldest(state, min(half(state.window), boundary(state.window, state.own)), "mid", tokens_before)
+
+
+def digest_oldest(state: CompactionState, end: int, rung: Rung, tokens_before: int) -> Freed:
+    """The oldest `end` messages give way to a digest that no model writes."""
+    leaving = leaving_from(state, end)
+    if not leaving:
+        return NOTHING
+    most = min(MOST_DIGEST, 2 * sum(entry.tokens for entry in leaving))  # about half of what they weigh
+    text = digest([entry.stored for entry in leaving], most_chars=most)
+    return replace_oldest(state, end, text, label="", rung=rung, tokens_before=tokens_before, mechanical=True)
+
+
+def replace_oldest(
+    state: CompactionState, end: int, text: str, *, label: str, rung: Rung, tokens_before: int, mechanical: bool
+) -> Freed:
+    """The oldest `end` messages give way to `text`, then the pinned, then the active ones among them (Z-50, Z-51)."""
+    pinned, active = parted(state.window, end, state.tiers)
+    leaving = gone(state.window, end, (*pinned, *active))
+    if len(leaving) < (1 if rung == "digest" else 2):
+        return NOTHING
+    count = len(leaving)
+    message = summary_message(
+        text, label=label, rung=rung, count=count, tokens_before=tokens_before, mechanical=mechanical
+    )
+    if state.count(message) >= sum(entry.tokens for entry in leaving):
+        return NOTHING  # a summary longer than what it stands for
+    freed = state.change(drain(end, pinned, active, message))
+    mend(state.window, state.change)  # Z-78: always, also when there is nothing to find
+    return Freed(count, freed)
+
+
+def leaving_from(state: CompactionState, end: int) -> list[Entry]:
+    """What of the oldest `end` messages a summary would stand for."""
+    pinned, active = parted(state.window, end, state.tiers)
+    return gone(state.window, end, (*pinned, *active))
+
+
+def shorten(state: CompactionState, load: Load, target: int) -> Freed:
+    """Even the newest results are cut, the longest first, until the request has `target` scaled tokens at most."""
+    results = sorted(
+        (
+            (len(part.content), position, part.tool_use_id, part.content)
+            for position in state.window.results
+            for part in state.window[position].message.tool_results
+            if len(part.content) > LEAST_CUT and not state.window[position].pinned
+        ),
+        reverse=True,
+    )
+    count, raw = 0, 0
+    for size, position, call, content in results:
+        over = load.tokens(state.window) - target
+        if over <= 0:
+            break
+        kept = max(LEAST_CUT // 2, size - load.raw(over) * CHARS_A_TOKEN)
+        text = f"{content[: kept // 2]}\n{CUT.format(count=size - kept)}\n{content[size - kept // 2 :]}"
+        freed = _cleared(state, Clearing(results=(Cleared(position=position, call=call, text=text),)))
+        count, raw = count + freed.count, raw + freed.raw
+    return Freed(count, raw)
+
+
+def _cleared(state: CompactionState, clearing: Clearing) -> Freed:
+    if not clearing.results:
+        return NOTHING
+    return Freed(len(clearing.results), state.change(clearing))

@@ -1,0 +1,138 @@
+"""What a conversation's compaction remembers between its passes. In memory; the window itself comes from the store."""
+
+from dataclasses import dataclass, field, replace
+
+from agent.compaction.breaker import Breaker
+from agent.compaction.changes import Change, moved, moved_out
+from agent.compaction.cooldown import Cooldown, advanced
+from agent.compaction.focus import Focus
+from agent.compaction.settings import Level, MemorySettings, MicrocompactSettings, SubgoalSettings
+from agent.compaction.subgoal_watch import SubgoalWatch
+from agent.compaction.tiers import NoTiers, Tiers
+from agent.compaction.window import CountMessage, Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The settings one turn goes by."""
+
+    level: Level = "safe"
+    memory: MemorySettings = field(default_factory=MemorySettings)
+    microcompact: MicrocompactSettings = field(default_factory=MicrocompactSettings)
+    subgoals: SubgoalSettings = field(default_factory=SubgoalSettings)
+    reserve_floor: int = 4_000
+    flush_threshold: int = 8_000
+
+    @property
+    def uses_subgoals(self) -> bool:
+        strategy = self.memory.compression.pruning_strategy
+        return self.subgoals.enabled and strategy in ("subgoal", "subgoal_mig")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What a request weighs besides the window. `fixed` in raw tokens, `scale` calibrates them; `room` is scaled.
+
+    `first`: nothing of this turn was sent yet.
+    """
+
+    fixed: int
+    scale: float
+    window: int
+    room: int
+    first: bool
+
+    def tokens(self, window: Window) -> int:
+        """Scaled tokens of the whole request with that window."""
+        return int((self.fixed + window.tokens) * self.scale + 0.999999)
+
+    def raw(self, scaled: int) -> int:
+        """So many raw tokens are `scaled` calibrated ones, rounded up."""
+        return int(scaled / self.scale + 0.999999)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSummary:
+    """A summary of the oldest `end` messages of the window, ready to take their place (L2)."""
+
+    text: str
+    end: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """What compaction has done since the agent woke. Tokens are scaled, moments UTC milliseconds, 0 for never."""
+
+    compactions: int = 0
+    hard: int = 0
+    prunes: int = 0
+    tokens_saved: int = 0
+    last_before: int = 0
+    last_after: int = 0
+    last_at_ms: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class CompactionState:
+    """One conversation's. `own` is where the messages of the running turn begin in the window."""
+
+    count: CountMessage
+    window: Window = field(init=False)
+    watch: SubgoalWatch = field(default_factory=SubgoalWatch)
+    tiers: Tiers = field(default_factory=NoTiers)
+    cooldown: Cooldown = field(default_factory=Cooldown)
+    breaker: Breaker = field(default_factory=Breaker)
+    focus: Focus = field(default_factory=Focus)
+    tally: Tally = field(default_factory=Tally)
+    turn: int = 0
+    own: int = 0
+    asked_this_turn: bool = False
+    flushed: bool = False
+    warned: bool = False  # people know that a hard compaction is near
+    exhaustion_untold: bool = False  # nothing more can be compacted, and nobody was told yet
+    summary: SessionSummary | None = None
+    summary_written: SessionSummary | None = None  # the one the store has
+    settled: int = 0  # of the window's results: how many the next microcompaction need not look at
+
+    def __post_init__(self) -> None:
+        self.window = Window(self.count)
+
+    def forget(self) -> None:
+        """The store knows better: the window is read again, and what went by its positions is void."""
+        self.window = Window(self.count)
+        self.watch = SubgoalWatch()
+        self.tiers = NoTiers()
+        self.focus.forget()
+        self.summary = self.summary_written = None
+        self.settled = self.own = 0
+
+    def start_anew(self) -> None:
+        """Another session, or a cleared one: nothing that was true of the old one counts."""
+        self.forget()
+        self.focus = Focus()
+        self.cooldown, self.breaker = Cooldown(), Breaker()
+        self.flushed = self.warned = self.exhaustion_untold = False
+
+    def begin_turn(self, options: Options) -> None:
+        """A turn begins, before anything in it may compact."""
+        self.turn += 1
+        self.cooldown = advanced(self.cooldown)
+        self.asked_this_turn = False
+        self.focus.turns += 1
+        self.own = len(self.window)
+        self.tiers = self.watch.subgoals if options.uses_subgoals else NoTiers()
+
+    def change(self, change: Change) -> int:
+        """Make a change to the window and let everything that goes by positions follow; raw tokens freed."""
+        results = len(self.window.results)
+        freed = self.window.apply(change)
+        self.tiers.follow(change)
+        if len(self.window.results) != results:
+            self.settled = 0
+        self.own = moved_out(self.own, change)
+        if self.summary is not None and (end := moved(self.summary.end, change)) != self.summary.end:
+            followed = replace(self.summary, end=end) if end else None
+            if self.summary_written is self.summary and followed is not None:
+                self.summary_written = followed  # it still ends with the same message
+            self.summary = followed
+        return freed

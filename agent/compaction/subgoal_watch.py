@@ -1,0 +1,115 @@
+"""Keeps a window's subgoals up to date: asks the model between turns, takes its answers later (SPEC §8.11).
+
+Never waits: `poll` and `question` are instant, `run` belongs to the agent's background group (Z-58, Z-59).
+"""
+
+import hashlib
+
+from agent.compaction.asking import Ask, Question
+from agent.compaction.extraction import REPLY_TOKENS, SYSTEM, TIMEOUT_S, Extracted, parse, question_about
+from agent.compaction.subgoals import Subgoals
+from agent.compaction.two_phase import TwoPhase
+from agent.compaction.window import Window
+
+MOST_ACTIVE = 0.4  # share of the model's window: an active subgoal that holds more lets its oldest part go
+
+ASK_FROM = 0.2  # share of the model's window that must be filled before anything is asked
+LOOKED_AT = 200  # newest messages among which the tail of words is looked for
+
+
+class SubgoalWatch:
+    """The subgoals of one session's window and the question about them that may be in flight."""
+
+    def __init__(self) -> None:
+        self.subgoals = Subgoals()
+        self._asking: TwoPhase[Extracted] = TwoPhase(parse)
+
+    @property
+    def known(self) -> bool:
+        """Whether pruning can go by subgoals: there are some and the newest question was answered (H-11)."""
+        active = self.subgoals.active_subgoal()
+        return active is not None and active.description != "" and not self._asking.failed
+
+    def poll(self, window: Window, model_window: int) -> bool:
+        """Phase one: take what was found out, and let the active subgoal reach to the newest message (H-07).
+
+        Costs what is new since the last poll. `model_window` is in the tokens that the window counts in. True: messages
+        that were active are so no longer.
+        """
+        size = len(window)
+        if size and not self.subgoals.subgoals:
+            # Until the first answer everything is one subgoal that nobody has named: so the first answer finds all that
+            # it speaks of unchanged, and owns what was before it (Z-43).
+            self.subgoals.push_active("", 0)
+        self.subgoals.extend_active(size)
+        found = self._asking.take()
+        turned = found is not None and size > 0 and self._apply(found, size)
+        return self._let_go(window, int(model_window * MOST_ACTIVE)) or turned
+
+    def question(self, window: Window, model_window: int, *, provider: str) -> Question | None:
+        """Phase two: what to ask when people have said something new; None when there is nothing to ask.
+
+        Whoever takes a question hands it to `run`. Call it between turns only. While the window holds little, nothing
+        would leave it whatever the answer, and nothing is asked.
+        """
+        position = _newest_words(window)
+        if position is None or window.tokens < model_window * ASK_FROM:
+            return None
+        messages = window.messages[-LOOKED_AT:]
+        said = window[position].message.content
+        about = hashlib.blake2b(said.encode("utf-8", "replace"), digest_size=16).hexdigest()
+        if not self._asking.is_due(about):
+            return None
+        self._asking.claim(about)
+        self.subgoals.bookmark = position
+        return Question(
+            purpose="subgoal",
+            system=SYSTEM,
+            text=question_about(messages),
+            max_tokens=REPLY_TOKENS,
+            timeout_s=TIMEOUT_S,
+            provider=provider,
+        )
+
+    async def run(self, question: Question, ask: Ask) -> None:
+        """Ask, in a task of its own; the next poll takes the answer."""
+        await self._asking.run(question, ask)
+
+    def _apply(self, found: Extracted, size: int) -> bool:
+        """One was completed: the next begins with the words that were asked about. Else it goes on."""
+        subgoals = self.subgoals
+        active = subgoals.active_subgoal()
+        if active is not None and not active.description:
+            subgoals.describe_active(found.current)
+            return False
+        if active is not None and found.completed is None:
+            return False
+        # What the old one has let go of may have been changed since: it never becomes active again.
+        begin = max(subgoals.bookmark, active.start) if active is not None else subgoals.bookmark
+        subgoals.push_active(found.current, min(begin, size - 1))
+        subgoals.extend_active(size)
+        return True
+
+    def _let_go(self, window: Window, most: int) -> bool:
+        """A subgoal that outgrows its share keeps its newest part; else nothing could leave and the window overflow."""
+        active = self.subgoals.active(len(window))
+        room = most - sum(window[position].tokens for position in active)
+        if room >= 0:
+            return False
+        room -= most // 4  # a good piece at once, so that this is rare
+        for position in active:
+            if room >= 0 and not window[position].message.tool_results:
+                self.subgoals.release_before(position)
+                return True
+            room += window[position].tokens
+        self.subgoals.release_before(len(window))
+        return True
+
+
+def _newest_words(window: Window) -> int | None:
+    """Where a person spoke last; None while nobody has."""
+    for position in range(len(window) - 1, -1, -1):
+        message = window[position].message
+        if message.role == "user" and message.agent_visible and not message.tool_results:
+            return position
+    return None

@@ -1,0 +1,197 @@
+"""Which messages belong to which subgoal, kept right through everything a rung may do (SPEC §8.11).
+
+In memory, one registry for each session's window. It never looks at a message: positions are repaired by arithmetic.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, assert_never
+
+from agent.compaction.changes import Change, Clearing, Drain, Fold, Replacement
+from agent.compaction.tiers import Tier
+
+State = Literal["active", "completed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subgoal:
+    """One subgoal and its span [start, end): from its first message to behind its last (Z-41)."""
+
+    id: int
+    description: str
+    state: State
+    start: int
+    end: int
+
+
+class Subgoals:
+    """The subgoals of a window and the positions tagged with them; at most one is active.
+
+    Keeps the promise of `tiers.Tiers`. What belongs to no subgoal is outdated (Z-40).
+    """
+
+    def __init__(self) -> None:
+        self._subgoals: dict[int, Subgoal] = {}
+        self._tags: dict[int, int] = {}  # position: subgoal
+        self._next_id = 1
+        self._active: int | None = None
+        self._last_tagged = -1
+        self.bookmark = 0  # a place to come back to; it moves with its message, or to the next one that stays
+
+    @property
+    def subgoals(self) -> tuple[Subgoal, ...]:
+        """Oldest first."""
+        return tuple(self._subgoals.values())
+
+    def active_subgoal(self) -> Subgoal | None:
+        """The one that is worked on, as `/status` shows it (Z-45). Its description is "" while none was found out."""
+        return None if self._active is None else self._subgoals[self._active]
+
+    def describe_active(self, description: str) -> None:
+        """What the active subgoal is about was found out."""
+        active = self.active_subgoal()
+        if active is not None:
+            self._subgoals[active.id] = replace(active, description=description)
+
+    def push_active(self, description: str, start: int) -> Subgoal:
+        """A subgoal begins at `start`; the one that was active is completed by that (Z-49)."""
+        self.complete_active(start)
+        subgoal = Subgoal(id=self._next_id, description=description, state="active", start=start, end=start)
+        self._next_id += 1
+        self._subgoals[subgoal.id] = subgoal
+        self._active = subgoal.id
+        self._last_tagged = start - 1
+        return subgoal
+
+    def complete_active(self, end: int) -> None:
+        """The active subgoal, if any, ends before `end`: its span is closed there (Z-48)."""
+        active = self.active_subgoal()
+        if active is None:
+            return
+        self.extend_active(end)
+        for position in range(end, self._last_tagged + 1):
+            self._tags.pop(position, None)
+        self._last_tagged = min(self._last_tagged, end - 1)
+        self._active = None
+        if end > active.start:
+            self._subgoals[active.id] = replace(self._subgoals[active.id], state="completed", end=end)
+        else:  # nothing of it is left
+            del self._subgoals[active.id]
+
+    def extend_active(self, end: int) -> None:
+        """The active subgoal reaches to `end`, exclusive: only what came since the last tag is tagged (Z-42)."""
+        active = self.active_subgoal()
+        if active is not None and end > self._last_tagged + 1:
+            self.tag_range(self._last_tagged + 1, end, active.id)
+
+    def tag_range(self, start: int, end: int, id: int) -> None:
+        """[start, end) belongs to the subgoal `id`, whatever it was tagged with before."""
+        self._tags.update(dict.fromkeys(range(start, end), id))
+        subgoal = self._subgoals[id]
+        begin = min(subgoal.start, start) if subgoal.end > subgoal.start else start
+        self._subgoals[id] = replace(subgoal, start=begin, end=max(subgoal.end, end))
+        self._last_tagged = max(self._last_tagged, end - 1)
+
+    def release_before(self, position: int) -> None:
+        """What the active subgoal holds before `position` becomes a completed stretch of it.
+
+        A subgoal may outgrow the window; without this nothing of it could ever leave.
+        """
+        active = self.active_subgoal()
+        if active is None or position <= active.start:
+            return
+        end = min(position, active.end)
+        early = replace(active, id=self._next_id, state="completed", end=end)
+        self._next_id += 1
+        self._subgoals[early.id] = early
+        for tagged in range(active.start, end):
+            if self._tags.get(tagged) == active.id:
+                self._tags[tagged] = early.id
+        self._subgoals[active.id] = replace(active, start=end)
+
+    def subgoal_at(self, position: int) -> int | None:
+        """The subgoal a message belongs to; None: to none."""
+        return self._tags.get(position)
+
+    def subgoal_state(self, position: int) -> State | None:
+        """The state of the subgoal a message belongs to; None: it belongs to none (Z-46)."""
+        id = self.subgoal_at(position)
+        return None if id is None else self._subgoals[id].state
+
+    def tier(self, position: int) -> Tier:
+        state = self.subgoal_state(position)
+        match state:
+            case "active":
+                return Tier.ACTIVE
+            case "completed":
+                return Tier.COMPLETED
+            case None:
+                return Tier.OUTDATED
+            case _:
+                assert_never(state)
+
+    def active(self, size: int) -> Sequence[int]:
+        subgoal = self.active_subgoal()
+        if subgoal is None:
+            return ()
+        span = range(subgoal.start, min(subgoal.end, size))
+        return [position for position in span if self._tags.get(position) == subgoal.id]
+
+    def follow(self, change: Change) -> None:
+        """Put every tag where its message went and derive the spans from the tags (Z-44, H-05)."""
+        move = moves(change)
+        tags: dict[int, int] = {}
+        for position, id in self._tags.items():
+            new = move(position)
+            # Two messages may have become one: it belongs to the active subgoal if either did (H-14).
+            if new is not None and (new not in tags or id == self._active):
+                tags[new] = id
+        while (bookmark := move(self.bookmark)) is None:
+            self.bookmark += 1
+        self.bookmark = bookmark
+        self._tags = tags
+        self._last_tagged = max(tags, default=-1)
+        spans: dict[int, tuple[int, int]] = {}
+        for position, id in tags.items():
+            start, end = spans.get(id, (position, position + 1))
+            spans[id] = min(start, position), max(end, position + 1)
+        kept = {}
+        for id, subgoal in self._subgoals.items():
+            if id in spans:
+                kept[id] = replace(subgoal, start=spans[id][0], end=spans[id][1])
+            elif id == self._active:  # its messages are gone, it goes on with the next one
+                kept[id] = replace(subgoal, start=self._last_tagged + 1, end=self._last_tagged + 1)
+        self._subgoals = kept
+
+
+def moves(change: Change) -> Callable[[int], int | None]:
+    """Where the message at a position stands after the change; None: it left the window. Pure arithmetic."""
+    match change:
+        case Clearing() | Replacement():
+            return lambda position: position
+        case Fold():
+            return _after_fold(change)
+        case Drain():
+            return _after_drain(change)
+        case _:
+            assert_never(change)
+
+
+def _after_fold(fold: Fold) -> Callable[[int], int | None]:
+    responses = [pair.response for pair in fold.pairs]
+    # A response moves onto its request, where the summary stands, and everything behind down by one with it.
+    return lambda position: position - bisect_right(responses, position)
+
+
+def _after_drain(drain: Drain) -> Callable[[int], int | None]:
+    first = drain.start + (drain.summary is not None)
+    again = {position: first + place for place, position in enumerate((*drain.pinned, *drain.active))}
+    shift = first + len(again) - drain.end
+
+    def move(position: int) -> int | None:
+        if position < drain.start:
+            return position
+        return position + shift if position >= drain.end else again.get(position)
+
+    return move

@@ -1,0 +1,216 @@
+"""A conversation as its model sees it: the messages, what they weigh, and what was changed since they were stored.
+
+Whoever holds a window is its only owner. No I/O: what must be written is taken from it as values.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import assert_never, overload
+
+from agent.compaction.changes import Change, Cleared, Clearing, Drain, Fold, Replacement
+from agent.core.messages import Message, ToolResult
+
+CountMessage = Callable[[Message], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One message of the window. `stored` is what the transcript has, `message` what the model sees of it.
+
+    `key` stays with the message for its life in this process; positions move. `deferred` is the summary of the pair
+    whose results this message holds, waiting to take their place (SPEC §8.4).
+    """
+
+    key: int
+    message: Message
+    stored: Message
+    tokens: int  # raw, of `message`
+    place: int | None = None  # where a compaction put it in the store; None: where it was written
+    deferred: str = ""
+
+    @property
+    def pinned(self) -> bool:
+        return self.stored.pinned
+
+    @property
+    def is_cleared(self) -> bool:
+        """Whether some result in it gave way to a notice."""
+        return self.message is not self.stored
+
+
+@dataclass(slots=True, kw_only=True)
+class Unwritten:
+    """What the store does not know yet of a window. Keys are those of entries."""
+
+    hidden: list[Entry] = field(default_factory=list)
+    cleared: dict[tuple[int, str], str] = field(default_factory=dict)  # (key, tool_use_id): what stands there now
+    deferred: dict[int, str] = field(default_factory=dict)
+    placed: set[int] = field(default_factory=set)  # inserted or moved out of the order in which they were stored
+
+    @property
+    def any(self) -> bool:
+        return bool(self.hidden or self.cleared or self.deferred or self.placed)
+
+
+class Window(Sequence[Entry]):
+    """The entries in the order the model reads them. Each operation costs what it touches, appending O(1)."""
+
+    def __init__(self, count: CountMessage) -> None:
+        self._count = count
+        self._entries: list[Entry] = []
+        self._next_key = 0
+        self.tokens = 0  # raw, of all entries
+        self.results: list[int] = []  # positions of what holds results of tools, ascending
+        self.waiting: set[int] = set()  # keys of what holds a deferred summary
+        self.unwritten = Unwritten()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @overload
+    def __getitem__(self, index: int) -> Entry: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Entry]: ...
+    def __getitem__(self, index: int | slice) -> Entry | Sequence[Entry]:
+        return self._entries[index]
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries)
+
+    @property
+    def messages(self) -> list[Message]:
+        """What the model sees."""
+        return [entry.message for entry in self._entries]
+
+    def append(
+        self, message: Message, *, shown: Message | None = None, place: int | None = None, deferred: str = ""
+    ) -> Entry:
+        """A message arrived, or was read from the store; `shown` is what the model sees of it, if that differs."""
+        entry = self._entry(message, shown=shown, place=place, deferred=deferred)
+        if holds_results(message):
+            self.results.append(len(self._entries))
+        self._entries.append(entry)
+        self.tokens += entry.tokens
+        return entry
+
+    def extend(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            self.append(message)
+
+    def stored_as(self, position: int, stored: Message, *, place: int | None = None) -> None:
+        """The message at `position` is in the transcript now and has its id."""
+        entry = self._entries[position]
+        message = replace(entry.message, id=stored.id) if entry.is_cleared else stored
+        self._entries[position] = replace(entry, stored=stored, message=message, place=place)
+
+    def defer(self, position: int, summary: str) -> None:
+        """The pair whose results stand at `position` has a summary that can take its place later."""
+        entry = self._entries[position]
+        self._entries[position] = replace(entry, deferred=summary)
+        self.waiting.add(entry.key)
+        self.unwritten.deferred[entry.key] = summary
+
+    def apply(self, change: Change) -> int:
+        """Make the change; returns the raw tokens it freed (negative when the window grew)."""
+        before = self.tokens
+        match change:
+            case Clearing():
+                self._clear(change.results)
+            case Fold():
+                self._fold(change)
+                self._index()
+            case Drain():
+                self._drain(change)
+                self._index()
+            case Replacement():
+                old = self._entries[change.position]
+                self._hide(old)
+                self._entries[change.position] = self._insert(change.message)
+            case _:
+                assert_never(change)
+        return before - self.tokens
+
+    def skip(self, count: int) -> None:
+        """Leave the oldest `count` messages out; the store keeps them as they are."""
+        self.tokens -= sum(entry.tokens for entry in self._entries[:count])
+        del self._entries[:count]
+        self._index()
+
+    def put(self, position: int, message: Message) -> None:
+        """Let a message of nobody's stand there, which is never written: loading the window again makes it again."""
+        entry = self._entry(message)
+        self._entries.insert(position, entry)
+        self.tokens += entry.tokens
+        self._index()
+
+    def show(self, position: int, message: Message) -> None:
+        """Let the model see `message` there; nothing of that is written, loading the window again mends it again."""
+        entry = self._entries[position]
+        tokens = self._count(message)
+        self.tokens += tokens - entry.tokens
+        self._entries[position] = replace(entry, message=message, tokens=tokens)
+
+    def _index(self) -> None:
+        self.results = [position for position, entry in enumerate(self._entries) if holds_results(entry.message)]
+
+    def _clear(self, results: Iterable[Cleared]) -> None:
+        for cleared in results:
+            entry = self._entries[cleared.position]
+            parts = tuple(
+                replace(part, content=cleared.text)
+                if isinstance(part, ToolResult) and part.tool_use_id == cleared.call
+                else part
+                for part in entry.message.parts
+            )
+            message = replace(entry.message, parts=parts)
+            tokens = self._count(message)
+            self.tokens += tokens - entry.tokens
+            self._entries[cleared.position] = replace(entry, message=message, tokens=tokens)
+            self.unwritten.cleared[entry.key, cleared.call] = cleared.text
+
+    def _fold(self, fold: Fold) -> None:
+        for pair in reversed(fold.pairs):  # from the highest position down: the others stay where they are
+            for entry in self._entries[pair.request : pair.response + 1]:
+                self._hide(entry)
+            self._entries[pair.request : pair.response + 1] = [self._insert(pair.summary)]
+
+    def _drain(self, drain: Drain) -> None:
+        kept = {*drain.pinned, *drain.active}
+        for position in range(drain.start, drain.end):
+            if position not in kept:
+                self._hide(self._entries[position])
+        again = [self._entries[position] for position in (*drain.pinned, *drain.active)]
+        self.unwritten.placed |= {entry.key for entry in again}
+        summary = [self._insert(drain.summary)] if drain.summary is not None else []
+        self._entries[drain.start : drain.end] = [*summary, *again]
+
+    def _insert(self, message: Message) -> Entry:
+        entry = self._entry(message)
+        self.tokens += entry.tokens
+        self.unwritten.placed.add(entry.key)
+        return entry
+
+    def _hide(self, entry: Entry) -> None:
+        self.tokens -= entry.tokens
+        self.waiting.discard(entry.key)
+        self.unwritten.hidden.append(entry)
+
+    def _entry(
+        self, message: Message, *, shown: Message | None = None, place: int | None = None, deferred: str = ""
+    ) -> Entry:
+        self._next_key += 1
+        if deferred:
+            self.waiting.add(self._next_key)
+        seen = message if shown is None else shown
+        return Entry(
+            key=self._next_key,
+            message=seen,
+            stored=message,
+            tokens=self._count(seen),
+            place=place,
+            deferred=deferred,
+        )
+
+
+def holds_results(message: Message) -> bool:
+    return message.role == "user" and any(isinstance(part, ToolResult) for part in message.parts)

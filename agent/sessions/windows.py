@@ -1,0 +1,154 @@
+"""The window of a session as the store keeps it: what a model sees, in what order, and what compaction changed of it.
+
+Plain functions over a `Connection`. Rows are hidden and placed, never rewritten (SPEC §4.2).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, insert, select, update
+
+from agent.core.ids import ConversationId, SessionId
+from agent.core.messages import Message
+from agent.sessions import passages
+from agent.sessions.store import MOST_LOADED, STEP, read_message
+from agent.storage.conflicts import or_update
+from agent.storage.moments import to_us
+from agent.storage.payloads import encode_parts
+from agent.storage.tables import cleared_result
+from agent.storage.tables import message as message_table
+from agent.storage.tables import session as session_table
+
+BY_THE_HOUSE = -1  # the position of what no run wrote
+
+_VISIBLE = (
+    select(message_table)
+    .where(message_table.c.session_id == bindparam("session"), message_table.c.agent_visible)
+    .order_by(message_table.c.id.desc())
+    .limit(bindparam("most"))
+)
+_CLEARED = select(cleared_result).where(cleared_result.c.session_id == bindparam("session"))
+_SUMMARY = select(session_table.c.summary, session_table.c.summary_upto).where(
+    session_table.c.id == bindparam("session")
+)
+_BY_ID = message_table.c.id == bindparam("row")
+_HIDE = update(message_table).where(_BY_ID).values(agent_visible=False, compacted_at=bindparam("at"))
+_MARK = update(message_table).where(_BY_ID).values(compacted_at=bindparam("at"))
+_PLACE = update(message_table).where(_BY_ID).values(place=bindparam("where"))
+_DEFER = update(message_table).where(_BY_ID).values(deferred=bindparam("written"))
+_CLEAR = or_update(insert(cleared_result), key=("message_id", "call"), columns=("text", "at"))
+_INSERT = insert(message_table).returning(message_table.c.id)
+_SUMMARISE = (
+    update(session_table)
+    .where(session_table.c.id == bindparam("session"))
+    .values(summary=bindparam("written"), summary_upto=bindparam("upto"))
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """One message of a window: as stored, its place, the results cleared in it, the summary that waits for it."""
+
+    message: Message
+    place: int
+    cleared: dict[str, str]
+    deferred: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedWindow:
+    """Oldest first. `summary` covers everything up to the message `summary_upto`; `damaged` rows were left out."""
+
+    entries: tuple[Loaded, ...]
+    summary: str = ""
+    summary_upto: int | None = None
+    damaged: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowChanges:
+    """What compaction did to a window since it was last written. `inserted` and `placed` come with their places.
+
+    `summary` is (text, id of the last message it covers); "" takes the stored one away.
+    """
+
+    hidden: tuple[Message, ...] = ()
+    inserted: tuple[tuple[Message, int], ...] = ()
+    placed: tuple[tuple[int, int], ...] = ()  # (message id, place)
+    cleared: tuple[tuple[Message, str, str], ...] = ()  # (message, call, what stands there)
+    deferred: tuple[tuple[int, str], ...] = ()
+    summary: tuple[str, int | None] | None = None
+
+    @property
+    def any(self) -> bool:
+        return bool(
+            self.hidden or self.inserted or self.placed or self.cleared or self.deferred or self.summary is not None
+        )
+
+
+def load(conn: Connection, session: SessionId, *, most: int = MOST_LOADED) -> LoadedWindow:
+    """What a model sees of the session; at most the newest `most` messages (Z-24, B-15)."""
+    cleared: dict[int, dict[str, str]] = {}
+    for row in conn.execute(_CLEARED, {"session": session}):
+        cleared.setdefault(row.message_id, {})[row.call] = row.text
+    rows = conn.execute(_VISIBLE, {"session": session, "most": most}).all()
+    read = [(row, read_message(row)) for row in reversed(rows)]
+    entries = [
+        Loaded(message=message, place=_place(row), cleared=cleared.get(row.id, {}), deferred=row.deferred or "")
+        for row, message in read
+        if message is not None
+    ]
+    entries.sort(key=lambda entry: entry.place)
+    summary = conn.execute(_SUMMARY, {"session": session}).one_or_none()
+    return LoadedWindow(
+        entries=tuple(entries),
+        summary=(summary.summary or "") if summary is not None else "",
+        summary_upto=summary.summary_upto if summary is not None else None,
+        damaged=len(read) - len(entries),
+    )
+
+
+def write(
+    conn: Connection, session: SessionId, conversation: ConversationId, changes: WindowChanges, *, at: int
+) -> list[int]:
+    """Write the changes; returns the ids of what was inserted, in order. Call it in a fenced transaction."""
+    for message, call, text in changes.cleared:
+        values = {"message_id": message.id, "call": call, "session_id": session, "text": text, "at": at}
+        conn.execute(_CLEAR, values)
+        conn.execute(_MARK, {"row": message.id, "at": at})
+        passages.keep(conn, session, conversation, message, [call])
+    for message in changes.hidden:
+        conn.execute(_HIDE, {"row": message.id, "at": at})
+        passages.keep(conn, session, conversation, message)
+    for id, place in changes.placed:
+        conn.execute(_PLACE, {"row": id, "where": place})
+    for id, summary in changes.deferred:
+        conn.execute(_DEFER, {"row": id, "written": summary or None})
+    if changes.summary is not None:
+        text, upto = changes.summary
+        conn.execute(_SUMMARISE, {"session": session, "written": text or None, "upto": upto if text else None})
+    return [_insert(conn, session, conversation, message, place, at) for message, place in changes.inserted]
+
+
+def _insert(
+    conn: Connection, session: SessionId, conversation: ConversationId, message: Message, place: int, at: int
+) -> int:
+    values = {
+        "session_id": session,
+        "conv": conversation,
+        "position": BY_THE_HOUSE,
+        "role": message.role,
+        "parts": encode_parts(message.parts),
+        "agent_visible": message.agent_visible,
+        "user_visible": message.user_visible,
+        "pinned": message.pinned,
+        "created_at": to_us(message.created_at) if message.created_at is not None else at,
+        "place": place,
+    }
+    id: int = conn.execute(_INSERT, values).scalar_one()
+    return id
+
+
+def _place(row: Any) -> int:
+    place: int | None = row.place
+    return row.id * STEP if place is None else place

@@ -1,0 +1,73 @@
+"""Long results of tools: the model gets beginning and end, a file keeps the whole for a while (SPEC §11).
+
+Files lie below the data directory, one folder a conversation; the house's upkeep removes old ones.
+"""
+
+import hashlib
+import logging
+from pathlib import Path
+from urllib.parse import quote
+
+import anyio
+
+from agent.core.errors import ToolError
+from agent.core.ids import ConversationId
+
+FOLDER = "outputs"
+LONGEST_SHOWN = 30_000  # characters
+SHOWN_HEAD = 20_000  # of them at the beginning; the rest is the end, where results of programs say how it went
+LONGEST_KEPT = 20_000_000
+NOTICE = (
+    "\n[{left_out} characters are left out here; read_output reads them: "
+    'output "{name}", characters {begin} to {end}]\n'
+)
+
+log = logging.getLogger("tieline.tools")
+
+
+class Outputs:
+    """The files with the whole of what was cut."""
+
+    def __init__(self, home: Path) -> None:
+        self._folder = home / FOLDER
+
+    async def shortened(self, conversation: ConversationId, content: str) -> str:
+        """What the model gets of a result: all of it, or its beginning, a notice of how to read the rest, its end."""
+        if len(content) <= LONGEST_SHOWN:
+            return content
+        tail = LONGEST_SHOWN - SHOWN_HEAD
+        begin, end = SHOWN_HEAD, len(content) - tail
+        name = await self.keep(conversation, content)
+        if name is None:
+            left_out = f"\n[{end - begin} characters are left out here; they could not be kept]\n"
+        else:
+            left_out = NOTICE.format(left_out=end - begin, name=name, begin=begin, end=end)
+        return content[:begin] + left_out + content[end:]
+
+    async def keep(self, conversation: ConversationId, content: str) -> str | None:
+        """Put it into a file; its name is made of its content. None when the disk would not take it."""
+        name = hashlib.blake2b(content.encode("utf-8", "replace"), digest_size=8).hexdigest()
+        try:
+            await anyio.to_thread.run_sync(self._write, self._path(conversation, name), content[:LONGEST_KEPT])
+        except OSError as error:
+            log.warning("a long result is not kept: %s", error, extra={"conversation": conversation})
+            return None
+        return name
+
+    async def read(self, conversation: ConversationId, name: str) -> str:
+        """The whole of a result of this conversation. Raises ToolError when there is none of that name."""
+        path = self._path(conversation, name)
+        try:
+            return await anyio.to_thread.run_sync(lambda: path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ToolError(f"there is no output {name!r} any more; run the tool again") from error
+
+    def _path(self, conversation: ConversationId, name: str) -> Path:
+        return self._folder / quote(conversation, safe="@._-") / f"{quote(name, safe='')}.txt"
+
+    def _write(self, path: Path, content: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        partial = path.with_suffix(".part")
+        partial.touch(mode=0o600)
+        partial.write_text(content, encoding="utf-8", errors="replace", newline="")
+        partial.replace(path)

@@ -1,0 +1,80 @@
+"""Calls of a model that are no turn: summaries, subgoals, the shortening of results. The one place they are made."""
+
+import anyio
+
+from agent.compaction.asking import Question
+from agent.core.errors import ContextTooLong, Permanent
+from agent.core.messages import text_message
+from agent.providers.calling import Attempt, Call, Unwatched
+from agent.providers.metering import Bill
+from agent.providers.provider import Provider, Request, SystemPrompt
+from agent.turn.settings import DEFAULT_WINDOW
+from agent.turn.states import States
+from agent.turn.tokens import count_by_bytes
+
+OUTPUT_SHARE = 4  # a quarter of a small window at most is kept for the answer
+
+
+class NoAnswer(Permanent):
+    """The model said nothing, or was cut before it was done."""
+
+
+class _ByBytes:
+    """Close enough for a question, and no time is lost; a turn's calibration is not touched."""
+
+    def text(self, text: str) -> int:
+        return count_by_bytes(text)
+
+    def scaled(self, raw: int) -> int:
+        return raw
+
+    def learn(self, raw: int, real: int) -> None:
+        """Questions are not built like turns: nothing is learnt from them."""
+
+
+class SideCalls:
+    """Keeps the promise of `compaction.asking.Ask` for one conversation."""
+
+    def __init__(self, states: States) -> None:
+        self._states = states
+
+    async def __call__(self, question: Question) -> str:
+        states = self._states
+        slot = states.provider.slot
+        asked = count_by_bytes(question.system) + count_by_bytes(question.text)
+
+        def prepare(provider: Provider) -> Attempt:
+            window = provider.context_window or DEFAULT_WINDOW
+            most = min(question.max_tokens, window // OUTPUT_SHARE)
+            if asked + most > window:
+                raise ContextTooLong(f"{provider.name}: {asked} tokens to ask about do not fit {window}")
+            request = Request(
+                system=SystemPrompt(stable=question.system),
+                messages=(text_message("user", question.text),),
+                max_tokens=most,
+            )
+            return Attempt(request, asked)
+
+        call = Call(
+            route=(lambda: (slot.named(question.provider),)) if question.provider else slot.route,
+            prepare=prepare,
+            bill=Bill(purpose=question.purpose, conversation=states.session.conversation, session=states.session.id),
+            counting=_ByBytes(),
+            silence_s=question.timeout_s,
+            stream_s=question.timeout_s,
+            seed=f"{states.session.conversation}:{question.purpose}",
+        )
+        with anyio.fail_after(question.timeout_s):
+            answered = await states.provider.models.ask(call, Unwatched())
+        reply = answered.reply
+        text = reply.text.strip()
+        if not text or reply.stop_reason == "max_tokens":
+            raise NoAnswer(f"{answered.provider.name}: no whole answer to a question about {question.purpose}")
+        self._dump(question, text)
+        return text
+
+    def _dump(self, question: Question, answer: str) -> None:
+        dumps = self._states.context.dumps
+        if dumps.on:
+            dumps.write(f"{question.purpose}-request.txt", f"{question.system}\n\n{question.text}")
+            dumps.write(f"{question.purpose}-response.txt", answer)

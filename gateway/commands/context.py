@@ -1,0 +1,72 @@
+"""The window of the conversation: /compact /context /debug-dump."""
+
+from agent.compaction.dumps import dump_folder
+from gateway.commands.command import Call, Command, Reply
+from gateway.commands.status import gauge_of
+
+DUMPS = "dumps"
+MOST_KEEP = 500  # characters of what shall be kept
+
+
+async def compact(call: Call) -> Reply:
+    """Summarises the older part now; words after the command say what must be kept."""
+    phrase, language = call.house.phrase, call.incoming.language
+    done = await call.agent.compact(call.args[:MOST_KEEP])
+    if done is None:
+        return Reply(text=phrase("compact_nothing", language))
+    values = {"before": f"{done.tokens_before:,}", "after": f"{done.tokens_after:,}", "count": done.messages}
+    return Reply(text=phrase("compact_mechanical" if done.mechanical else "compact_done", language, **values))
+
+
+async def context(call: Call) -> Reply:
+    """What fills the window, by kind, the heaviest first."""
+    phrase, language, seen = call.house.phrase, call.incoming.language, await call.agent.context()
+    lines = [
+        phrase("context_title", language),
+        "",
+        phrase(
+            "context_total",
+            language,
+            gauge=gauge_of(seen.used, seen.window),
+            used=f"{seen.used:,}",
+            window=f"{seen.window:,}",
+            percent=f"{seen.used * 100 / seen.window:.0f}" if seen.window else "?",
+        ),
+    ]
+    lines += [
+        phrase(
+            "context_kind",
+            language,
+            kind=phrase(f"context_{one.kind}", language),
+            tokens=f"{one.tokens:,}",
+            count=one.messages,
+            percent=f"{one.tokens * 100 / max(1, seen.used):.0f}",
+        )
+        for one in seen.fillings
+    ]
+    if seen.cleared:
+        lines.append(phrase("context_cleared", language, count=seen.cleared))
+    if seen.badge:
+        lines.append(phrase("context_badge", language, badge=seen.badge))
+    return Reply(text="\n".join(lines), private=True)
+
+
+async def debug_dump(call: Call) -> Reply:
+    """Writes requests and answers of this chat into files on the operator's machine, until told to stop."""
+    phrase, language = call.house.phrase, call.incoming.language
+    match call.args.strip().lower():
+        case "off":
+            call.agent.dump(None)
+            return Reply(text=phrase("dump_off", language), private=True)
+        case "" | "on":
+            folder = dump_folder(call.house.home / DUMPS, call.agent.conversation, call.house.clock.now())
+            call.agent.dump(folder)
+            shown = str(folder.relative_to(call.house.home))
+            return Reply(text=phrase("dump_on", language, folder=shown), private=True)
+        case other:
+            return Reply(text=phrase("dump_usage", language, given=other), private=True)
+
+
+COMPACT = Command(name="compact", run=compact, group="chat", usage="[what to keep]", admin_in_groups=True)
+CONTEXT = Command(name="context", run=context, group="chat")
+DEBUG_DUMP = Command(name="debug-dump", run=debug_dump, group="more", usage="[on|off]", admin=True)

@@ -1,0 +1,171 @@
+"""Plays a session through the real context engine and measures each request that would have been sent."""
+
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from agent.compaction.engine import Engine
+from agent.compaction.pairs import repaired
+from agent.compaction.pinning import deserves_pin
+from agent.compaction.state import CompactionState, Load, Options
+from agent.core.ids import ConversationId, RunId
+from agent.core.messages import Message
+from agent.turn.fitting import ceiling
+from agent.turn.settings import ContextSettings
+from agent.turn.tokens import Estimator
+from tests.bench.context.provenance import Readable, Sources, holds
+from tests.bench.context.recordings import Recording
+from tests.bench.context.summariser import Summariser
+from tests.bench.context.transcript import Transcript, query_from
+
+
+class Broken(Exception):
+    """A promise was not kept: the run fails."""
+
+
+@dataclass(slots=True)
+class Measured:
+    """What one session came to. `sizes` and `bare` are the tokens of each request, with and without compaction."""
+
+    id: str
+    messages: int
+    window: int
+    sizes: list[int] = field(default_factory=list)
+    bare: list[int] = field(default_factory=list)
+    survived: list[float] = field(default_factory=list)
+    values: int = 0
+    in_window: int = 0
+    recalled: int = 0
+    missed: list[str] = field(default_factory=list)
+    calls: Counter[str] = field(default_factory=Counter)
+    checked: int = 0  # messages that had to be byte-equal and were
+
+    @property
+    def cut(self) -> float:
+        """How much lower the highest request is, 0 to 1."""
+        return 1 - max(self.sizes) / max(self.bare)
+
+
+async def play(recording: Recording, options: Options, window: int, count: Callable[[str], int]) -> Measured:
+    """Run the session through an engine with these options and a model with that window (tokens)."""
+    with Transcript() as transcript:
+        return await _play(recording, options, window, count, transcript)
+
+
+async def _play(
+    recording: Recording, options: Options, window: int, count: Callable[[str], int], transcript: Transcript
+) -> Measured:
+    estimator = Estimator(count)
+    state = CompactionState(count=estimator.message)
+    model = Summariser()
+    jobs: list[Callable[[], Coroutine[Any, Any, None]]] = []
+    moment = datetime(2025, 1, 1, tzinfo=UTC)
+    engine = Engine(
+        conversation=ConversationId("bench:1"),
+        state=state,
+        count_text=estimator.text,
+        ask=model,
+        publish=lambda event: None,
+        spawn=jobs.append,
+        now=lambda: moment,
+    )
+    fixed = estimator.text(recording.system)
+    room = ceiling(window, ContextSettings())
+    measured = Measured(recording.id, len(recording.messages), window)
+    sources, readable = Sources(), Readable()
+    said: dict[int, Message] = {}
+    bare = fixed
+    before: list[Message] = []
+    for number, turn in enumerate(_turns(recording)):
+        moment += timedelta(minutes=5)
+        model.subgoal = _subgoal(recording, turn.start)
+        engine.begin_turn(RunId(f"run{number}"), options)
+        first = True
+        for position in range(turn.start, turn.stop):
+            message = replace(recording.messages[position], created_at=moment)
+            if message.role == "assistant":
+                load = Load(fixed=fixed, scale=1.0, window=window, room=room, first=first)
+                await engine.before_call(load)
+                first = False
+                transcript.write(state)
+                sent = state.window.messages
+                _check(recording, state, sent, said)
+                measured.checked += len(state.tiers.active(len(sent))) + sum(entry.pinned for entry in state.window)
+                measured.sizes.append(load.tokens(state.window))
+                measured.bare.append(bare)
+                if before:
+                    measured.survived.append(_survival(before, sent, estimator, fixed))
+                before = sent
+                for value in sources.taken(message.tool_uses):
+                    measured.values += 1
+                    if readable.any_holds(sent, value):
+                        measured.in_window += 1
+                    elif holds(transcript.recall(query_from(sent), count), value):
+                        measured.recalled += 1
+                    else:
+                        measured.missed.append(value)
+            elif not message.tool_results:
+                pins = sum(one.pinned for one in said.values())
+                pinned = deserves_pin(message.content, is_first=position == 0, pinned_rules=pins)
+                message = replace(message, pinned=pinned)
+            message = transcript.append(message)
+            assert message.id is not None
+            sources.note(message)
+            said[message.id] = message
+            bare += estimator.message(message)
+            state.window.append(message)
+        engine.after_turn(Load(fixed=fixed, scale=1.0, window=window, room=room, first=False))
+        for job in jobs:
+            await job()
+        jobs.clear()
+    measured.calls = model.calls
+    return measured
+
+
+def tokens_of(recording: Recording, count: Callable[[str], int]) -> int:
+    """What the largest request would hold if nothing ever left it."""
+    estimator = Estimator(count)
+    return estimator.text(recording.system) + estimator.messages(recording.messages)
+
+
+def _turns(recording: Recording) -> Iterator[range]:
+    """From one word of a person to the next."""
+    starts = [
+        position
+        for position, message in enumerate(recording.messages)
+        if position == 0 or (message.role == "user" and not message.tool_results)
+    ]
+    for start, stop in zip(starts, [*starts[1:], len(recording.messages)], strict=True):
+        yield range(start, stop)
+
+
+def _subgoal(recording: Recording, position: int) -> str:
+    """What the newest border before the position is about."""
+    border = max((border for border in recording.borders if border <= position), default=0)
+    return " ".join(recording.messages[border].content.split())[:200] + f" (#{border})"
+
+
+def _check(recording: Recording, state: CompactionState, sent: list[Message], said: Mapping[int, Message]) -> None:
+    """Pinned and active messages are there, byte for byte; calls and results are in pairs (SPEC §8, §9)."""
+    shown = {message.id: message for message in sent if message.id is not None}
+    for id, message in said.items():
+        if message.pinned and (id not in shown or shown[id].parts != message.parts):
+            raise Broken(f"{recording.id}: the pinned message {id} is not what it was")
+    for position in state.tiers.active(len(sent)):
+        known = sent[position].id or 0
+        if known in said and sent[position].parts != said[known].parts:
+            raise Broken(f"{recording.id}: the active message {known} is not what it was")
+    if len(repaired(sent)) != len(sent):
+        raise Broken(f"{recording.id}: a call and its result were parted")
+
+
+def _survival(before: list[Message], now: list[Message], estimator: Estimator, fixed: int) -> float:
+    """The share of the last request's tokens that begin this one too: what a prompt cache can give back."""
+    same = fixed
+    for old, new in zip(before, now, strict=False):
+        if old.parts != new.parts:
+            break
+        same += estimator.message(old)
+    return same / (fixed + estimator.messages(before))
