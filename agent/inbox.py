@@ -18,7 +18,9 @@ class Incoming:
     """One thing said to the agent, as the inbox stores it. The platform's own shapes stay outside.
 
     `quoted` is the text of the message replied to. `interaction` is the platform's handle for answering a slash
-    command or a button. `message_ref` is the platform's id of the message, to reply to and to react on.
+    command or a button. `message_ref` is the platform's id of the message, to reply to and to react on. `notes` are
+    the last lines of `text`: what could not be read of the message; an edit keeps them. `version` is that of the edit
+    that was taken last, "" before any.
     """
 
     text: str
@@ -31,6 +33,8 @@ class Incoming:
     quoted: str | None = None
     message_ref: str | None = None
     interaction: str | None = None
+    notes: tuple[str, ...] = ()
+    version: str = ""
     received_at: datetime
 
 
