@@ -88,6 +88,8 @@ _BEGIN = update(inbox).where(_ONE, _NEW).values(attempts=inbox.c.attempts + 1, p
 _WITH_NEW = select(inbox.c.conv).where(_NEW, _DUE).distinct()
 _NEXT_DUE = select(func.min(inbox.c.not_before)).where(_NEW, inbox.c.not_before > bindparam("now"))
 
+_OPEN_SINCE = select(func.min(inbox.c.created_at)).where(_CONV, _NEW, inbox.c.kind == "message")
+
 
 def admit(
     conn: Connection,
@@ -220,6 +222,11 @@ def conversations_with_work(conn: Connection, now: int) -> tuple[ConversationId,
 def next_due(conn: Connection, now: int) -> int | None:
     """The next moment after `now` at which put-off work becomes due."""
     return cast(int | None, conn.execute(_NEXT_DUE, {"now": now}).scalar_one())
+
+
+def open_since(conn: Connection, conversation: ConversationId) -> int | None:
+    """When the oldest of the people's messages that are not done was stored, begun or not; None: all are done."""
+    return cast(int | None, conn.execute(_OPEN_SINCE, {"conversation": conversation}).scalar_one())
 
 
 def _moment(version: str) -> tuple[float, str]:
