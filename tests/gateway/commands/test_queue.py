@@ -98,7 +98,7 @@ async def test_a_stop_right_behind_its_message_ends_the_turn_that_is_about_to_be
         world.script(slowly(f"never {number}", 30))
         await world.say(f"never {number}")
         await world.say("/stop")
-        await until(lambda number=number: world.texts().count("Stopped.") == number + 1)  # type: ignore[misc]
+        await until(lambda number=number: world.texts().count("Stopped.") == number + 1)
     assert not any("Nothing is running" in text for text in world.texts())
 
 
