@@ -320,11 +320,11 @@ async def test_a_connection_that_beats_but_tells_nothing_is_built_anew(discord: 
         first = await discord.says("before")
         await eventually(lambda: house.texts() == ["before"])
         house.places = [place(DM, first, datetime.now(UTC))]
-        await discord.control("settings", {"mute": True})
+        await discord.control("gateway", {"action": "deafen"})
         await discord.says("into the void")
-        await eventually(lambda: not adapter.health().hears)
-        await discord.control("settings", {"mute": False})
         await eventually(lambda: house.texts() == ["before", "into the void"])
+        await eventually(lambda: adapter.health().hears)
+        assert len(discord.double.identifies) == 2
 
 
 async def test_a_gateway_that_refuses_the_token_later_is_fatal(discord: Discord, house: House) -> None:
@@ -353,7 +353,7 @@ async def test_at_the_start_young_messages_are_answered_and_old_ones_left(discor
         await discord.says(f"young {number}")
     house.places = [place(DM, snowflake_at(LONG_AGO), LONG_AGO)]
     async with connected(discord, house) as adapter:
-        await eventually(lambda: house.texts() == ["young 0", "young 1", "young 2"])
+        await eventually(lambda: house.texts() == ["old", "young 0", "young 1", "young 2"])  # the house refuses the old
         assert all(said.from_history and said.sender.id == ANN for said in house.of(Said))
         assert "1 messages" in adapter.health().detail
 
