@@ -38,7 +38,9 @@ def first_since(conn: Connection, table: Table, moment: int) -> int:
 
     A clock that was set back makes it err by the rows written meanwhile: then some go later.
     """
-    lowest, highest = conn.execute(select(func.min(table.c.id), func.max(table.c.id))).one()
+    # One by one: SQLite looks both up in the key, but reads the whole table for the two together.
+    lowest = conn.execute(select(func.min(table.c.id))).scalar_one()
+    highest = conn.execute(select(func.max(table.c.id))).scalar_one()
     if lowest is None:
         return 0
     at_or_after = (
