@@ -11,6 +11,7 @@ from tests.program.doubles import SLACK_APP_TOKEN, TELEGRAM_TOKEN
 Step = Callable[[Scene], Awaitable[None]]
 
 OUTAGE_S = 2.0
+CUT_S = 1.0  # Telegram gets one repeat after two seconds; a second cut would put the answer aside
 SEND = {"telegram": "sendMessage", "discord": "create_message", "slack": "chat.postMessage"}
 
 
@@ -53,9 +54,9 @@ def everywhere(platform: str) -> list[Fault]:
         Fault(
             platform=platform,
             name="every connection cut before it does anything",
-            begin=fails(platform, method="*", kind="drop", for_s=OUTAGE_S),
+            begin=fails(platform, method="*", kind="drop", for_s=CUT_S),
             repeats=1 if polls else 0,  # a cut before and a cut after look the same
-            **over,
+            **{**over, "lasts": CUT_S},
         ),
         Fault(
             platform=platform,
