@@ -28,8 +28,8 @@ from tests.program.doubles import all_doubles, until
 from tests.program.running import Program
 
 HELLO = "good morning"
-DIES_WITHIN_S = 40.0
-SETTLES_WITHIN_S = 80.0
+DIES_WITHIN_S = 60.0
+SETTLES_WITHIN_S = 150.0  # far more than it takes; a machine under load needs it
 SECTIONS = "messages_per_minute = 6000\n[queue]\nmerge_ms = 0\nlinger_ms = 150\nmax_depth = 100\n"
 
 phrase = read_catalogue()
@@ -62,7 +62,7 @@ class Sweep:
         await self._script([])
         for in_group in (False, True) if self.place.group else (False,):
             await self.place.say("hello", in_group=in_group)
-            await hears(self.place, lambda seen: HELLO in seen, "the first answer", in_group=in_group, seconds=30)
+            await hears(self.place, lambda seen: HELLO in seen, "the first answer", in_group=in_group, seconds=90)
         await self._rest()
 
     async def run(self, cell: Cell, number: int) -> None:
