@@ -32,8 +32,9 @@ stream = false
 verbosity = "quiet"
 """
 TELEGRAM = "private_messages_per_second = 100\n"
-DISCORD = "deaf_after_s = 3\nprobe_idle_s = 4\n"
-SLACK = "ping_every_s = 0.5\n"
+# Shorter than the defaults (100 s, 300 s, 10 s), long enough for a machine that others use too.
+DISCORD = "deaf_after_s = 6\nprobe_idle_s = 6\n"
+SLACK = "ping_every_s = 1.5\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +239,7 @@ async def three_platforms(home: Path, *, webhook: bool = False, sections: str = 
     async with all_doubles() as doubles:
         for control in (doubles.telegram, doubles.discord, doubles.slack):
             await control.post("settings", {"rate_limits": False})
-        await doubles.discord.post("settings", {"heartbeat_interval": 0.5})
+        await doubles.discord.post("settings", {"heartbeat_interval": 2.0})
         await doubles.slack.post("settings", {"retry_delays": [0.1, 4, 4]})
         program = Program(home, "")
         accounts = configs.telegram(doubles, program=program if webhook else None, more=TELEGRAM)
