@@ -13,6 +13,7 @@ import aiohttp
 import anyio
 
 from gateway.phrases.catalogue import read_catalogue
+from tests.faults.platforms.table import Row
 from tests.program import configs
 from tests.program.doubles import Control, Doubles, all_doubles, until
 from tests.program.people import OnDiscord, OnSlack, OnTelegram, text_of
@@ -35,20 +36,6 @@ TELEGRAM = "private_messages_per_second = 100\n"
 # Shorter than the defaults (100 s, 300 s, 10 s), long enough for a machine that others use too.
 DISCORD = "deaf_after_s = 6\nprobe_idle_s = 6\n"
 SLACK = "ping_every_s = 1.5\n"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """What one fault came to. Seconds; `answered` and `green` count from the end of the fault."""
-
-    platform: str
-    fault: str
-    lasts: float
-    answered: float
-    green: float
-    red: bool
-    repeats: int
-    others: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.platforms.faults import says
-from tests.faults.platforms.scene import SECTIONS, Place, Row, Scene, three_platforms
+from tests.faults.platforms.scene import SECTIONS, Place, Scene, three_platforms
+from tests.faults.platforms.table import Row, Rows
 from tests.program.doubles import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -35,7 +36,7 @@ async def reasons(scene: Scene) -> dict[str, str]:
 
 @pytest.mark.requirement("G-28", "G-30", "Z-36")
 @pytest.mark.parametrize("platform", ["telegram", "discord", "slack"])
-async def test_a_token_revoked_while_running_ends_its_account_alone(home: Path, rows: list[Row], platform: str) -> None:
+async def test_a_token_revoked_while_running_ends_its_account_alone(home: Path, rows: Rows, platform: str) -> None:
     async with three_platforms(home) as scene:
         place, others = scene.place(platform), [one for one in scene.places if one.name != platform]
         began = time.monotonic()
