@@ -18,8 +18,10 @@ class Incoming:
     """One thing said to the agent, as the inbox stores it. The platform's own shapes stay outside.
 
     `quoted` is the text of the message replied to. `interaction` is the platform's handle for answering a slash
-    command or a button. `message_ref` is the platform's id of the message, to reply to and to react on. `zone` is the
-    sender's IANA time zone, where the platform tells it. What `may_be_silent` is shown to nobody while it is worked on.
+    command or a button. `message_ref` is the platform's id of the message, to reply to and to react on. `notes` are
+    the last lines of `text`: what could not be read of the message; an edit keeps them. `version` is that of the edit
+    that was taken last, "" before any. `zone` is the sender's IANA time zone, where the platform tells it. What
+    `may_be_silent` is shown to nobody while it is worked on.
     """
 
     text: str
@@ -32,6 +34,8 @@ class Incoming:
     quoted: str | None = None
     message_ref: str | None = None
     interaction: str | None = None
+    notes: tuple[str, ...] = ()
+    version: str = ""
     zone: str | None = None
     may_be_silent: bool = False
     received_at: datetime

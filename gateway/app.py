@@ -38,6 +38,10 @@ class StartError(Exception):
     """The gateway cannot start; the text says why and how to mend it."""
 
 
+class TakenOver(StartError):
+    """Another process owns the database now; this one has ended without touching it any more."""
+
+
 class App:
     """One gateway. `run` returns when it was told to stop and has ended in order."""
 
@@ -102,6 +106,7 @@ class App:
                 tasks.start_soon(house.take_in, tasks)
                 tasks.start_soon(self.live.watch, self._clock)
                 tasks.start_soon(house.warm_up, first_turn)
+                tasks.start_soon(self._keep_owning)
                 self.ready.set()
                 await stop.wait()
                 _log.info("ending: running turns have %g s", DRAIN_S)
@@ -129,6 +134,15 @@ class App:
             )
         except errors.DatabaseUnusable as error:
             raise StartError(str(error)) from error
+
+    async def _keep_owning(self) -> None:
+        """Two processes on one database would poll the same accounts: the one that lost it ends at once (DESIGN §9)."""
+        errors = import_module("agent.storage.errors")
+        try:
+            await self._house.keep_owning()
+        except errors.DatabaseHeld as error:
+            _log.critical("the database was taken over while it could not be reached: %s", error)
+            raise TakenOver(str(error)) from error
 
     def _mount(self, tasks: TaskGroup) -> None:
         house = self._house

@@ -4,7 +4,7 @@ Loaded by name after the web server is bound: it imports what is slow to import.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -79,6 +79,7 @@ class House:
     """The parts that the process speaks to."""
 
     database: Database
+    keep_owning: Callable[[], Awaitable[None]]  # raises DatabaseHeld when another process owns the database
     accounts: Accounts
     router: Router
     delivery: Delivery
@@ -312,6 +313,7 @@ async def build(
     )
     return House(
         database=database,
+        keep_owning=inner.keep,
         accounts=accounts,
         router=router,
         delivery=delivery,

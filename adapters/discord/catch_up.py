@@ -164,12 +164,18 @@ class CatchUp:
         """Page by page; `reading.after` moves along, so that a second attempt goes on where the first one ended."""
         cutoff = self._bot.clock.now() - self._max_age
         young, stale = 0, 0
+        # The newest of the old ones is handed over: the house refuses it, tells its owner, and the next reading begins
+        # behind it.
+        newest_stale: Said | None = None
         while young < MOST:
             rows = await history.page(reading.after)
             for said in await history.read(rows):
                 if said.sent_at is not None and said.sent_at < cutoff:
-                    stale += 1
+                    stale, newest_stale = stale + 1, said
                 else:
+                    if newest_stale is not None:
+                        await self._deliver(newest_stale)
+                        newest_stale = None
                     young += 1
                     await self._deliver(said)
             if rows:
@@ -178,6 +184,8 @@ class CatchUp:
                 break
             # A busy place after a long pause: do not leaf through hours that will not be answered.
             reading.after = max(reading.after, snowflake_at(cutoff), key=int)
+        if newest_stale is not None:
+            await self._deliver(newest_stale)
         if stale:
             self.left += stale
             log.warning(

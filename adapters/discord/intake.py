@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -117,7 +118,7 @@ class Intake:
         guild_id = str(event.get("guild_id") or "")
         where = self._places.cached(channel_id) or parse.where_of_channel(event, me=self._bot.rest.user_id)
         threads = self._places.threads_of(channel_id, guild_id) if guild_id else set()
-        self._put(channel_id, partial(self._membership, [where], within=threads, present=False))
+        self._put(channel_id, partial(self._membership, where, within=threads, present=False))
 
     def _on_guild_gone(self, event: Payload) -> None:
         guild_id = str(event["id"])
@@ -127,7 +128,7 @@ class Intake:
             return
         where = Where(channel_id=guild_id, place=guild_id, guild_id=guild_id)
         within = self._places.in_guild(guild_id)
-        self._put(guild_id, partial(self._membership, [where], within=within, present=False))
+        self._put(guild_id, partial(self._membership, where, within=within, present=False))
 
     def _on_guild(self, event: Payload) -> None:
         guild_id = str(event["id"])
@@ -137,7 +138,7 @@ class Intake:
             return
         where = Where(channel_id=guild_id, place=guild_id, guild_id=guild_id, title=str(event.get("name") or ""))
         within = self._places.in_guild(guild_id)
-        self._put(guild_id, partial(self._membership, [where], within=within, present=True))
+        self._put(guild_id, partial(self._membership, where, within=within, present=True))
 
     # -- jobs of a lane
 
@@ -173,20 +174,14 @@ class Intake:
         else:
             await self._bot.answers.close(handle)
 
-    async def _membership(self, wheres: Sequence[Where], *, within: set[str], present: bool) -> None:
+    async def _membership(self, where: Where, *, within: set[str], present: bool) -> None:
         """For the place itself, and for the conversations within it that are known."""
-        lost = [*wheres]
-        if within:
-            for place in await self._known():
-                channel_id = place.key.channel_id
-                if channel_id in within:
-                    self._places.forget(channel_id)
-                    guild_id = wheres[0].guild_id
-                    cached = self._places.cached(channel_id)
-                    lost.append(cached or Where(channel_id=channel_id, place=channel_id, guild_id=guild_id))
-        for where in lost:
-            now = self._bot.clock.now()
-            await self._store(parse.membership(where, self._bot.identity, present=present, received_at=now))
+        also = tuple(place.key for place in await self._known() if place.key.channel_id in within) if within else ()
+        for key in also:
+            self._places.forget(key.channel_id)
+        now = self._bot.clock.now()
+        membership = parse.membership(where, self._bot.identity, present=present, received_at=now)
+        await self._store(replace(membership, also=also))
 
     async def _place_gone(self, channel_id: str) -> None:
         where = Where(channel_id=channel_id, place=channel_id)

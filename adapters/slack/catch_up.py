@@ -111,5 +111,6 @@ class CatchUp:
                 "messages came while nobody listened and are too old to answer",
                 extra={"place": str(reading.address), "messages": old, "since": said[0].message_id},
             )
-        for one in said[old:]:
+        # The newest of the old ones too: the house refuses it, tells its owner, and the next reading begins behind it.
+        for one in said[max(old - 1, 0) :]:
             await self._intake.hand_over(one)

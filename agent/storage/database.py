@@ -22,3 +22,10 @@ class Database(Protocol):
     async def write(self, work: Callable[[Connection], T]) -> T: ...
     async def read(self, work: Callable[[Connection], T]) -> T: ...
     async def aclose(self) -> None: ...
+
+
+class OwnedDatabase(Database, Protocol):
+    """One that was opened by this process and belongs to it alone."""
+
+    async def keep(self) -> None:
+        """Stay the owner, until cancelled. Raises DatabaseHeld when another process has become it."""

@@ -89,6 +89,8 @@ _BEGIN = Hot(update(inbox).where(_ONE, _NEW).values(attempts=inbox.c.attempts + 
 _WITH_NEW = select(inbox.c.conv).where(_NEW, _DUE).distinct()
 _NEXT_DUE = select(func.min(inbox.c.not_before)).where(_NEW, inbox.c.not_before > bindparam("now"))
 
+_OPEN_SINCE = select(func.min(inbox.c.created_at)).where(_CONV, _NEW, inbox.c.kind == "message")
+
 
 def admit(
     conn: Connection,
@@ -135,12 +137,18 @@ def is_known(conn: Connection, *, dedup: str, event_dedup: str | None) -> bool:
     return conn.execute(_KNOWN, {"message": dedup, "event": event_dedup}).first() is not None
 
 
-def edit(conn: Connection, *, conversation: ConversationId, platform_ref: str, text: str) -> bool:
-    """Give a message its new text; False when its run has begun (or it is unknown): then nothing changes."""
+def edit(conn: Connection, *, conversation: ConversationId, platform_ref: str, text: str, version: str) -> bool:
+    """Give a message its new text; the lines about what could not be read of it stay.
+
+    False when its run has begun, when it is unknown, or when a newer version was there before: then nothing changes.
+    """
     row = conn.execute(_BY_REF, {"conversation": conversation, "ref": platform_ref}).first()
     if row is None:
         return False
-    incoming = replace(decode_incoming(row.payload), text=text)
+    before = decode_incoming(row.payload)
+    if _moment(version) < _moment(before.version):
+        return False
+    incoming = replace(before, text="\n".join(filter(None, (text, *before.notes))), version=version)
     conn.execute(_REWRITE, {"row": row.id, "text": encode_incoming(incoming)})
     return True
 
@@ -215,6 +223,19 @@ def conversations_with_work(conn: Connection, now: int) -> tuple[ConversationId,
 def next_due(conn: Connection, now: int) -> int | None:
     """The next moment after `now` at which put-off work becomes due."""
     return cast(int | None, conn.execute(_NEXT_DUE, {"now": now}).scalar_one())
+
+
+def open_since(conn: Connection, conversation: ConversationId) -> int | None:
+    """When the oldest of the people's messages that are not done was stored, begun or not; None: all are done."""
+    return cast(int | None, conn.execute(_OPEN_SINCE, {"conversation": conversation}).scalar_one())
+
+
+def _moment(version: str) -> tuple[float, str]:
+    """By which versions are ordered: seconds of an epoch on some platforms, a written moment on others."""
+    try:
+        return float(version), ""
+    except ValueError:
+        return 0.0, version
 
 
 def _row(row: Row[Any]) -> InboxRow:

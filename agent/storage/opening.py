@@ -18,7 +18,7 @@ from sqlalchemy import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from agent.storage.backup import copy_file
-from agent.storage.database import Database
+from agent.storage.database import OwnedDatabase
 from agent.storage.errors import DatabaseUnusable, SchemaTooNew
 from agent.storage.lock import OwnerLock
 from agent.storage.schema import Schema, State, create, revision, state_of
@@ -28,7 +28,7 @@ _log = logging.getLogger("tieline.storage")
 _KNOWN = "known forms: sqlite:///tieline.db (below TIELINE_HOME), sqlite:////full/path.db, postgresql://user@host/name"
 
 
-async def open_database(url: str, home: Path, *, schema: Schema) -> Database:
+async def open_database(url: str, home: Path, *, schema: Schema) -> OwnedDatabase:
     """The database, with its tables at the schema's head; this process owns it until `aclose`.
 
     A SQLite file is copied to `<directory>/backups` before it is migrated. Raises DatabaseUnusable.
@@ -114,7 +114,7 @@ def _sqlite_fix(path: Path, error: Exception) -> str:
     return f"cannot open {path} ({reason}); make it and its directory writable for this user"
 
 
-async def _open_postgres(url: URL, schema: Schema) -> Database:
+async def _open_postgres(url: URL, schema: Schema) -> OwnedDatabase:
     if find_spec("psycopg") is None:
         raise DatabaseUnusable("PostgreSQL needs one more package; install it with: pip install 'tieline[postgres]'")
     postgres = await anyio.to_thread.run_sync(import_module, "agent.storage.postgres")
@@ -137,7 +137,7 @@ async def _open_postgres(url: URL, schema: Schema) -> Database:
     except BaseException:
         await database.aclose()
         raise
-    return cast(Database, database)
+    return cast(OwnedDatabase, database)
 
 
 def _start_or_refuse(conn: Connection, schema: Schema, state: State, place: str) -> None:

@@ -1,21 +1,26 @@
 """PostgreSQL through psycopg 3: the same stores, run inside an asynchronous connection. Loaded only when configured."""
 
+import logging
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 import anyio
 from sqlalchemy import URL, Connection, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from agent.storage.database import Dialect
 from agent.storage.errors import DatabaseHeld
 
 T = TypeVar("T")
+_log = logging.getLogger("tieline.storage")
 
 POOL = 10
 LONGEST_S = 60.0  # a transaction of ours that takes longer hangs
 LONGEST_MIGRATION_S = 3600.0
+OWN_EVERY_S = 5.0  # how often the owner makes sure that it is one
 _OWNER_KEY = 0x7469656C  # "tiel": the advisory lock of the process that owns the database
 
 # Without these a connection whose server vanished is noticed after hours (ENGINE.md "Reminders").
@@ -43,10 +48,7 @@ class PostgresDatabase:
         self._owner: AsyncConnection | None = None
 
     async def own(self) -> None:
-        """Become the sole owner, for as long as this connection lives. Raises DatabaseHeld.
-
-        Should the connection break, another process may start; the epoch then keeps its writes and ours apart.
-        """
+        """Become the sole owner, for as long as this connection lives: see `keep`. Raises DatabaseHeld."""
         with anyio.fail_after(LONGEST_S, shield=True):
             connection = await self._engine.connect()
             self._owner = await connection.execution_options(isolation_level="AUTOCOMMIT")
@@ -65,6 +67,35 @@ class PostgresDatabase:
         raise DatabaseHeld(
             f"the database {self._engine.url.database} is in use by {who}; stop that one first", pid=None
         )
+
+    async def keep(self) -> None:
+        """Own it anew when the connection broke, which lets another process start. Raises DatabaseHeld if one has.
+
+        In between two may run: epochs keep their writes apart, and so no turn is stored twice (docs/reliability.md).
+        """
+        while True:
+            await anyio.sleep(OWN_EVERY_S)
+            try:
+                assert self._owner is not None
+                with anyio.fail_after(OWN_EVERY_S):
+                    await self._owner.execute(text("select 1"))
+            except (DBAPIError, TimeoutError, OSError) as error:
+                _log.warning("the connection that owns the database broke: %s", type(error).__name__)
+                await self._own_anew()
+
+    async def _own_anew(self) -> None:
+        lost, self._owner = self._owner, None
+        if lost is not None:
+            with anyio.move_on_after(OWN_EVERY_S), suppress(DBAPIError, OSError):
+                await lost.invalidate()
+        while True:
+            try:
+                await self.own()
+            except (DBAPIError, TimeoutError, OSError):
+                await anyio.sleep(1.0)  # the server is not back yet
+            else:
+                _log.warning("the database is owned again")
+                return
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         return await self._write(work, LONGEST_S)

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+import anyio
 from sqlalchemy import Connection, Engine, NullPool, create_engine
 
 from agent.storage.database import Dialect
@@ -88,6 +89,10 @@ class SqliteDatabase:
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         return await self._readers.do(work, may_leave=True)  # so that a slow one keeps nobody past their deadline
+
+    async def keep(self) -> None:
+        """The kernel keeps the lock for us as long as we live."""
+        await anyio.sleep_forever()
 
     async def aclose(self) -> None:
         """Finish what was given, fold the log into the file, free the lock. May be called twice."""

@@ -119,9 +119,13 @@ class Moved(Received):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership(Received):
-    """The bot was removed from, blocked in, or brought (back) to a place; a deleted channel counts as removed."""
+    """The bot was removed from, blocked in, or brought (back) to a place; a deleted channel counts as removed.
+
+    `also` are further conversations that this holds for: those of a Discord server's channels.
+    """
 
     present: bool
+    also: tuple[ConversationKey, ...] = ()
 
 
 Inbound = Said | Edited | Deleted | Pressed | Moved | Membership

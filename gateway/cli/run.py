@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import click
 
-from gateway.app import StartError, serve
+from gateway.app import StartError, TakenOver, serve
 from gateway.cli.options import config_option, fail, settings_from
 
 
@@ -29,7 +29,8 @@ def command(config_path: Path | None, home: Path | None, debug_dump: bool, dump_
         starts, rest = group.split(StartError)
         if starts is None or rest is not None:
             raise
-        fail(f"tieline cannot start: {_first(starts)}")
+        first = _first(starts)
+        fail(f"tieline {'has ended' if isinstance(first, TakenOver) else 'cannot start'}: {first}")
 
 
 def _first(group: BaseException) -> BaseException:

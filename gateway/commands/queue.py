@@ -10,6 +10,7 @@ from gateway.storage import settings_rows
 
 MODES = ("queue", "drop", "interrupt")
 MODE_SETTING = "queue_mode"
+BEGINS_WITHIN_S, LOOK_EVERY_S = 1.0, 0.01
 
 
 async def queue(call: Call) -> Reply:
@@ -64,9 +65,27 @@ async def drop_last_queued(call: Call) -> Reply:
 
 async def stop(call: Call) -> Reply:
     """Fires the token of the turn that ran when the word came; what was said so far is kept (SPEC §2.6)."""
-    reason = f"stopped by {call.incoming.person}"
-    stopped = call.house.stop(ConversationId(str(call.key)), reason, call.incoming.received_at)
+    house, conversation, reason = call.house, ConversationId(str(call.key)), f"stopped by {call.incoming.person}"
+    stopped = house.stop(conversation, reason, call.incoming.received_at)
+    if not stopped and house.running_since(conversation) is None:
+        stopped = await _stop_what_is_about_to_begin(call, conversation, reason)
+    if stopped and call.in_group and call.incoming.interaction is None:
+        return Reply()  # the turn's own end tells everybody; a second sentence would be noise
     return Reply(text=call.house.phrase("stopping" if stopped else "nothing_to_stop", call.incoming.language))
+
+
+async def _stop_what_is_about_to_begin(call: Call, conversation: ConversationId, reason: str) -> bool:
+    """A message that was said before the stop may be stored and its turn not yet under way: that turn is meant."""
+    house = call.house
+    since = await house.database.read(lambda conn: inbox_rows.open_since(conn, conversation))
+    if since is None or since > to_us(call.incoming.received_at):
+        return False
+    gives_up = house.clock.monotonic() + BEGINS_WITHIN_S
+    while house.clock.monotonic() < gives_up:
+        if house.stop(conversation, reason, house.clock.now()):
+            return True
+        await house.clock.sleep(LOOK_EVERY_S)
+    return False
 
 
 def _first_line(incoming: Incoming) -> str:

@@ -23,12 +23,11 @@ from agent.storage.ephemeral_rows import EphemeralRow
 from agent.storage.errors import StorageTrouble
 from agent.storage.moments import to_us
 from gateway.channels.channel import Channel
-from gateway.channels.errors import ChannelError, ChannelRejected
 from gateway.channels.keys import ConversationKey
 from gateway.delivery import rows
-from gateway.delivery.draft import CALL_DEADLINE_S, Draft
+from gateway.delivery.draft import Draft
 from gateway.delivery.ephemera import Ephemera
-from gateway.delivery.leftovers import clear, persistently, previews_to_keep, take_away
+from gateway.delivery.leftovers import previews_to_keep
 from gateway.delivery.outbox import ConversationOutbox
 from gateway.delivery.questions import Questions
 from gateway.delivery.refs import Shown
@@ -36,6 +35,7 @@ from gateway.delivery.rest import Rest
 from gateway.delivery.rows import Claimed, Settle, Waiting
 from gateway.delivery.sender import Sender
 from gateway.delivery.settings import Settings
+from gateway.delivery.tidying import Tidying
 from gateway.delivery.worker import STORAGE_PAUSE_S, Reports, Worker
 
 log = logging.getLogger("tieline.delivery")
@@ -65,6 +65,7 @@ class Delivery:
         self.phrase = phrase
         self.channel_for = channel_for
         self.ephemera = Ephemera(database, clock)
+        self._tidying = Tidying(channel_for, self.ephemera, clock, phrase, lambda: self.settings.acknowledge)
         self.questions = Questions(self.ephemera, clock, phrase, self.spawn)
         self._database = database
         self._reports = reports
@@ -151,7 +152,7 @@ class Delivery:
                 self._tasks = tasks
                 self._woken.update(left_over)
                 for conversation, message in reacted:
-                    self.spawn(partial(self._unreact, ConversationKey.parse(conversation), message))
+                    self.spawn(partial(self._tidying.unreact, ConversationKey.parse(conversation), message))
                 for key in sorted(self._woken, key=str):
                     self._start(key, left_over.get(key, ()))
                 self._started.set()
@@ -213,57 +214,7 @@ class Delivery:
     async def _drop(self, key: ConversationKey, draft: Draft) -> None:
         shown = await draft.take()
         if shown is not None:
-            await self._remove_preview(key, shown)
-
-    async def _clear(
-        self, key: ConversationKey, channel: Channel, left_over: Sequence[EphemeralRow], keep: Sequence[Shown]
-    ) -> None:
-        left = left_over
-
-        async def attempt() -> bool:
-            nonlocal left
-            left = await clear(channel, left, keep, self.ephemera, self.phrase, self._language(key))
-            return not left
-
-        await persistently(attempt, self.clock)
-
-    async def _unreact(self, key: ConversationKey, message: str) -> None:
-        """Take back the sign that an earlier process was at work on the message; its answer may set it again."""
-
-        async def attempt() -> bool:
-            channel, emoji = self.channel_for(key), self.settings.acknowledge
-            if channel is None:
-                return False
-            if channel.presence is None or not channel.capabilities.reactions or not emoji:
-                return True
-            try:
-                with anyio.fail_after(CALL_DEADLINE_S):
-                    await channel.presence.react(message, emoji, on=False)
-            except ChannelRejected:
-                pass  # there is none
-            except (ChannelError, TimeoutError):
-                return False
-            return True
-
-        await persistently(attempt, self.clock)
-
-    async def _remove_preview(self, key: ConversationKey, shown: Shown) -> None:
-        async def attempt() -> bool:
-            channel = self.channel_for(key)
-            if channel is None:
-                return False
-            try:
-                with anyio.fail_after(CALL_DEADLINE_S):
-                    await take_away(channel, shown)
-            except ChannelRejected:
-                pass  # gone already
-            except (ChannelError, TimeoutError) as error:
-                log.info("a preview stays for now: %s", error, extra={"conversation": str(key)})
-                return False
-            await self.ephemera.forget(key, "preview", shown)
-            return True
-
-        await persistently(attempt, self.clock)
+            await self._tidying.remove_preview(key, shown)
 
     # -- the workers
 
@@ -283,13 +234,13 @@ class Delivery:
                 return
             if left_over:
                 kept = previews_to_keep(channel, left_over)
-                self.spawn(partial(self._clear, key, channel, left_over, tuple(kept)))
+                self.spawn(partial(self._tidying.clear, channel, left_over, tuple(kept), self._language(key)))
             while key in self._woken:
                 self._woken.discard(key)
                 await self._worker(key, channel, kept).run(first)
                 first = None
             for shown in kept:  # nothing was there to take its place
-                self.spawn(partial(self._remove_preview, key, shown))
+                self.spawn(partial(self._tidying.remove_preview, key, shown))
         except Exception:
             log.exception("a delivery worker failed; its rows wait for the next wake", extra={"conversation": str(key)})
         finally:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
+from math import inf
 from typing import Protocol
 
 import anyio
@@ -75,6 +76,7 @@ class Worker:
         self._take_preview = take_preview
         self._preview: tuple[int, Shown] | None = None  # of the row it is meant for
         self._failures = (0, 0)  # row, failures in a row
+        self._put_off_until = inf  # on the stopwatch; the row that is next
         self._gone_for: str | None = None  # why the place is closed, if that is news
 
     async def run(self, first: Claimed | Waiting | None = None) -> None:
@@ -82,9 +84,12 @@ class Worker:
         claimed = first or await self._next(None, closed=False)
         while claimed is not None:
             settle: Settle | None = None
-            closed = False
+            closed, due = False, 0
             if isinstance(claimed, Waiting):
-                await self._clock.sleep((claimed.until - self._now()) / 1e6)
+                # Put off by us, it waits by the stopwatch: the wall clock may be set back meanwhile.
+                wait_s = min((claimed.until - self._now()) / 1e6, self._put_off_until - self._clock.monotonic())
+                await self._clock.sleep(wait_s)
+                due = claimed.until
             else:
                 outcome = self._given_up(claimed, await self._deliver(claimed))
                 settle, pause_s, closed = self._conclude(claimed, outcome)
@@ -92,24 +97,24 @@ class Worker:
                     pause_s = await self._apologise(outcome.reason)
                 if pause_s:
                     await self._clock.sleep(pause_s)
-            claimed = await self._next(settle, closed=closed)
+            claimed = await self._next(settle, closed=closed, due=due)
         if self._gone_for is not None:  # told here and not in `_leave`, which runs in the database's thread
             self._reports.gone(self._key, self._gone_for)
 
-    async def _next(self, settle: Settle | None, *, closed: bool) -> Claimed | Waiting | None:
+    async def _next(self, settle: Settle | None, *, closed: bool, due: int = 0) -> Claimed | Waiting | None:
         """However long the disk takes to recover."""
         while True:
             try:
-                return await self._database.write(partial(self._step, settle, closed))
+                return await self._database.write(partial(self._step, settle, closed, due))
             except StorageTrouble as error:
                 log.warning("the outbox cannot be read or written: %s", error, extra={"conversation": str(self._key)})
                 await self._clock.sleep(STORAGE_PAUSE_S)
 
-    def _step(self, settle: Settle | None, closed: bool, conn: Connection) -> Claimed | Waiting | None:
+    def _step(self, settle: Settle | None, closed: bool, due: int, conn: Connection) -> Claimed | Waiting | None:
         """In one transaction: write down what became of the last row, take the next."""
         if settle is not None:
             settle(conn)
-        return None if closed else rows.claim(conn, self._conversation, self._now())
+        return None if closed else rows.claim(conn, self._conversation, max(self._now(), due))
 
     def _now(self) -> int:
         return to_us(self._clock.now())
@@ -140,6 +145,7 @@ class Worker:
                 log.info("sending waits %.1f s: %s", wait, reason, extra=extra)
                 if surely_not:
                     until = self._now() + int(wait * 1e6)
+                    self._put_off_until = self._clock.monotonic() + wait
                     return partial(outbox_rows.postpone, row_id=row.id, not_before=until), 0.0, False
                 return None, wait, False
             case Gone(reason, surely_not, account):

@@ -20,7 +20,6 @@ from gateway.access.policy import Role, person_name
 from gateway.access.settings import AccessSettings
 from gateway.channels.inbound import Outcome, Pressed, Receipt, Said
 from gateway.dispatch.queue_modes import Verdict, verdict
-from gateway.router.attachments import with_notes
 from gateway.router.house import House
 from gateway.router.identity import dedup_key, event_key
 from gateway.router.incoming import incoming_from, language_of, notice_for, person_of, unanswered
@@ -140,7 +139,7 @@ class Admission:
     async def _with_files(self, arrival: _Arrival) -> Incoming:
         house, said, role = self._house, arrival.said, arrival.role
         fetched = await house.attachments.fetch(house.channel(said.key), said, arrival.dedup, language_of(said))
-        return incoming_from(said, role, fetched.files, with_notes(said.text, fetched.notes))
+        return incoming_from(said, role, fetched.files, fetched.notes)
 
     def _room(self, arrival: _Arrival) -> tuple[int, str]:
         """How many may wait there, and what is said to one too many. In mode drop nothing waits behind another."""

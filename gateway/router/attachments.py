@@ -5,7 +5,7 @@ A file that cannot be had never loses the message: a line in its text says which
 
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,11 +89,6 @@ def safe_name(name: str) -> str:
     """A file name without path, control characters or leading dots; never empty, at most 80 characters."""
     kept = re.sub(r"[^\w.\-]+", "_", name, flags=re.ASCII)[-80:].lstrip(".")
     return kept or "file"
-
-
-def with_notes(text: str, notes: Sequence[str]) -> str:
-    """The message and what could not be read of it."""
-    return "\n".join((*((text,) if text else ()), *notes))
 
 
 def _make_folder(folder: Path) -> None:

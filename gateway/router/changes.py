@@ -1,6 +1,7 @@
 """What happens to places: a message changed or taken back before its turn, a group with a new key, a bot shown out."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from sqlalchemy import Connection
 
@@ -23,11 +24,16 @@ class Changes:
 
     async def edited(self, edited: Edited) -> Receipt:
         """A message whose turn has not begun gets its new words; later edits change nothing."""
-        conversation, ref, text = _id(edited), edited.message_id, edited.text
-        changed = await self._house.database.write(
-            lambda conn: inbox_rows.edit(conn, conversation=conversation, platform_ref=ref, text=text)
+        edit = partial(
+            inbox_rows.edit,
+            conversation=_id(edited),
+            platform_ref=edited.message_id,
+            text=edited.text,
+            version=edited.version,
         )
-        return Receipt(Outcome.ACCEPTED) if changed else Receipt(Outcome.IGNORED, "its turn has begun")
+        if await self._house.database.write(edit):
+            return Receipt(Outcome.ACCEPTED)
+        return Receipt(Outcome.IGNORED, "its turn has begun, or a newer edit was there before")
 
     async def deleted(self, deleted: Deleted) -> Receipt:
         """A message taken back before its turn is not answered."""
@@ -78,11 +84,13 @@ class Changes:
         It holds for every conversation of the place, its topics and threads too.
         """
         house, key = self._house, _id(membership)
+        also = [ConversationId(str(each)) for each in membership.also]
 
         def work(conn: Connection) -> list[ConversationId]:
+            known = {each: None for one in (key, *also) for each in places.within(conn, one)}
             changed = [
                 conversation
-                for conversation in places.within(conn, key)
+                for conversation in known
                 if conversation_rows.is_gone(conn, conversation) is membership.present
             ]
             for conversation in changed:

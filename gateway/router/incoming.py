@@ -14,22 +14,28 @@ from gateway.channels.inbound import ChatType, Received, Said
 ROLE_NAMES: dict[Role, AccessRole] = {Role.MEMBER: "member", Role.ADMIN: "admin", Role.OWNER: "owner"}
 
 
-def incoming_from(said: Said, role: Role, files: Sequence[FilePart] = (), text: str | None = None) -> Incoming:
-    """The message as the inbox stores it; `text` in place of its own, if given."""
+def incoming_from(said: Said, role: Role, files: Sequence[FilePart] = (), notes: Sequence[str] = ()) -> Incoming:
+    """The message as the inbox stores it; `notes` name what could not be read of it."""
     return Incoming(
-        text=said.text if text is None else text,
+        text=with_notes(said.text, notes),
         person=person_of(said),
         display=said.sender.display,
         language=language_of(said),
         role=ROLE_NAMES[role],
         chat_type=said.chat_type.value,
         files=tuple(files),
+        notes=tuple(notes),
         quoted=said.quoted,
         message_ref=None if said.interaction_id else said.message_id,
         interaction=said.interaction,
         zone=said.sender.zone,
         received_at=said.received_at,
     )
+
+
+def with_notes(text: str, notes: Sequence[str]) -> str:
+    """The message and what could not be read of it."""
+    return "\n".join((*((text,) if text else ()), *notes))
 
 
 def notice_for(said: Said, text: str) -> Say:

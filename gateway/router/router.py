@@ -8,6 +8,7 @@ from typing import assert_never
 
 import anyio
 
+from agent.storage.errors import StorageTrouble
 from gateway.access.limits import Take, bot_loop_guard
 from gateway.access.policy import Allowed, Ignored, Role, Unpaired, decide, person_name
 from gateway.channels.errors import ChannelError
@@ -31,6 +32,7 @@ from gateway.router.admission import Admission
 from gateway.router.changes import Changes
 from gateway.router.house import House
 from gateway.router.incoming import language_of, person_of, unanswered
+from gateway.router.misfits import Misfits
 from gateway.router.strangers import Strangers
 
 ACKNOWLEDGE_WITHIN_S = 10.0
@@ -46,10 +48,22 @@ class Router:
         self._admission = Admission(house)
         self._changes = Changes(house)
         self._strangers = Strangers(house)
+        self._misfits = Misfits(house)
         self._bots = bot_loop_guard()
 
     async def admit(self, inbound: Inbound) -> Receipt:
-        """Take it in; whatever comes back, the platform may now hear that we have it."""
+        """Take it in; whatever comes back, the platform may now hear that we have it.
+
+        Raises StorageTrouble, and for a few tries whatever a defect of the house raises: it may be given again.
+        """
+        try:
+            return await self._take_in(inbound)
+        except StorageTrouble:
+            raise
+        except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6
+            return await self._misfits.failed(inbound, error)
+
+    async def _take_in(self, inbound: Inbound) -> Receipt:
         match inbound:
             case Said():
                 return await self._said(inbound)

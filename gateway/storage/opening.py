@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from agent.storage.database import Database
+from agent.storage.database import OwnedDatabase
 from agent.storage.opening import open_database as open_with
 from agent.storage.schema import Schema
 from gateway.storage.tables import metadata
@@ -10,6 +10,6 @@ from gateway.storage.tables import metadata
 SCHEMA = Schema(head="0004_context", migrations=Path(__file__).parent / "migrations", metadata=metadata)
 
 
-async def open_database(url: str, home: Path) -> Database:
+async def open_database(url: str, home: Path) -> OwnedDatabase:
     """The database of `[database] url`, up to date and owned by this process. Raises DatabaseUnusable with the fix."""
     return await open_with(url, home, schema=SCHEMA)

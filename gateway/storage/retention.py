@@ -41,7 +41,9 @@ def first_since(conn: Connection, id: Column[int], at: Column[int], moment: int)
 
     A clock that was set back makes it err by the rows written meanwhile: then some go later.
     """
-    lowest, highest = conn.execute(select(func.min(id), func.max(id))).one()
+    # One by one: SQLite looks both up in the key, but reads the whole table for the two together.
+    lowest = conn.execute(select(func.min(id))).scalar_one()
+    highest = conn.execute(select(func.max(id))).scalar_one()
     if lowest is None:
         return 0
     at_or_after = select(id, at.label("at")).where(id >= bindparam("from_id")).order_by(id).limit(1)

@@ -6,7 +6,7 @@ Used as a state machine of hypothesis: each example is a conversation, each rule
 import asyncio
 import json
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -110,7 +110,7 @@ class Judge(ScriptedProvider):
 HANGS = "and then"
 
 
-def orphans(messages: tuple[Message, ...]) -> list[str]:
+def orphans(messages: Sequence[Message]) -> list[str]:
     """Where SPEC §9.1 or §9.2 does not hold, whatever a service thinks of it."""
     found = []
     for index, one in enumerate(messages):

@@ -43,6 +43,7 @@ def put_and_fail(conn: Connection, name: str) -> None:
 
 @pytest.fixture(params=["sqlite", "postgresql", "steady"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    opened: Database
     if request.param == "postgresql":
         opened = await open_database(request.getfixturevalue("postgres_url"), tmp_path)
     else:

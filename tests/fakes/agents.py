@@ -154,12 +154,15 @@ async def admit(
     person: str = "telegram:1",
     files: tuple[FilePart, ...] = (),
     quoted: str | None = None,
+    notes: tuple[str, ...] = (),
     not_before: int | None = None,
     limit: int | None = inbox_rows.MAX_WAITING,
 ) -> inbox_rows.Admitted:
     """Store a message as the router does."""
     at = at or datetime.now(UTC)
-    incoming = Incoming(text=text, person=PersonId(person), received_at=at, files=files, quoted=quoted, message_ref=ref)
+    incoming = Incoming(
+        text=text, person=PersonId(person), received_at=at, files=files, quoted=quoted, notes=notes, message_ref=ref
+    )
     return await database.write(
         lambda conn: inbox_rows.admit(
             conn,

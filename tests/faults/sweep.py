@@ -3,7 +3,6 @@
 A start serves two cells: it mends what the cell before left, and it is what the next one kills.
 """
 
-import json
 import signal
 import sqlite3
 import time
@@ -29,11 +28,12 @@ from tests.program.doubles import all_doubles, until
 from tests.program.running import Program
 
 HELLO = "good morning"
-DIES_WITHIN_S = 40.0
-SETTLES_WITHIN_S = 80.0
+DIES_WITHIN_S = 60.0
+SETTLES_WITHIN_S = 150.0  # far more than it takes; a machine under load needs it
 SECTIONS = "messages_per_minute = 6000\n[queue]\nmerge_ms = 0\nlinger_ms = 150\nmax_depth = 100\n"
 
 phrase = read_catalogue()
+STATUS_LINES = (phrase("queued", "en", count=1), "🔧 calculate", "The model service is not answering; trying")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,6 @@ class Verdict:
     cell: Cell
     seconds: float
     repeated: int = 0
-    left: int = 0  # things on the screen that the platform leaves open
     why: str = ""
 
 
@@ -63,7 +62,7 @@ class Sweep:
         await self._script([])
         for in_group in (False, True) if self.place.group else (False,):
             await self.place.say("hello", in_group=in_group)
-            await hears(self.place, lambda seen: HELLO in seen, "the first answer", in_group=in_group, seconds=30)
+            await hears(self.place, lambda seen: HELLO in seen, "the first answer", in_group=in_group, seconds=90)
         await self._rest()
 
     async def run(self, cell: Cell, number: int) -> None:
@@ -71,7 +70,7 @@ class Sweep:
         began = time.monotonic()
         tag = f"cell{number:03}"
         in_group = cell.path == "question"
-        repeated, left, why = 0, 0, ""
+        repeated, why = 0, ""
         try:
             await self._script(rules_for(cell, tag))
             if in_group:  # something to forget
@@ -86,12 +85,12 @@ class Sweep:
                 await self.program.ready()
                 await self.place.again()
             repeated = await self._judge(cell, tag, before)
-            left = await self._nothing_left(cell)
+            await self._nothing_left()
         except AssertionError as error:
             why = str(error).partition("\nlog:")[0]
             await self._afresh()
         verdict = Verdict(
-            channel=self.place.name, cell=cell, seconds=time.monotonic() - began, repeated=repeated, left=left, why=why
+            channel=self.place.name, cell=cell, seconds=time.monotonic() - began, repeated=repeated, why=why
         )
         self.verdicts.append(verdict)
 
@@ -154,7 +153,7 @@ class Sweep:
         """Wait for what must stand there, see that nothing else does; how often something was repeated, flagged."""
         in_group = cell.path == "question"
         if in_group and cell.point == "question.open":
-            await self._confirm()
+            await self._confirm(after=_flat(phrase("question_over", "en")))
         wanted = self._wanted(cell, tag)
 
         def complete(seen: list[str]) -> bool:
@@ -178,13 +177,17 @@ class Sweep:
             texts = [text for text in texts if _flat(phrase("question_over", "en")) not in text]
             assert len(texts) == 2, texts  # the question as it was answered, and what came of it
         else:
-            assert texts == wanted, texts
+            left = [text for text in texts if text.startswith(STATUS_LINES)]
+            if self.place.repeats and len(left) == 1:  # it cannot be asked either what was shown (DESIGN §13.5)
+                texts = [text for text in texts if text not in left]
+            assert len(texts) == len(wanted), texts
+            assert all(map(str.startswith, texts, wanted)), texts
         return repeated
 
     def _wanted(self, cell: Cell, tag: str) -> list[str]:
         match cell.path:
             case "notice":
-                return [_flat(text) for text in self._whoami()]
+                return ["You are"]
             case "command":
                 return [_flat(phrase("new", "en"))]
             case "question":
@@ -194,28 +197,24 @@ class Sweep:
             case _:
                 return [f"{tag} answered: {WORDS}"]
 
-    def _whoami(self) -> list[str]:
-        rows = self._rows("select payload from outbox where payload like '%You are%' order by id desc limit 1")
-        assert rows, "nothing was said of who they are"
-        return [json.loads(rows[0][0])["text"].replace("`", "").replace("**", "")]
-
-    async def _confirm(self) -> None:
+    async def _confirm(self, after: str = "") -> None:
+        """Say yes to the newest question; to the one that is asked again, where the one before is closed."""
         question = _flat(phrase("clear_question", "en", count=0)).partition("0")[2]
 
         def asked(seen: list[str]) -> bool:
-            return bool(seen) and question in _flat(seen[-1]) and "Answered" not in seen[-1]
+            newest = _flat(seen[-1]) if seen else ""
+            return question in newest and "Answered" not in newest and any(after in one for one in seen[-2:])
 
         await hears(self.place, asked, "the question", in_group=True, seconds=SETTLES_WITHIN_S)
         await self.place.say("yes", in_group=True)
 
-    async def _nothing_left(self, cell: Cell) -> int:
+    async def _nothing_left(self) -> None:
         """See that nothing transient stands there but what is accounted for."""
         end = time.monotonic() + 10
         while new := set(await self.place.transient()) - self._left:
             if time.monotonic() > end:
                 raise AssertionError(f"left on the screen: {sorted(new)}")
             await anyio.sleep(0.05)
-        return 0
 
     async def _afresh(self) -> None:
         """After a cell that failed, so that the next one begins on a clean ground."""

@@ -19,7 +19,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("h")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.requirement("W-12", "W-13", "B-52", "G-12", "G-27")
 @pytest.mark.parametrize("channel", CHANNELS)
 async def test_each_point_once(channel: str, home: Path, pytestconfig: pytest.Config) -> None:

@@ -56,13 +56,16 @@ acknowledge = ""
 
 
 class SkippingClock(SystemClock):
-    """The real clock, that a test can set forward; who sleeps is not woken by that."""
+    """The real clock, that a test can set forward; who sleeps is not woken by that.
+
+    `stepped_s` is how wrong the wall clock was set; no stopwatch notices.
+    """
 
     def __init__(self) -> None:
-        self.ahead_s = 0.0
+        self.ahead_s = self.stepped_s = 0.0
 
     def now(self) -> datetime:
-        return super().now() + timedelta(seconds=self.ahead_s)
+        return super().now() + timedelta(seconds=self.ahead_s + self.stepped_s)
 
     def monotonic(self) -> float:
         return super().monotonic() + self.ahead_s

@@ -297,7 +297,7 @@ async def test_stop_ends_a_running_answer_within_a_second(stage: Stage) -> None:
     await until(growing, what="the stream")
     pressed = time.time()
     await ann.say("/stop", "C0STOP", thread_ts=asked)
-    await answered(ann, asked, "C0STOP", "Stopping")
+    await answered(ann, asked, "C0STOP", "Stopped")
     call = await stage.over("never ending")
     assert call["client_closed"]
     assert call["ended_at"] - pressed < 1.0

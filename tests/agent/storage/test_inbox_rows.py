@@ -118,8 +118,33 @@ async def test_put_off_work_waits_for_its_moment(database: Database) -> None:
 
 async def test_an_edit_before_the_run_gives_the_message_its_new_words(database: Database) -> None:
     await admit(database, CHAT, "teh", ref="5")
-    assert await database.write(partial(inbox_rows.edit, conversation=CHAT, platform_ref="5", text="the"))
+    assert await database.write(partial(inbox_rows.edit, conversation=CHAT, platform_ref="5", text="the", version="2"))
     assert [one.incoming.text for one in await due(database)] == ["the"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        pytest.param("1735732800", "1735732801", "second", id="Telegram: the later edit counts"),
+        pytest.param("1735732801", "1735732800", "first", id="Telegram: one that comes late changes nothing"),
+        pytest.param("1735732801", "1735732801", "second", id="within one second the order of arrival counts"),
+        pytest.param("999.5", "1000.5", "second", id="Slack: by number, not by spelling"),
+        pytest.param("2026-01-01T12:00:01+00:00", "2026-01-01T12:00:00.9+00:00", "first", id="Discord: by its moment"),
+    ],
+)
+async def test_edits_count_in_their_own_order(database: Database, first: str, second: str, words: str) -> None:
+    await admit(database, CHAT, "as it was", ref="5")
+    for text, version in (("first", first), ("second", second)):
+        await database.write(partial(inbox_rows.edit, conversation=CHAT, platform_ref="5", text=text, version=version))
+    assert [one.incoming.text for one in await due(database)] == [words]
+
+
+async def test_an_edit_keeps_the_lines_about_what_could_not_be_read(database: Database) -> None:
+    await admit(database, CHAT, "see\n[a.png is too large]", ref="5", notes=("[a.png is too large]",))
+    edit = partial(inbox_rows.edit, conversation=CHAT, platform_ref="5")
+    for version, text in enumerate(("look", "", "look here")):
+        assert await database.write(partial(edit, text=text, version=str(version)))
+    assert [one.incoming.text for one in await due(database)] == ["look here\n[a.png is too large]"]
 
 
 async def test_a_deletion_before_the_run_ends_the_message(database: Database) -> None:
@@ -130,7 +155,7 @@ async def test_a_deletion_before_the_run_ends_the_message(database: Database) ->
     assert (found.status, found.note) == ("done", "deleted")
 
 
-@pytest.mark.parametrize("change", [partial(inbox_rows.edit, text="new"), inbox_rows.take_back])
+@pytest.mark.parametrize("change", [partial(inbox_rows.edit, text="new", version="2"), inbox_rows.take_back])
 async def test_once_its_run_has_begun_a_message_is_what_it_was(database: Database, change: Callable[..., bool]) -> None:
     await admit(database, CHAT, "old", ref="5")
     await begin(database)
@@ -138,7 +163,7 @@ async def test_once_its_run_has_begun_a_message_is_what_it_was(database: Databas
     assert [one.incoming.text for one in await due(database)] == ["old"]
 
 
-@pytest.mark.parametrize("change", [partial(inbox_rows.edit, text="new"), inbox_rows.take_back])
+@pytest.mark.parametrize("change", [partial(inbox_rows.edit, text="new", version="2"), inbox_rows.take_back])
 async def test_the_same_id_in_another_chat_is_another_message(database: Database, change: Callable[..., bool]) -> None:
     await admit(database, CHAT, "old", ref="5")
     other = ConversationId("telegram:2")

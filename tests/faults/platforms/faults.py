@@ -11,6 +11,7 @@ from tests.program.doubles import SLACK_APP_TOKEN, TELEGRAM_TOKEN
 Step = Callable[[Scene], Awaitable[None]]
 
 OUTAGE_S = 2.0
+CUT_S = 1.0  # Telegram gets one repeat after two seconds; a second cut would put the answer aside
 SEND = {"telegram": "sendMessage", "discord": "create_message", "slack": "chat.postMessage"}
 
 
@@ -53,9 +54,9 @@ def everywhere(platform: str) -> list[Fault]:
         Fault(
             platform=platform,
             name="every connection cut before it does anything",
-            begin=fails(platform, method="*", kind="drop", for_s=OUTAGE_S),
+            begin=fails(platform, method="*", kind="drop", for_s=CUT_S),
             repeats=1 if polls else 0,  # a cut before and a cut after look the same
-            **over,
+            **{**over, "lasts": CUT_S},
         ),
         Fault(
             platform=platform,
@@ -159,7 +160,7 @@ DISCORD = [
         name="zombie: no heartbeat is acknowledged",
         begin=discord_settings(ack_heartbeats=False),
         end=discord_settings(ack_heartbeats=True),
-        lasts=5.0,
+        lasts=9.0,
         red=None,
         after=1,
     ),
@@ -245,7 +246,7 @@ SLACK = [
         name="half-open: nothing comes, nothing is closed",
         begin=half_open,
         end=closed_for_good,
-        lasts=4.0,
+        lasts=8.0,
         red=None,
         messages=2,
     ),

@@ -14,7 +14,8 @@ from tests.faults.platforms.faults import (
     STOLEN_WEBHOOK,
     TELEGRAM,
 )
-from tests.faults.platforms.scene import Fault, Row, Scene, three_platforms
+from tests.faults.platforms.scene import Fault, Scene, three_platforms
+from tests.faults.platforms.table import Rows
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
 
@@ -40,7 +41,7 @@ async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene
 @pytest.mark.requirement("G-09", "G-12", "G-30")
 @pytest.mark.parametrize("fault", cases(*TELEGRAM, *DISCORD, *SLACK, SECOND_POLLER))
 async def test_a_fault_loses_nothing_doubles_nothing_and_stays_where_it_is(
-    scene: Scene, rows: list[Row], fault: Fault
+    scene: Scene, rows: Rows, fault: Fault
 ) -> None:
     rows.append(await scene.meets(fault))
 
@@ -57,6 +58,6 @@ async def test_the_whole_day_at_once(scene: Scene) -> None:
 
 @pytest.mark.slow
 @pytest.mark.requirement("G-12", "G-30")
-async def test_a_webhook_that_is_gone_is_set_again(tmp_path_factory: pytest.TempPathFactory, rows: list[Row]) -> None:
+async def test_a_webhook_that_is_gone_is_set_again(tmp_path_factory: pytest.TempPathFactory, rows: Rows) -> None:
     async with three_platforms(tmp_path_factory.mktemp("h"), webhook=True) as scene:
         rows.append(await scene.meets(STOLEN_WEBHOOK))

@@ -92,6 +92,26 @@ async def test_a_stop_does_not_end_a_turn_that_began_after_it(world: World) -> N
     assert "Stopped." not in world.texts()
 
 
+@pytest.mark.requirement("G-05")
+async def test_a_stop_right_behind_its_message_ends_the_turn_that_is_about_to_begin(world: World) -> None:
+    for number in range(3):
+        world.script(slowly(f"never {number}", 30))
+        await world.say(f"never {number}")
+        await world.say("/stop")
+        await until(lambda number=number: world.texts().count("Stopped.") == number + 1)
+    assert not any("Nothing is running" in text for text in world.texts())
+
+
+async def test_in_a_group_a_stop_leaves_one_word(world: World) -> None:
+    world.script(slowly("slow", 30))
+    await world.say("slow please", chat=GROUP)
+    await world.until_asked()
+    await world.say("/stop", chat=GROUP)
+    await world.shows("Stopped.", GROUP)
+    await world.settled()
+    assert world.texts(GROUP) == ["Stopped."]
+
+
 async def test_a_stop_button_stops_too(world: World) -> None:
     await busy(world, 30)
     said = world.said("/stop", id="b1", interaction="b1", interaction_id="b1")

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from agent.core.ids import ConversationId
+from agent.storage import inbox_rows
 from agent.storage.database import Database
 from gateway.channels.errors import ChannelBusy, ChannelRejected
 from gateway.delivery.settings import Settings
+from tests.fakes.agents import admit
 from tests.fakes.channel import DEFAULT
 from tests.fakes.clock import FakeClock
 from tests.gateway.delivery.world import World, audience, key
@@ -113,3 +116,15 @@ async def test_a_busy_platform_is_not_typed_at(world: World) -> None:
         await world.pass_time(10)
         assert typed(world) >= 1
         await voice.end()
+
+
+@pytest.mark.requirement("G-08")
+async def test_the_reaction_of_a_process_that_died_is_taken_back(world: World) -> None:
+    admitted = await admit(world.database, str(key()), "hi", ref="m1")
+    (row,) = await world.database.write(lambda conn: inbox_rows.due(conn, ConversationId(str(key())), now=1))
+    assert row.id == admitted.id
+    await world.database.write(lambda conn: inbox_rows.begin(conn, row, row.incoming))
+    world.screen().reactions["m1"].add("👀")
+    world.screen().fail("react", ChannelBusy("not signed in yet", after_s=1.0))
+    async with world.process():
+        await world.until(lambda: not world.screen().reactions["m1"])

@@ -364,6 +364,43 @@ async def test_a_preview_left_by_a_kill_before_the_commit_is_removed(world: Worl
     assert await world.notes() == 0
 
 
+@pytest.mark.parametrize("arrived", [True, False])
+async def test_a_preview_that_nobody_could_name_any_more_is_found_by_its_key(
+    sqlite_database: Database, clock: FakeClock, tmp_path: Path, arrived: bool
+) -> None:
+    """Killed between its sending and the platform's answer (DESIGN §13.5)."""
+    world = World(sqlite_database, clock, tmp_path, replace(SILENT, idempotent_send="lookup"))
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        world.screen().fail("send", ChannelUnsure("killed here"), carried_out=arrived)
+        world.screen().fail("find", ChannelUnsure("killed here"))
+        voice.preview("Half an ans")
+        await world.until(lambda: not any(fault.times for fault in world.screen().faults))
+        await world.still()
+    assert await world.notes() == 1
+    await world.commit(Say(text="A whole answer.", reply_to="m1"))
+    async with world.process():
+        await world.until_idle()
+        await world.until(lambda: world.screen().texts == ["A whole answer."])
+        await world.still()
+    assert await world.notes() == 0
+
+
+async def test_what_cannot_be_taken_away_at_the_start_is_taken_away_later(world: World) -> None:
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        voice.preview("Half an ans")
+        await world.until(lambda: world.screen().texts == ["Half an ans"])
+        await world.still()
+    world.screen().fail("delete", ChannelBusy("not signed in yet", after_s=1.0), times=3)
+    async with world.process():
+        await world.until(lambda: world.screen().texts == [])
+        await world.still()
+    assert await world.notes() == 0
+
+
 async def test_a_preview_left_by_a_kill_after_the_commit_becomes_final(world: World) -> None:
     async with world.process() as delivery:
         voice = delivery.outbox_for(key())

@@ -89,7 +89,7 @@ async def test_a_message_that_fails_five_times_is_given_up_visibly_and_the_next_
     (dead,) = house.dead
     assert (dead.conversation, dead.incoming.text, dead.attempts) == (CHAT, "poison", 5)
     assert CHAT in house.delivered
-    (letter,) = await database.read(inbox_view.dead_letters)
+    (letter,) = await database.read(inbox_view.dead)
     assert letter.why == "given up after 5 attempts"
 
 

@@ -12,7 +12,8 @@ from gateway.channels.errors import ChannelBusy
 from gateway.channels.inbound import Attachment, Said, Sender
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.phrases.catalogue import read_catalogue
-from gateway.router.attachments import MOST_FILES, Attachments, safe_name, with_notes
+from gateway.router.attachments import MOST_FILES, Attachments, safe_name
+from gateway.router.incoming import with_notes
 from tests.fakes.channel import FakeChannel
 from tests.gateway.world import World, file
 

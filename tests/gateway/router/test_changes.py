@@ -1,6 +1,7 @@
 """Platform life: a group gets a new key, the bot is shown out and comes back (DESIGN §13.20)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -121,6 +122,19 @@ class TestComingAndGoing:
         assert (await world.hears(membership(world, "-4711", present=True))).outcome == "duplicate"
         await world.settled()
         assert world.texts() == []
+
+    async def test_a_server_goes_with_all_its_channels_and_is_told_once(self, world: World) -> None:
+        await world.answered("hello")
+        await world.answered("hello", chat=GROUP)
+        await world.answered("hello", chat=OTHER)
+        channels = tuple(ConversationKey("telegram", chat) for chat in (GROUP, OTHER))
+        server = replace(membership(world, "-9", present=False), also=channels)
+        assert (await world.hears(server)).outcome == "accepted"
+        await world.shows("I was removed")
+        assert sum("I was removed" in text for text in world.texts()) == 1
+        await world.notice("are you there", GROUP)
+        assert (await world.hears(replace(server, present=True))).outcome == "accepted"
+        assert "are you there" in await world.shows("are you there", GROUP)
 
     async def test_what_the_sender_finds_out_is_told_to_the_owner_once_too(self, world: World) -> None:
         world.screen(BOB).fail("send", ChannelGone("bot was blocked by the user"), times=5)

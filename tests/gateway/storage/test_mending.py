@@ -1,0 +1,55 @@
+"""What the doctor finds in a database and mends; on a healthy one it finds nothing."""
+
+import pytest
+from sqlalchemy import Connection, insert, select, update
+
+from agent.core.ids import ConversationId
+from agent.core.outbox import Say
+from agent.storage import outbox_rows
+from agent.storage.database import Database
+from agent.storage.tables import conversation, inbox, outbox, turn
+from gateway.storage.mending import ailments, mend
+from tests.fakes.agents import admit
+
+CHAT = ConversationId("telegram:1")
+
+
+def run_of(conn: Connection, row: int, state: str) -> None:
+    values = {"inbox_id": row, "conv": CHAT, "session_id": "s", "run_id": "r", "epoch": 1, "state": state}
+    conn.execute(insert(turn), {**values, "created_at": 1})
+
+
+@pytest.mark.parametrize("what", ["session", "run", "done", "message", "answer"])
+async def test_each_ailment_is_found_and_mended_once(database: Database, what: str) -> None:
+    row = (await admit(database, CHAT, "hi")).id
+    assert row is not None
+
+    def spoil(conn: Connection) -> None:
+        match what:
+            case "session":
+                conn.execute(update(conversation).values(session_id="gone"))
+            case "run":
+                conn.execute(update(inbox).values(status="done"))
+                run_of(conn, row, "running")
+            case "done":
+                run_of(conn, row, "done")
+            case "message":
+                conn.execute(update(inbox).values(payload="{"))
+            case "answer":
+                outbox_rows.add(conn, conversation=CHAT, inbox_id=row, part=0, dedup="o", say=Say(text="x"), at=1)
+                conn.execute(update(outbox).values(payload="{"))
+
+    assert await database.read(ailments) == []
+    await database.write(spoil)
+    (found,) = await database.read(ailments)
+    assert (found.count, bool(found.text), bool(found.mended)) == (1, True, True)
+    assert await database.write(mend) == [found]
+    assert await database.read(ailments) == []
+
+
+async def test_a_run_that_will_be_taken_up_is_left_alone(database: Database) -> None:
+    row = (await admit(database, CHAT, "hi")).id
+    assert row is not None
+    await database.write(lambda conn: run_of(conn, row, "running"))
+    assert await database.write(mend) == []
+    assert await database.read(lambda conn: conn.execute(select(turn.c.state)).scalars().all()) == ["running"]
