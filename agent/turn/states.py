@@ -56,7 +56,7 @@ class MakeRoom(Protocol):
         """Make the next request much smaller; False when there is nothing that could be left out."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, weakref_slot=True)
 class MessageState:
     """The conversation as the model may see it. `loaded` False: what is stored must be read before the next turn.
 
