@@ -22,7 +22,7 @@ from agent.providers.json_bytes import dumps
 from agent.providers.newest import carrier, loop_start
 from agent.providers.provider import CacheTier, Request, ToolSchema
 from agent.providers.schema_bytes import SchemaBytes
-from agent.providers.sealed import SealedHistories
+from agent.providers.sealed import SealedHistories, laid_out
 from agent.providers.tool_ids import NO_IDS, Ids, ids_of, unique
 
 # Five minutes are the default; some servers of the same form know no other.
@@ -88,14 +88,13 @@ class Encoder:
             pieces.append(b'"tools":' + self._schemas.of(request.tools))
         if system:
             pieces.append(b'"system":' + dumps(system))
-        pieces.append(b'"messages":[' + b",".join(self._messages(request, marker, files)) + b"]}")
-        return b",".join(pieces)
+        return laid_out(pieces, self._messages(request, marker, files))
 
     def _messages(self, request: Request, marker: Block, files: Bytes) -> list[bytes]:
         # The last message before the newest words bears a marker: what stands before it is sealed.
         end = first_holding(request.messages, files, max(0, carrier(request.messages) - 2))
         sealed = self._sealed.of(request.owner, request.messages, end) if request.owner is not None else None
-        if sealed and sealed.uses and not request.tools.specs:
+        if sealed and sealed.has_calls and not request.tools.specs:
             sealed = None
         messages = request.messages[end:] if sealed else request.messages
         wire = [self._encoded(message) for message in messages]
@@ -117,7 +116,7 @@ class Encoder:
             if carried or is_marked or position in renamed or (files and _holds(message, files)):
                 ids = None if flat else renamed.get(position, wire[position].ids or NO_IDS)
                 bodies[position] = self._encode(message, ids, carried, files, marker if is_marked else {})
-        return [body for body in (sealed.body if sealed else b"", *bodies) if body]
+        return [body for body in (*(sealed.pieces if sealed else ()), *bodies) if body]
 
     def _for_good(self, message: Message) -> tuple[bytes, Ids | None]:
         encoded = self._encoded(message)

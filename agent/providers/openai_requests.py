@@ -22,7 +22,7 @@ from agent.providers.json_bytes import dumps
 from agent.providers.newest import carrier, loop_start
 from agent.providers.provider import Request, ToolSchema
 from agent.providers.schema_bytes import SchemaBytes
-from agent.providers.sealed import SealedHistories
+from agent.providers.sealed import SealedHistories, laid_out
 from agent.providers.tool_ids import NO_IDS, Ids, ids_of, unique
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")  # what servers call it
@@ -110,8 +110,7 @@ class Encoder:
         pieces = [dumps(head)[:-1]]
         if request.tools.specs:
             pieces.append(b'"tools":' + self._schemas.of(request.tools))
-        pieces.append(b'"messages":[' + b",".join(self._messages(request, files)) + b"]}")
-        return b",".join(pieces)
+        return laid_out(pieces, self._messages(request, files))
 
     def _messages(self, request: Request, files: Bytes) -> list[bytes]:
         carries, in_loop = carrier(request.messages), loop_start(request.messages)
@@ -133,8 +132,7 @@ class Encoder:
             if carried or reasons or position in renamed or (files and _holds(message, files)):
                 ids = renamed.get(position, encoded.ids)
                 bodies[position] = self._encode(message, ids, carried, files, reasons=reasons)
-        head = sealed.body if sealed else b""
-        return [body for body in (_system(request), head, *bodies) if body]
+        return [body for body in (_system(request), *(sealed.pieces if sealed else ()), *bodies) if body]
 
     def _for_good(self, message: Message) -> tuple[bytes, Ids | None]:
         encoded = self._encoded(message)
