@@ -1,6 +1,6 @@
 """INTAKE: is it sound, which session, which run; afterwards the person's words are on disk (SPEC §2.3, §19.1)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
@@ -12,6 +12,7 @@ from agent.sessions.records import Stored
 from agent.sessions.runs import Checkpoint
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
+from agent.turn.calling import bill_of
 from agent.turn.prompt import user_message
 from agent.turn.run import Executed, Notice, Run, Taken
 from agent.turn.saving import settle_staged, write_staged
@@ -37,6 +38,28 @@ class _Opening:
     resumed: bool = False
     terminated: bool = False
     over: bool = False
+
+
+async def hear(run: Run, states: States) -> None:
+    """Put what was said in voice messages into the work's words, before they are stored. A stop ends the listening."""
+    incoming, hearing = run.work.incoming, states.runtime.hearing
+    files = hearing.wanted(incoming.files, incoming.text, states.provider.slot.current().takes)
+    if not files or await _was_begun(run, states):
+        return
+    outbox = states.runtime.outbox
+    outbox.status(states.runtime.phrases("listening", incoming.language))
+    words = [incoming.text] if incoming.text.strip() else []
+    with run.interrupts.scope():
+        words += [await hearing.written(file, bill_of(run, states)) for file in files]
+    outbox.status("")
+    run.work = replace(run.work, incoming=replace(incoming, text="\n\n".join(words)))
+
+
+async def _was_begun(run: Run, states: States) -> bool:
+    """Whether the words are stored already: this run goes on after a crash."""
+    if run.work.attempt <= 1:
+        return False
+    return await states.runtime.database.read(lambda conn: runs.find_run(conn, run.work.inbox_id)) is not None
 
 
 async def take_in(run: Run, states: States) -> Taken:

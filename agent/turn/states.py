@@ -18,6 +18,7 @@ from agent.core.messages import Message
 from agent.core.outbox import Buttons, Outbox
 from agent.core.phrases import Phrases
 from agent.definitions import Definition, Definitions
+from agent.hearing import Hearing
 from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
@@ -174,6 +175,7 @@ class RuntimeState:
     outbox: Outbox
     phrases: Phrases
     ledger: Ledger
+    hearing: Hearing
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons]
 
 

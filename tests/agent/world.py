@@ -21,6 +21,7 @@ from agent.core.outbox import Say
 from agent.core.phrases import english
 from agent.core.tools import Tool
 from agent.definitions import Definitions
+from agent.hearing import Hearing
 from agent.inbox import Incoming, Work, WorkKind
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Spending
@@ -149,6 +150,7 @@ class World:
             built_ins=self.built_ins,
             settings=lambda: self.settings,
             ledger=self.ledger,
+            hearing=Hearing(home=self.home, clock=self.clock, ledger=self.ledger),
             models=self.models,
         )
         agent = assemble(shared, conversation=self.key, outbox=self.outbox, slot=self.slot)
@@ -263,4 +265,8 @@ class World:
 
     def names(self) -> list[str]:
         """The events so far by their public names, without the deltas and the bills."""
-        return [event.name for event in self.events if event.name not in ("stream:delta", "provider_switched", "llm_call_billed")]
+        return [
+            event.name
+            for event in self.events
+            if event.name not in ("stream:delta", "provider_switched", "llm_call_billed")
+        ]
