@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
 
-.PHONY: setup run test check fmt lock requirements mutate faults e2e bench clean help
+.PHONY: setup run test check fmt lock requirements mutate faults e2e foreign bench clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
@@ -29,7 +29,7 @@ run: setup ## start the gateway
 	@$(BIN)/tieline run $(ARGS)
 
 test: setup ## run the tests
-	$(BIN)/pytest -q -n 2 --dist=worksteal -p tools.requirements --ignore=tests/e2e --ignore=tests/faults $(ARGS)
+	$(BIN)/pytest -q -n 2 --dist=worksteal -p tools.requirements --ignore=tests/e2e --ignore=tests/faults --ignore=tests/foreign $(ARGS)
 
 check: setup ## ruff, mypy, import contracts, file sizes
 	$(BIN)/ruff check .
@@ -49,7 +49,7 @@ lock: setup ## lock the requirements anew, with hashes and without addresses
 	@rm -f uv.lock
 
 requirements: setup ## run the tests and print which requirements they carry
-	$(BIN)/pytest -q -n 2 --dist=worksteal -p tools.requirements -m requirement --ignore=tests/e2e --ignore=tests/faults
+	$(BIN)/pytest -q -n 2 --dist=worksteal -p tools.requirements -m requirement --ignore=tests/e2e --ignore=tests/faults --ignore=tests/foreign
 	$(BIN)/python -m tools.requirements
 
 mutate: setup ## break the code in known ways and expect the tests to notice (SAMPLE=n for a few)
@@ -61,9 +61,18 @@ faults: setup ## kill the running program at its durable borders (SHORT=1 for th
 e2e: setup ## drive the program as people do, in a real browser too (SHORT=1 for the short form)
 	$(BIN)/pytest -q tests/e2e --timeout=300 $(if $(SHORT),-m "not slow",) $(ARGS)
 
+foreign: setup ## ask every provider against a mock that others wrote (needs npm; no part of CI)
+	@if command -v npm > /dev/null; then \
+		test -x .foreign/node_modules/.bin/llmock || \
+			npm install --prefix .foreign --no-audit --no-fund --loglevel=error @copilotkit/aimock@1.43.0 ; \
+		$(BIN)/pytest -q tests/foreign $(ARGS) ; \
+	else \
+		echo "npm is not here: the foreign mock is left out" ; \
+	fi
+
 bench: setup ## print the budgets and today's figures
 	$(BIN)/python -m tests.bench $(ARGS)
 
 clean: ## remove what was built
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .foreign build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
