@@ -17,6 +17,7 @@ from agent.storage.errors import StorageTrouble
 from agent.storage.fence import check_epoch
 from agent.storage.inbox_rows import InboxStatus
 from agent.storage.moments import to_us
+from agent.turn.intake import open_early
 from agent.turn.pipeline import turn
 from agent.turn.run import StagedChanges
 from agent.turn.saving import settle_staged, write_staged
@@ -71,6 +72,7 @@ class Agent:
 
         Raises Fenced: drop the agent. Raises StorageTrouble: the piece is still in the inbox and the person was told.
         """
+        source.opens_with(self._open)
         async for work in source:
             self._take_reloads()
             try:
@@ -90,6 +92,12 @@ class Agent:
             return False
         token.fire(reason)
         return True
+
+    def _open(self, conn: Connection, work: Work) -> object:
+        """The start of the run that the work surely leads to; None where that must be seen first."""
+        if work.attempt > 1 or self.instruction.definition is None or self.command.built_ins.concerns(work):
+            return None
+        return open_early(conn, work, self)
 
     def _take_reloads(self) -> None:
         """What changed in files and configuration counts from here on, never within a turn (Z-21)."""
@@ -176,11 +184,11 @@ class Agent:
                 )
             if ends is not None:
                 inbox_rows.finish(conn, work.inbox_ids, ends, work.epoch)
+            take_first(conn)
 
-        await self.runtime.database.write(commit)
+        with self.runtime.outbox.committing() as take_first:
+            await self.runtime.database.write(commit)
         settle_staged(staged, self)
-        if says:
-            self.runtime.outbox.committed()
 
 
 def _going_on(work: Work, result: CommandResult) -> Work:

@@ -119,10 +119,9 @@ class Encoder:
         messages = request.messages[end:] if sealed else request.messages
         offset = len(request.messages) - len(messages)
         wire = [self._encoded(message) for message in messages]
-        ids = [encoded.ids for encoded in wire]
-        if sealed and any(id in sealed.uses for one in ids if one for id in one.uses):
+        if sealed and any(id in sealed.uses for encoded in wire if encoded.ids for id in encoded.ids.uses):
             return self._messages(replace(request, owner=None), files)
-        renamed = unique(ids)
+        renamed = unique([encoded.ids for encoded in wire])
         bodies = [encoded.body for encoded in wire]
         carries, in_loop = carries - offset if request.reminder else -1, in_loop - offset
         for position, message in enumerate(messages):

@@ -17,7 +17,7 @@ from agent.ledger.ledger import AlreadyDecided, NoLimit, PeriodOver
 from agent.ledger.spending import SCOPES, SPANS, Account, amount, period_of
 from agent.providers.metering import Bill
 from agent.storage.moments import to_us
-from gateway.access.policy import Role, is_admin_everywhere
+from gateway.access.policy import Role, role_everywhere
 from gateway.commands.command import MOST_ACTION, PRESS, Call, Command, Reply, refused
 from gateway.phrases.catalogue import Catalogue
 
@@ -195,7 +195,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _is_admin_everywhere(call: Call) -> bool:
-    return is_admin_everywhere(str(call.incoming.person), call.house.access(), call.house.book.grants)
+    return role_everywhere(str(call.incoming.person), call.house.access(), call.house.book.grants) >= Role.ADMIN
 
 
 COST = Command(name="cost", run=cost, group="model", usage="[export]", immediate=True)

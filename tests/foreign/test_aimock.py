@@ -18,7 +18,7 @@ from pydantic import SecretStr
 
 from agent.core.clock import SystemClock
 from agent.core.errors import AgentError, ContextTooLong, ProviderBusy, ProviderRefused
-from agent.core.messages import FilePart, Message, TextPart, Thinking, ToolResult, ToolUse
+from agent.core.messages import FilePart, Message, Part, TextPart, Thinking, ToolResult, ToolUse
 from agent.providers.opening import LazyProvider, Surroundings
 from agent.providers.provider import Usage
 from agent.providers.settings import ProviderSettings
@@ -143,7 +143,7 @@ async def test_thinking_goes_along_through_a_tool_loop(made: Made) -> None:
     assert heard.error is None
     assert "".join(block.thinking for block in heard.thinking) == "I need the weather."
     ((id, name, arguments),) = heard.calls
-    parts = (
+    parts: tuple[Part, ...] = (
         *(Thinking(thinking=one.thinking, signature=one.signature, family=provider.family) for one in heard.thinking),
         TextPart(text=heard.text),
         ToolUse(id=id, name=name, input=arguments),
