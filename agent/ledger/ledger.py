@@ -129,6 +129,8 @@ class Ledger:
             await self.flush()
         except StorageTrouble as error:
             _log.warning("calls are entered at the next start, the journal keeps them: %s", error)
+        if not self._open and not self._ended:
+            self._journal.shrink((), ())
         self._journal.aclose()
 
     # -- the way of a call

@@ -38,7 +38,8 @@ class World(LedgerWorld):
     def __init__(self, database: Database, home: Path, llm: LlmServer, *limits: Limit, **settings: Any) -> None:
         super().__init__(database, home, *limits)
         self.llm = llm
-        self.settings = TranscriptionSettings(**{"provider": "Ear", "usd_per_minute": MINUTE} | settings)
+        values: dict[str, Any] = {"provider": "Ear", "usd_per_minute": MINUTE}
+        self.settings = TranscriptionSettings(**values | settings)
         account = ProviderSettings(
             name="ear", type="openai", model="m", base_url=f"{llm.url}/v1", api_key=SecretStr("sk-ear")
         )
@@ -78,7 +79,8 @@ async def test_speech_is_written_down_and_paid_by_the_second(world: World) -> No
     assert (call["body"]["file"], call["body"]["bytes"], call["body"]["model"]) == ("speech.ogg", 20_000, "whisper-1")
     entry = await world.entry()
     assert (entry.bill.purpose, entry.bill.person, entry.provider) == ("transcription", PersonId("telegram:77"), "ear")
-    assert (entry.audio_s, entry.cost_usd, entry.estimated) == (12.0, pytest.approx(12 / 60 * MINUTE), False)
+    assert (entry.audio_s, entry.estimated) == (12.0, False)
+    assert entry.cost_usd == pytest.approx(12 / 60 * MINUTE)
 
 
 async def test_tokens_are_paid_by_the_price_list(world: World) -> None:
@@ -172,4 +174,5 @@ async def test_totals_know_its_purpose(world: World) -> None:
     await world.written()
     await world.ledger.flush()
     [(purpose, totals)] = await world.database.read(lambda conn: rows.by(conn, "purpose"))
-    assert (purpose, totals.cost_usd) == ("transcription", pytest.approx(0.06))
+    assert purpose == "transcription"
+    assert totals.cost_usd == pytest.approx(0.06)

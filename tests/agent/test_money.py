@@ -28,7 +28,7 @@ async def test_the_tokens_of_a_run_are_told_by_tier_with_their_cost(sqlite_datab
     [told] = [event for event in world.events if isinstance(event, TokensUsed)]
     assert (told.prompt, told.output, told.cache_creation, told.cache_read) == (200, 100, 40, 800)
     each = (100 * 1.0 + 50 * 2.0 + 20 * 4.0 + 400 * 0.5) / 1_000_000
-    assert told.cost_usd == pytest.approx(2 * each)
+    assert told.estimated_cost_usd == pytest.approx(2 * each)
     assert not told.estimated
     assert [row.cost_usd for row in await world.usage_rows()] == pytest.approx([each, each])
     assert [event.purpose for event in world.events if isinstance(event, CallBilled)] == ["turn", "turn"]
@@ -39,7 +39,7 @@ async def test_an_unknown_price_is_told_as_unknown(sqlite_database: Database, tm
     world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[says("One.", usage=TIERS)]))
     await world.say("hi")
     [told] = [event for event in world.events if isinstance(event, TokensUsed)]
-    assert told.cost_usd is None
+    assert told.estimated_cost_usd is None
     assert [row.cost_usd for row in await world.usage_rows()] == [None]
 
 
