@@ -1,5 +1,6 @@
 """The ledger over real databases: each call once, whatever is killed, repeated or refused."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -28,7 +29,7 @@ async def world(sqlite_database: Database, tmp_path: Path) -> LedgerWorld:
 
 
 @pytest.fixture
-async def world_anywhere(database: Database, tmp_path: Path) -> LedgerWorld:
+async def anywhere(database: Database, tmp_path: Path) -> LedgerWorld:
     """The same, once on each kind of database: for what is asked of it."""
     world = LedgerWorld(database, tmp_path)
     await world.ledger.open()
@@ -53,19 +54,19 @@ async def test_a_refused_attempt_is_no_call(world: LedgerWorld) -> None:
     assert await world.entries() == []
 
 
-async def test_the_turns_own_commit_takes_its_calls_along_and_nothing_is_written_twice(
-    world_anywhere: LedgerWorld,
+async def test_a_turn_takes_its_calls_along_and_nothing_is_written_twice(
+    anywhere: LedgerWorld,
 ) -> None:
-    await world_anywhere.call(1, 1)
-    await world_anywhere.call(2, 2, inbox_id=2)
-    mine = world_anywhere.ledger.unwritten(1)
+    await anywhere.call(1, 1)
+    await anywhere.call(2, 2, inbox_id=2)
+    mine = anywhere.ledger.unwritten(1)
     for _ in range(2):  # a commit whose answer was lost is repeated
-        await world_anywhere.database.write(lambda conn: rows.add(conn, mine))
-    assert [entry.prompt for entry in await world_anywhere.entries()] == [1]
-    world_anywhere.ledger.written(mine)
-    assert world_anywhere.ledger.unwritten(1) == ()
-    await world_anywhere.ledger.flush()
-    assert sorted(entry.prompt for entry in await world_anywhere.entries()) == [1, 2]
+        await anywhere.database.write(lambda conn: rows.add(conn, mine))
+    assert [entry.prompt for entry in await anywhere.entries()] == [1]
+    anywhere.ledger.written(mine)
+    assert anywhere.ledger.unwritten(1) == ()
+    await anywhere.ledger.flush()
+    assert sorted(entry.prompt for entry in await anywhere.entries()) == [1, 2]
 
 
 async def test_what_no_turn_takes_along_is_written_a_little_later(world: LedgerWorld) -> None:
@@ -77,17 +78,15 @@ async def test_what_no_turn_takes_along_is_written_a_little_later(world: LedgerW
     assert [entry.prompt for entry in await world.entries()] == [1]
 
 
-async def test_a_kill_loses_no_call(world_anywhere: LedgerWorld) -> None:
+async def test_a_kill_loses_no_call(anywhere: LedgerWorld) -> None:
     """What had ended is exact, what was under way an estimate; a second start adds nothing."""
-    await world_anywhere.call(5, 6)
-    await world_anywhere.ledger.reserve(bill(), PAID, request(100), 40)
-    refused = await world_anywhere.ledger.reserve(bill(), PAID, request(100), 1)
+    await anywhere.call(5, 6)
+    await anywhere.ledger.reserve(bill(), PAID, request(100), 40)
+    refused = await anywhere.ledger.reserve(bill(), PAID, request(100), 1)
     refused.release()
     for _ in range(2):
-        await world_anywhere.restart()
-        found = [
-            (entry.prompt, entry.output, entry.cost_usd, entry.estimated) for entry in await world_anywhere.entries()
-        ]
+        await anywhere.restart()
+        found = [(entry.prompt, entry.output, entry.cost_usd, entry.estimated) for entry in await anywhere.entries()]
         assert sorted(found) == [(5, 6, 11.0, False), (40, 0, 40.0, True)]
 
 
@@ -179,9 +178,7 @@ async def test_two_processes_that_approve_at_once_add_once(database: Database, t
     assert not await database.write(lambda conn: rows.approve(conn, approval))
 
 
-async def test_an_unknown_price_under_a_limit_is_refused_with_the_fix(
-    sqlite_database: Database, tmp_path: Path
-) -> None:
+async def test_an_unknown_price_is_refused_with_the_fix(sqlite_database: Database, tmp_path: Path) -> None:
     world = LedgerWorld(sqlite_database, tmp_path, Limit(scope="gateway", usd=10))
     await world.ledger.open()
     with pytest.raises(Unpriced, match=r"prices"):
@@ -196,11 +193,11 @@ async def test_an_unknown_price_under_a_limit_is_refused_with_the_fix(
     assert (totals.calls, totals.unpriced, totals.cost_usd) == (1, 1, 0.0)
 
 
-async def test_sums_by_whom_and_for_what(world_anywhere: LedgerWorld) -> None:
-    await world_anywhere.call(1, 1)
-    await world_anywhere.call(5, 5, purpose="compaction", person=None)
-    await world_anywhere.call(2, 0, purpose="compaction", estimated=True, conversation="slack:T:C")
-    await world_anywhere.ledger.flush()
+async def test_sums_by_whom_and_for_what(anywhere: LedgerWorld) -> None:
+    await anywhere.call(1, 1)
+    await anywhere.call(5, 5, purpose="compaction", person=None)
+    await anywhere.call(2, 0, purpose="compaction", estimated=True, conversation="slack:T:C")
+    await anywhere.ledger.flush()
 
     def read(conn: object) -> tuple[object, ...]:
         purposes = rows.by(conn, "purpose")  # type: ignore[arg-type]
@@ -210,24 +207,24 @@ async def test_sums_by_whom_and_for_what(world_anywhere: LedgerWorld) -> None:
             [(name, totals.calls) for name, totals in people],
         )
 
-    assert await world_anywhere.database.read(read) == (
+    assert await anywhere.database.read(read) == (
         [("compaction", 12.0, 1), ("turn", 2.0, 0)],
         [("", 1), (ANN, 1)],
     )
 
 
 @pytest.mark.requirement("R-15")
-async def test_usage_adds_up_by_session_and_by_day(world_anywhere: LedgerWorld) -> None:
-    assert await world_anywhere.database.read(rows.totals) == UsageTotals()
+async def test_usage_adds_up_by_session_and_by_day(anywhere: LedgerWorld) -> None:
+    assert await anywhere.database.read(rows.totals) == UsageTotals()
     for number, (price, estimated) in enumerate(((DEAR, False), (DEAR, False), (None, True))):
         provider = ScriptedProvider(name="main", prices=price)
-        await world_anywhere.call(10, 5, provider=provider, estimated=estimated, session=f"s{number % 2}")
-        world_anywhere.clock.advance(43_200)
-    await world_anywhere.ledger.flush()
-    since = to_us(world_anywhere.clock.now()) - 86_400_000_000
+        await anywhere.call(10, 5, provider=provider, estimated=estimated, session=f"s{number % 2}")
+        anywhere.clock.advance(43_200)
+    await anywhere.ledger.flush()
+    since = to_us(anywhere.clock.now()) - 86_400_000_000
     whole = UsageTotals(calls=3, prompt=30, output=15, cost_usd=30.0, unpriced=1, estimated=1)
-    assert await world_anywhere.database.read(rows.totals) == whole
+    assert await anywhere.database.read(rows.totals) == whole
     assert (
-        await world_anywhere.database.read(lambda conn: rows.totals(conn, conversation=CHAT, since=since))
+        await anywhere.database.read(lambda conn: rows.totals(conn, conversation=CHAT, since=since))
     ).cost_usd == 15.0
-    assert (await world_anywhere.database.read(lambda conn: rows.totals(conn, session=SessionId("s0")))).calls == 2
+    assert (await anywhere.database.read(lambda conn: rows.totals(conn, session=SessionId("s0")))).calls == 2
