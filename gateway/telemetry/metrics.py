@@ -8,12 +8,15 @@ from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 
 from agent.core.events import (
+    CacheBreakDetected,
     CallBilled,
     ContextBuilt,
     ContextDegraded,
     DecisionCompleted,
     LoopEnded,
     LoopFailed,
+    OutputSlotEscalated,
+    ProviderStoodIn,
     ProviderSwitched,
     Published,
     RetryScheduled,
@@ -22,12 +25,15 @@ from agent.core.events import (
 from agent.core.ids import ConversationId
 
 COUNTED = (
+    CacheBreakDetected,
     CallBilled,
     ContextBuilt,
     ContextDegraded,
     DecisionCompleted,
     LoopEnded,
     LoopFailed,
+    OutputSlotEscalated,
+    ProviderStoodIn,
     ProviderSwitched,
     RetryScheduled,
     ToolEnded,
@@ -119,6 +125,9 @@ class Metrics:
         self.tools: Counter[tuple[str, str]] = Counter()  # by tool and outcome
         self.retries: Counter[str] = Counter()  # by provider
         self.bills: dict[tuple[str, str, str], Billed] = {}  # by purpose, provider and model
+        self.stand_ins: Counter[tuple[str, str]] = Counter()  # by the provider that failed and who took over
+        self.cache_breaks: Counter[str] = Counter()  # by cause
+        self.escalations: Counter[str] = Counter()  # by provider
         self.lost_events = 0
         self._conversations: OrderedDict[ConversationId, MetricsSnapshot] = OrderedDict()
 
@@ -142,6 +151,12 @@ class Metrics:
                 self.tools[tool, "error" if is_error else "success"] += 1
             case RetryScheduled(provider=provider):
                 self.retries[provider] += 1
+            case ProviderStoodIn(provider=provider, instead_of=chosen):
+                self.stand_ins[chosen, provider] += 1
+            case CacheBreakDetected(causes=causes):
+                self.cache_breaks.update(causes or ("unknown",))
+            case OutputSlotEscalated(provider=provider):
+                self.escalations[provider] += 1
             case CallBilled(purpose=purpose, provider=provider, model=model):
                 self.bills.setdefault((purpose, provider, model), Billed()).add(event)
             case _:
