@@ -53,6 +53,7 @@ async def test_rows_come_with_the_turns_commit_and_not_by_one_of_their_own(
     assert world.ledger.unwritten(1) == ()
 
 
+@pytest.mark.requirement("W-23")
 async def test_a_budget_that_ends_in_the_middle_keeps_what_was_said(sqlite_database: Database, tmp_path: Path) -> None:
     dear = Prices(input=0.0, output=1_000_000.0)
     provider = ScriptedProvider(
@@ -78,6 +79,7 @@ async def test_what_was_cut_off_is_estimated_from_what_came(sqlite_database: Dat
     assert 0 < half.output < 20
 
 
+@pytest.mark.requirement("R-15")
 async def test_a_running_total_is_no_report(sqlite_database: Database, tmp_path: Path) -> None:
     """Some servers tell in every piece what was used so far; a stream that is cut then has not told all."""
     begun = Script(chunks=(Usage(prompt=70, output=1), TextDelta("some words that were written")))

@@ -78,6 +78,7 @@ async def test_what_no_turn_takes_along_is_written_a_little_later(world: LedgerW
     assert [entry.prompt for entry in await world.entries()] == [1]
 
 
+@pytest.mark.requirement("R-15")
 async def test_a_kill_loses_no_call(anywhere: LedgerWorld) -> None:
     """What had ended is exact, what was under way an estimate; a second start adds nothing."""
     await anywhere.call(5, 6)

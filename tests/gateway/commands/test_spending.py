@@ -45,6 +45,7 @@ def limited(world_of: Callable[..., World]) -> Callable[..., World]:
     return make
 
 
+@pytest.mark.requirement("W-23")
 async def test_a_call_that_would_take_more_than_is_left_is_refused_before_it_is_made(
     limited: Callable[..., World],
 ) -> None:
