@@ -200,15 +200,15 @@ class Ledger:
 
     # -- onto the disk
 
-    def unwritten(self, inbox_id: int) -> tuple[Entry, ...]:
-        """The calls made for that work which the commit of its turn should take along, by `rows.add`."""
+    def unwritten(self, inbox_id: int | None) -> tuple[Entry, ...]:
+        """The calls made for that work (None: for no message) which its commit should take along, by `rows.add`."""
         return tuple(ended.entry for ended in self._ended.values() if ended.entry.bill.inbox_id == inbox_id)
 
     def written(self, entries: Iterable[Entry]) -> None:
         """They are in the database."""
         for entry in entries:
             self._ended.pop(entry.call, None)
-        if not self._ended:
+        if not self._ended and self._anything.is_set():  # one that is waited for stays
             self._anything = anyio.Event()
         if self._journal.is_long:
             self._journal.shrink(self._open.values(), (ended.entry for ended in self._ended.values()))

@@ -1,9 +1,9 @@
 """The ledger over real databases: each call once, whatever is killed, repeated or refused."""
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import anyio
 import pytest
 
 from agent.core.events import BudgetReached, CallBilled
@@ -19,6 +19,7 @@ from agent.storage.database import Database
 from agent.storage.moments import to_us
 from tests.agent.ledger.world import ANN, CHAT, DEAR, PAID, LedgerWorld, bill, request
 from tests.fakes.provider import ScriptedProvider
+from tests.fakes.waiting import until
 
 
 @pytest.fixture
@@ -76,6 +77,19 @@ async def test_what_no_turn_takes_along_is_written_a_little_later(world: LedgerW
     world.clock.advance(6)
     await world.ledger.flush(older_than_s=5)
     assert [entry.prompt for entry in await world.entries()] == [1]
+
+
+async def test_it_writes_by_itself_as_long_as_it_runs(world: LedgerWorld) -> None:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(world.ledger.run)
+        for number in range(3):
+            world.ledger.written(())  # as every turn does that had no call
+            await world.call(number + 1, 1, inbox_id=None)
+            await until(lambda: world.clock.sleepers == 1)
+            world.clock.advance(6)
+            await until(lambda: not world.ledger.unwritten(None))
+        tasks.cancel_scope.cancel()
+    assert sorted(entry.prompt for entry in await world.entries()) == [1, 2, 3]
 
 
 @pytest.mark.requirement("R-15")
