@@ -10,7 +10,7 @@ from agent.core.events import BudgetReached, CallBilled
 from agent.core.ids import SessionId
 from agent.ledger import rows
 from agent.ledger.bills import UsageTotals
-from agent.ledger.ledger import AlreadyDecided, NoLimit, PeriodOver
+from agent.ledger.budgets import AlreadyDecided, NoLimit, PeriodOver
 from agent.ledger.rows import Approval
 from agent.ledger.spending import Account, Limit, OverBudget, Unpriced
 from agent.providers.metering import Spent
@@ -161,10 +161,10 @@ async def test_a_restart_knows_what_was_spent_and_approved(database: Database, t
     await world.ledger.open()
     await world.call(4, 4)
     account = Account("channel", CHAT, f"{world.clock.now():%Y-%m-%d}")
-    standing = await world.ledger.approve(account, by="telegram:1")
+    standing = await world.ledger.budgets.approve(account, by="telegram:1")
     assert (standing.usd, standing.spent_usd, standing.approvals) == (15.0, 8.0, 1)
     await world.restart()
-    [again] = world.ledger.standings(bill(), "main")
+    [again] = world.ledger.budgets.standings(bill(), "main")
     assert (again.usd, again.spent_usd, again.spent_tokens, again.approvals) == (15.0, 8.0, 8, 1)
     await world.call(3, 4)
     with pytest.raises(OverBudget):
@@ -175,15 +175,15 @@ async def test_an_approval_counts_once_and_only_in_its_time(sqlite_database: Dat
     world = LedgerWorld(sqlite_database, tmp_path, Limit(scope="person", usd=10, tokens=100))
     await world.ledger.open()
     account = Account("person", ANN, f"{world.clock.now():%Y-%m-%d}")
-    first = await world.ledger.approve(account, by="telegram:1", usd=2.0, after=0)
+    first = await world.ledger.budgets.approve(account, by="telegram:1", usd=2.0, after=0)
     assert (first.usd, first.tokens) == (12.0, 120)
     with pytest.raises(AlreadyDecided):
-        await world.ledger.approve(account, by="telegram:2", after=0)
+        await world.ledger.budgets.approve(account, by="telegram:2", after=0)
     with pytest.raises(NoLimit):
-        await world.ledger.approve(Account("goal", "x", account.period), by="telegram:2")
+        await world.ledger.budgets.approve(Account("goal", "x", account.period), by="telegram:2")
     world.clock.advance(86_400)
     with pytest.raises(PeriodOver):
-        await world.ledger.approve(account, by="telegram:2", after=1)
+        await world.ledger.budgets.approve(account, by="telegram:2", after=1)
 
 
 async def test_two_processes_that_approve_at_once_add_once(database: Database, tmp_path: Path) -> None:
