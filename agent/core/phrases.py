@@ -27,7 +27,7 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "tools_too_large": "The instructions and tools alone do not fit the model's window of {window} tokens. "
         "The operator can raise context_window, choose fewer tools or lower [context] output_reserve.",
         "reply_too_large": "The model's answer grew beyond what I can take, so I stopped it.",
-        "listening": "🎙️ Listening…",
+        "listening": "Listening…",
         "stopped": "Stopped.",
         "max_tool_iterations": "I stopped after {limit} rounds of tool calls. Say “go on” to let me continue.",
         "max_turns": "I stopped after {limit} calls of the model, the limit set for me. "
