@@ -7,11 +7,11 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
 export PYTHONDONTWRITEBYTECODE :=
 
-PYTEST := $(BIN)/pytest --ignore=tests/e2e --ignore=tests/faults -m "not slow"
+PYTEST := $(BIN)/pytest --ignore=tests/e2e --ignore=tests/faults --ignore=tests/foreign -m "not slow"
 TESTS := $(PYTEST) -q -n auto --dist=worksteal -p tools.requirements
 CHECKS := mypy contracts ruff file-sizes
 
-.PHONY: setup compiled run test check $(CHECKS) fmt lock requirements mutate faults soak e2e zones bench clean help
+.PHONY: setup compiled run test check $(CHECKS) fmt lock requirements mutate faults soak e2e zones foreign bench clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
@@ -84,9 +84,18 @@ e2e: setup ## drive the program as people do, in a real browser too (SHORT=1 for
 zones: setup ## compare schedules with an oracle in every time zone, over ten years (about ten minutes)
 	$(BIN)/pytest -q -s tests/gateway/scheduler/test_zones_oracle.py -m slow --timeout=7200 $(ARGS)
 
+foreign: setup ## ask every provider against a mock that others wrote (needs npm; no part of CI)
+	@if command -v npm > /dev/null; then \
+		test -x .foreign/node_modules/.bin/llmock || \
+			npm install --prefix .foreign --no-audit --no-fund --loglevel=error @copilotkit/aimock@1.43.0 ; \
+		$(BIN)/pytest -q tests/foreign $(ARGS) ; \
+	else \
+		echo "npm is not here: the foreign mock is left out" ; \
+	fi
+
 bench: setup ## print the budgets and today's figures
 	$(BIN)/python -m tests.bench $(ARGS)
 
 clean: ## remove what was built
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .foreign build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

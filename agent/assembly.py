@@ -20,6 +20,7 @@ from agent.core.outbox import Buttons, Outbox
 from agent.core.phrases import Phrases
 from agent.core.tools import Tool
 from agent.definitions import Definitions
+from agent.hearing import Hearing
 from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
@@ -72,6 +73,7 @@ class Shared:
     executor: Executor
     built_ins: BuiltIns
     ledger: Ledger
+    hearing: Hearing
     models: Models
     settings: Callable[[], Settings]
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons] = lambda error, incoming, conversation: ()
@@ -132,6 +134,7 @@ def assemble(
             outbox=outbox,
             phrases=shared.phrases,
             ledger=shared.ledger,
+            hearing=shared.hearing,
             relief=shared.relief,
         ),
         lifecycle=LifecycleState(),

@@ -53,6 +53,7 @@ class App:
         self._redactor = Redactor(settings.secrets)
         self._metrics = Metrics()
         self._bus = EventBus(self._metrics.listener_failed)
+        self.live.listen(lambda fresh: self._redactor.add(*fresh.secrets))
         self._troubles = Troubles(self._clock, redact=self._redactor)
         self._lag = LoopLag(self._clock)
         self._web = WebServer(settings.web, home=settings.home, clock=self._clock)

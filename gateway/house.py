@@ -21,10 +21,12 @@ from agent.core.ids import ConversationId
 from agent.core.ids_source import random_uuid
 from agent.core.outbox import Answer, Question
 from agent.definitions import Definitions
+from agent.hearing import Hearing
 from agent.ledger.ledger import Ledger
 from agent.providers.calling import Models
 from agent.providers.opening import Surroundings as ProviderSurroundings
 from agent.providers.registry import Registry as Providers
+from agent.providers.transcription import Transcribers
 from agent.storage.database import Database
 from agent.storage.moments import from_us, to_us
 from agent.storage.retries import SteadyDatabase
@@ -261,6 +263,13 @@ async def build(
         built_ins=desk,
         settings=lambda: live.settings.turn,
         ledger=ledger,
+        hearing=Hearing(
+            home=settings.home,
+            clock=clock,
+            ledger=ledger,
+            transcribers=Transcribers(lambda: providers, lambda: live.settings.transcription),
+            policy=lambda: live.settings.retry,
+        ),
         models=models,
         relief=spending.relief,
         count=tokenizer,

@@ -131,14 +131,14 @@ class StepCompleted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokensUsed(Event):
-    """Totals of a run, by cache tier (R-15, R-47). `cost_usd` is None when a price is unknown."""
+    """Totals of a run, by cache tier (R-15, R-47). The cost is None when a price is unknown."""
 
     name: ClassVar[str] = "token_usage"
     prompt: int
     output: int
     cache_creation: int
     cache_read: int
-    cost_usd: float | None
+    estimated_cost_usd: float | None
     estimated: bool
 
 

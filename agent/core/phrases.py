@@ -35,6 +35,7 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "context_exhausted": "Summarising no longer makes room here. I go on with shortened messages; "
         "/new starts afresh.",
         "reply_too_large": "The model's answer grew beyond what I can take, so I stopped it.",
+        "listening": "Listening…",
         "stopped": "Stopped.",
         "max_tool_iterations": "I stopped after {limit} rounds of tool calls. Say “go on” to let me continue.",
         "max_turns": "I stopped after {limit} calls of the model, the limit set for me. "

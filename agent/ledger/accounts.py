@@ -3,7 +3,7 @@
 Everything here happens between two awaits, so two calls at once cannot both take the last of a budget.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -54,7 +54,7 @@ class Standing:
 class Hold:
     """What was set aside for one call, and where."""
 
-    accounts: tuple[Account, ...]
+    sums: Sequence[Sum]
     names: Names
     periods: Mapping[Span, str]
     usd: float
@@ -67,6 +67,7 @@ class Accounts:
     def __init__(self) -> None:
         self._sums: dict[Account, Sum] = {}
         self._periods: dict[Span, str] = {}
+        self._day = 0  # as `datetime.toordinal` has it
 
     def hold(
         self, rules: Rules, names: Names, at: datetime, *, usd: float | None, tokens: int, provider: str, model: str
@@ -75,21 +76,16 @@ class Accounts:
         periods = self.periods(at)
         for applied in rules.applying(names, periods):
             self._check(applied, usd=usd, tokens=tokens, rules=rules, provider=provider, model=model)
-        hold = Hold(
-            accounts=tuple(_accounts(names, periods)), names=names, periods=periods, usd=usd or 0.0, tokens=tokens
-        )
-        for account in hold.accounts:
-            found = self._sum(account)
+        hold = Hold(sums=self._of(names, periods), names=names, periods=periods, usd=usd or 0.0, tokens=tokens)
+        for found in hold.sums:
             found.held_usd += hold.usd
-            found.held_tokens += hold.tokens
-        self._mark(names, periods)
+            found.held_tokens += tokens
         return hold
 
     def settle(self, hold: Hold, *, usd: float | None, tokens: int) -> None:
         """Put what the call really took in place of what was set aside."""
         self.release(hold)
-        for account in hold.accounts:
-            found = self._sum(account)
+        for found in hold.sums:
             found.tokens += tokens
             if usd is None:
                 found.unpriced += 1
@@ -98,20 +94,17 @@ class Accounts:
 
     def release(self, hold: Hold) -> None:
         """The call took nothing."""
-        for account in hold.accounts:
-            found = self._sum(account)
+        for found in hold.sums:
             found.held_tokens -= hold.tokens
             # Sums of fractions do not come back to 0 by themselves.
             found.held_usd = found.held_usd - hold.usd if found.held_tokens else 0.0
 
     def spent(self, names: Names, periods: Mapping[Span, str], *, usd: float, tokens: int, unpriced: int) -> None:
         """Note what earlier processes spent."""
-        for account in _accounts(names, periods):
-            found = self._sum(account)
+        for found in self._of(names, periods):
             found.usd += usd
             found.tokens += tokens
             found.unpriced += unpriced
-        self._mark(names, periods)
 
     def approve(self, account: Account, *, usd: float, tokens: int) -> int:
         """Raise what the account may spend in its period; how often that was done by now."""
@@ -160,15 +153,11 @@ class Accounts:
 
     def periods(self, at: datetime) -> Mapping[Span, str]:
         """The day and the month of that moment. With a new one the accounts of the old one are closed."""
-        day = period_of(at, "day")
-        if self._periods.get("day") != day:
+        if at.toordinal() != self._day:
+            self._day = at.toordinal()
             self._periods = {span: period_of(at, span) for span in SPANS}
             current = set(self._periods.values())
-            self._sums = {
-                account: found
-                for account, found in self._sums.items()
-                if account.period in current or found.held_usd or found.held_tokens
-            }
+            self._sums = {account: found for account, found in self._sums.items() if account.period in current}
         return self._periods
 
     def _check(
@@ -192,12 +181,23 @@ class Accounts:
                     applied, limit=whole, left=max(rest, 0), needed=tokens, unit="tokens", approvals=found.approvals
                 )
 
-    def _mark(self, names: Names, periods: Mapping[Span, str]) -> None:
+    def _of(self, names: Names, periods: Mapping[Span, str]) -> list[Sum]:
+        """The sums that a call by these names goes into."""
+        sums = self._sums
+        gathered = []
         for scope, payers in names.items():
-            for period in periods.values():
-                self._sum(Account(scope, payers[0], period)).pays_itself = True
-                for payer in payers[1:]:
-                    self._sum(Account(scope, payer, period)).holds_others = True
+            for index, payer in enumerate(payers):
+                for period in periods.values():
+                    account = Account(scope, payer, period)
+                    found = sums.get(account)
+                    if found is None:
+                        found = sums[account] = Sum()
+                    if index:
+                        found.holds_others = True
+                    else:
+                        found.pays_itself = True
+                    gathered.append(found)
+        return gathered
 
     def _standing(self, applied: Applied) -> Standing:
         limit, found = applied.limit, self._sums.get(applied.account) or Sum()
@@ -217,10 +217,3 @@ class Accounts:
         if found is None:
             found = self._sums[account] = Sum()
         return found
-
-
-def _accounts(names: Names, periods: Mapping[Span, str]) -> Iterable[Account]:
-    for scope, payers in names.items():
-        for payer in payers:
-            for period in periods.values():
-                yield Account(scope, payer, period)

@@ -5,24 +5,21 @@ It never waits for the disk on the way of a call: rows are written with the turn
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
-from sqlalchemy import Connection
 
 from agent.core.clock import Clock
-from agent.core.errors import Permanent
-from agent.core.events import BudgetReached, CallBilled, EventBus
-from agent.core.ids import ConversationId
+from agent.core.events import CallBilled, EventBus
 from agent.core.ids_source import NewId
 from agent.ledger import rows
-from agent.ledger.accounts import Accounts, Hold, Standing
+from agent.ledger.accounts import Hold
 from agent.ledger.bills import Entry
+from agent.ledger.budgets import Budgets, Places
 from agent.ledger.journal import Journal
-from agent.ledger.rows import Approval
-from agent.ledger.spending import Account, Applied, Names, OverBudget, Rules, Scope, Span, Spending, Unpriced
+from agent.ledger.spending import Spending
 from agent.providers.metering import Bill, Spent
 from agent.providers.provider import Prices, Provider, Request
 from agent.storage.database import Database
@@ -33,21 +30,7 @@ OUTPUT_EXPECTED = 4096  # tokens set aside for an answer that nothing bounds
 WRITTEN_WITHIN_S = 5.0  # what no turn's commit has taken along by then is written by itself
 MOST_AT_ONCE = 500
 
-Places = Callable[[ConversationId], Sequence[str]]
-
 _log = logging.getLogger("tieline.ledger")
-
-
-class AlreadyDecided(Permanent):
-    """Somebody else approved more in the meantime."""
-
-
-class PeriodOver(Permanent):
-    """The day or month that more was asked for has ended: a new budget has begun."""
-
-
-class NoLimit(Permanent):
-    """No limit holds for what more was asked for."""
 
 
 @dataclass(slots=True)
@@ -80,10 +63,7 @@ class Ledger:
         self._new_id = new_id
         self._bus = bus
         self._journal = Journal(journal)
-        self._spending = spending
-        self._places = places
-        self._rules_now = Rules.of(spending())
-        self._accounts = Accounts()
+        self.budgets = Budgets(database=database, clock=clock, bus=bus, spending=spending, places=places)
         self._open: dict[str, Entry] = {}
         self._ended: dict[str, _Ended] = {}
         self._anything = anyio.Event()
@@ -92,26 +72,12 @@ class Ledger:
 
     async def open(self) -> None:
         """Take up what earlier processes spent, and what a killed one left in its journal. Before any call."""
-        left, now = self._journal.recover(), self._clock.now()
-        day = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        periods = self._accounts.periods(now)
-
-        def work(conn: Connection) -> tuple[Sequence[rows.SpentBefore], Sequence[Approval]]:
-            rows.add(conn, left)
-            spent = rows.spent(conn, month=to_us(day.replace(day=1)), day=to_us(day))
-            return spent, rows.approvals(conn, periods.values())
-
-        spent, approvals = await (self._database.write if left else self._database.read)(work)
+        left = self._journal.recover()
         if left:
-            _log.info("%d calls of a process that was cut off are in the ledger now", len(left))
+            await self._database.write(lambda conn: rows.add(conn, left))
             self._journal.shrink((), ())
-        for one in spent:
-            spans: Mapping[Span, str] = periods if one.today else {"month": periods["month"]}
-            names = self._names(one.bill, one.provider)
-            self._accounts.spent(names, spans, usd=one.usd, tokens=one.tokens, unpriced=one.unpriced)
-        for approval in approvals:
-            self._accounts.approve(approval.account, usd=approval.usd, tokens=approval.tokens)
-        self._accounts.take_warnings_as_said(self._rules(), now)
+            _log.info("%d calls that the last process left in its journal are in the ledger", len(left))
+        await self.budgets.load()
 
     async def run(self) -> None:
         """Write what no turn has written, until cancelled."""
@@ -129,6 +95,8 @@ class Ledger:
             await self.flush()
         except StorageTrouble as error:
             _log.warning("calls are entered at the next start, the journal keeps them: %s", error)
+        if not self._open and not self._ended:
+            self._journal.shrink((), ())
         self._journal.aclose()
 
     # -- the way of a call
@@ -150,16 +118,10 @@ class Ledger:
         `prompt` and `least_usd` are what it is entered with if nothing more is ever heard of it. Raises OverBudget or
         Unpriced, and then nothing may be called.
         """
-        now, rules = self._clock.now(), self._rules()
-        names = self._names(bill, provider)
-        try:
-            hold = self._accounts.hold(rules, names, now, usd=usd, tokens=tokens, provider=provider, model=model)
-        except (OverBudget, Unpriced) as error:
-            self._tell(bill, error.applied, hard=True)
-            raise
+        hold = self.budgets.hold(bill, provider, model, usd=usd, tokens=tokens)
         entry = Entry(
-            call=self._new_id(), at=to_us(now), bill=bill, provider=provider, model=model, prompt=prompt,
-            cost_usd=least_usd, estimated=True,
+            call=self._new_id(), at=to_us(self._clock.now()), bill=bill, provider=provider, model=model,
+            prompt=prompt, cost_usd=least_usd, estimated=True,
         )  # fmt: skip
         self._open[entry.call] = entry
         self._journal.open(entry)
@@ -171,7 +133,7 @@ class Ledger:
         self._ended[entry.call] = _Ended(entry, self._clock.monotonic())
         self._anything.set()
         self._journal.end(entry)
-        self._accounts.settle(hold, usd=entry.cost_usd, tokens=entry.tokens)
+        self.budgets.settle(hold, entry)
         self._bus.publish(
             CallBilled(
                 conversation=entry.bill.conversation,
@@ -187,26 +149,24 @@ class Ledger:
                 estimated=entry.estimated,
             )
         )
-        for standing in self._accounts.newly_near(self._rules(), hold):
-            self._tell(entry.bill, Applied(limit=standing.limit, account=standing.account), hard=False)
 
     def drop(self, call: str, hold: Hold) -> None:
         """The call took nothing."""
         del self._open[call]
         self._journal.void(call)
-        self._accounts.release(hold)
+        self.budgets.release(hold)
 
     # -- onto the disk
 
-    def unwritten(self, inbox_id: int) -> tuple[Entry, ...]:
-        """The calls made for that work which the commit of its turn should take along, by `rows.add`."""
+    def unwritten(self, inbox_id: int | None) -> tuple[Entry, ...]:
+        """The calls made for that work (None: for no message) which its commit should take along, by `rows.add`."""
         return tuple(ended.entry for ended in self._ended.values() if ended.entry.bill.inbox_id == inbox_id)
 
     def written(self, entries: Iterable[Entry]) -> None:
         """They are in the database."""
         for entry in entries:
             self._ended.pop(entry.call, None)
-        if not self._ended:
+        if not self._ended and self._anything.is_set():  # one that is waited for stays
             self._anything = anyio.Event()
         if self._journal.is_long:
             self._journal.shrink(self._open.values(), (ended.entry for ended in self._ended.values()))
@@ -217,86 +177,6 @@ class Ledger:
         while ripe := [ended.entry for ended in self._ended.values() if ended.since <= before][:MOST_AT_ONCE]:
             await self._database.write(lambda conn, ripe=ripe: rows.add(conn, ripe))  # type: ignore[misc]
             self.written(ripe)
-
-    # -- budgets
-
-    def standings(self, bill: Bill, provider: str) -> Sequence[Standing]:
-        """The limits that such a call would come under now."""
-        return self._accounts.standings(self._rules(), self._names(bill, provider), self._clock.now())
-
-    def all_standings(self) -> Sequence[Standing]:
-        """Every limit under which something was spent in its present day or month, the fullest first."""
-        return self._accounts.everything(self._rules(), self._clock.now())
-
-    async def approve(
-        self, account: Account, *, by: str, usd: float | None = None, after: int | None = None
-    ) -> Standing:
-        """Let the account spend more in its period: `usd`, else the share of its limit that `[spending] more` says.
-
-        `after` is how many approvals the approver knew of. Raises AlreadyDecided, PeriodOver or NoLimit.
-        """
-        now, rules = self._clock.now(), self._rules()
-        if account.period not in self._accounts.periods(now).values():
-            raise PeriodOver(f"{account.period} is over")
-        standing = self._accounts.find(rules, account, now)
-        if standing is None:
-            raise NoLimit(f"no limit holds for {account.scope} {account.name}")
-        if after is not None and after != standing.approvals:
-            raise AlreadyDecided(f"{standing.approvals - after} approvals came in between")
-        limit, share = standing.limit, rules.spending.more
-        approval = Approval(
-            account=account,
-            number=standing.approvals + 1,
-            usd=usd if usd is not None else (limit.usd or 0.0) * share,
-            tokens=int((limit.tokens or 0) * (share if usd is None or not limit.usd else usd / limit.usd)),
-            by=by,
-            at=to_us(now),
-        )
-        if not await self._database.write(lambda conn: rows.approve(conn, approval)):
-            raise AlreadyDecided("somebody else was quicker")
-        self._accounts.approve(account, usd=approval.usd, tokens=approval.tokens)
-        found = self._accounts.find(rules, account, now)
-        assert found is not None
-        return found
-
-    # -- inside
-
-    def _rules(self) -> Rules:
-        spending = self._spending()
-        if spending is not self._rules_now.spending:
-            self._rules_now = Rules.of(spending)
-        return self._rules_now
-
-    def _names(self, bill: Bill, provider: str) -> Names:
-        names: dict[Scope, Sequence[str]] = {
-            "gateway": ("",),
-            "provider": (provider,),
-            "channel": self._places(bill.conversation),
-        }
-        for scope, name in (("person", bill.person), ("job", bill.job), ("goal", bill.goal)):
-            if name:
-                names[scope] = (name,)  # type: ignore[index]
-        return names
-
-    def _tell(self, bill: Bill, applied: Applied, *, hard: bool) -> None:
-        standing = self._accounts.find(self._rules(), applied.account, self._clock.now())
-        if standing is None:
-            return
-        self._bus.publish(
-            BudgetReached(
-                conversation=bill.conversation,
-                run=bill.run,
-                scope=applied.account.scope,
-                payer=applied.account.name,
-                period=applied.account.period,
-                hard=hard,
-                approvals=standing.approvals,
-                usd=standing.usd,
-                tokens=standing.tokens,
-                spent_usd=standing.spent_usd,
-                spent_tokens=standing.spent_tokens,
-            )
-        )
 
 
 class Reserved:

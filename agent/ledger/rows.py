@@ -14,13 +14,14 @@ from agent.ledger.bills import Entry, UsageTotals
 from agent.ledger.spending import Account, Scope
 from agent.providers.metering import Bill
 from agent.storage.conflicts import or_ignore
+from agent.storage.hot import Hot
 from agent.storage.tables import budget_grant, usage
 
 Grouping = Literal["provider", "model", "purpose", "person", "channel", "job", "goal"]
 
 PAGE = 1000
 
-_ADD = or_ignore(insert(usage))
+_ADD = Hot(or_ignore(insert(usage)))
 _SUMS: tuple[ColumnElement[Any], ...] = (
     func.count(),
     func.coalesce(func.sum(usage.c.prompt), 0),
@@ -84,16 +85,17 @@ class Approval:
 
 def add(conn: Connection, entries: Iterable[Entry]) -> None:
     """Note calls; one that is there already stays as it is."""
-    rows = [
-        {
+    for entry in entries:
+        bill = entry.bill
+        values = {
             "call_id": entry.call,
-            "conv": entry.bill.conversation,
-            "session_id": entry.bill.session,
-            "inbox_id": entry.bill.inbox_id,
-            "person": entry.bill.person,
-            "job": entry.bill.job,
-            "goal": entry.bill.goal,
-            "purpose": entry.bill.purpose,
+            "conv": bill.conversation,
+            "session_id": bill.session,
+            "inbox_id": bill.inbox_id,
+            "person": bill.person,
+            "job": bill.job,
+            "goal": bill.goal,
+            "purpose": bill.purpose,
             "provider": entry.provider,
             "model": entry.model,
             "prompt": entry.prompt,
@@ -105,10 +107,7 @@ def add(conn: Connection, entries: Iterable[Entry]) -> None:
             "estimated": entry.estimated,
             "created_at": entry.at,
         }
-        for entry in entries
-    ]
-    if rows:
-        conn.execute(_ADD, rows)
+        _ADD.run(conn, values)
 
 
 def totals(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import isfinite
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from agent.core.errors import Refused
 
@@ -80,8 +80,7 @@ class Spending:
             raise ValueError("; ".join(mistakes))
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(NamedTuple):
     """What is summed up by itself: one payer in one UTC day ("2026-11-22") or month ("2026-11")."""
 
     scope: Scope

@@ -1,7 +1,7 @@
 """A request in the form of the Messages API, as bytes: each message is encoded once in its life. No I/O."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, assert_never
 from weakref import WeakKeyDictionary
 
@@ -18,11 +18,12 @@ from agent.core.messages import (
     ToolUse,
     flatten,
 )
-from agent.providers.attachments import IMAGES, NOTHING, Bytes, as_base64, as_text, named
+from agent.providers.attachments import IMAGES, NOTHING, Bytes, as_base64, as_text, first_holding, named
 from agent.providers.json_bytes import dumps
 from agent.providers.newest import carrier, loop_start
 from agent.providers.provider import CacheTier, Request, ToolSchema
 from agent.providers.schema_bytes import SchemaBytes
+from agent.providers.sealed import SealedHistories, laid_out
 from agent.providers.tool_ids import NO_IDS, Ids, ids_of, unique
 
 # Five minutes are the default; some servers of the same form know no other.
@@ -51,6 +52,7 @@ class Encoder:
         self._family = family
         self._kept: WeakKeyDictionary[Message, Encoded] = WeakKeyDictionary()
         self._schemas = SchemaBytes(_tools)
+        self._sealed = SealedHistories(self._for_good)
 
     def body(
         self,
@@ -87,12 +89,18 @@ class Encoder:
             pieces.append(b'"tools":' + self._schemas.of(request.tools))
         if system:
             pieces.append(b'"system":' + dumps(system))
-        pieces.append(b'"messages":[' + b",".join(self._messages(request, marker, files)) + b"]}")
-        return b",".join(pieces)
+        return laid_out(pieces, self._messages(request, marker, files))
 
     def _messages(self, request: Request, marker: Block, files: Bytes) -> list[bytes]:
-        messages = request.messages
+        # The last message before the newest words bears a marker: what stands before it is sealed.
+        end = first_holding(request.messages, files, max(0, carrier(request.messages) - 2))
+        sealed = self._sealed.of(request.owner, request.messages, end) if request.owner is not None else None
+        if sealed and sealed.has_calls and not request.tools.specs:
+            sealed = None
+        messages = request.messages[end:] if sealed else request.messages
         wire = [self._encoded(message) for message in messages]
+        if sealed and any(id in sealed.uses for encoded in wire if encoded.ids for id in encoded.ids.uses):
+            return self._messages(replace(request, owner=None), marker, files)
         flat = not request.tools.specs and any(encoded.ids for encoded in wire)
         if flat:  # calls without tools defined are refused: they are told as text instead
             wire = [
@@ -109,7 +117,12 @@ class Encoder:
             if carried or is_marked or position in renamed or (files and _holds(message, files)):
                 ids = None if flat else renamed.get(position, wire[position].ids or NO_IDS)
                 bodies[position] = self._encode(message, ids, carried, files, marker if is_marked else {})
-        return [body for body in bodies if body]
+        return [body for body in (*(sealed.pieces if sealed else ()), *bodies) if body]
+
+    def _for_good(self, message: Message) -> tuple[bytes, Ids | None]:
+        encoded = self._encoded(message)
+        del self._kept[message]  # it is kept once, joined with its neighbours
+        return encoded.body, encoded.ids
 
     def _encoded(self, message: Message) -> Encoded:
         kept = self._kept.get(message)

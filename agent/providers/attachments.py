@@ -9,6 +9,7 @@ import anyio.to_thread
 from agent.core.messages import FilePart, Message
 
 NEWEST = 4  # files sent along; older ones are named by a line, so that a picture is not paid for in every later turn
+LOOK_BACK = 100  # messages among which they are looked for
 TEXT_LIMIT = 64 * 1024  # bytes of a text file shown whole
 
 IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
@@ -21,7 +22,7 @@ NOTHING: Bytes = {}
 def wanted(messages: Sequence[Message], takes: frozenset[str]) -> list[FilePart]:
     """The newest files of a type in `takes`, newest first."""
     found: list[FilePart] = []
-    for message in reversed(messages):
+    for message in messages[: -LOOK_BACK - 1 : -1]:
         for part in message.parts:
             if part.kind == "file" and part.mime_type in takes:
                 found.append(part)
@@ -35,6 +36,16 @@ async def load(home: Path, parts: Sequence[FilePart], limit: int) -> Bytes:
     if not parts:
         return NOTHING
     return await anyio.to_thread.run_sync(_read_all, home, tuple(parts), limit)
+
+
+def first_holding(messages: Sequence[Message], files: Bytes, end: int) -> int:
+    """The position of the first message before `end` that one of `files` is sent with, else `end`."""
+    if not files:
+        return end
+    for position in range(max(0, len(messages) - LOOK_BACK), end):
+        if any(part.kind == "file" and part in files for part in messages[position].parts):
+            return position
+    return end
 
 
 def as_base64(data: bytes) -> str:

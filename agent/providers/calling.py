@@ -20,6 +20,7 @@ from agent.providers.provider import Provider, Request
 from agent.providers.replies import Accumulator, Reply
 from agent.providers.retries import RetryPolicy, delay_for
 
+KEPT_CIRCUITS = 256
 LOAD_WITHIN_S = 120.0  # a library that takes longer on a loaded machine is as good as missing
 
 Key = tuple[str, str]  # name and model
@@ -148,7 +149,7 @@ class Models:
             route = [provider for provider in call.route() if _key(provider) not in tries.given_up]
             if not route:
                 raise _verdict(tries)
-            circuits = [self._circuits.setdefault(_key(provider), Circuit()) for provider in route]
+            circuits = [self._circuit(provider) for provider in route]
             index = choose(circuits, self._clock.monotonic())
             provider, circuit = route[index], circuits[index]
             patient = tries.patient.setdefault(_key(provider), circuit.is_patient())
@@ -170,6 +171,11 @@ class Models:
                 log.warning("%s; trying again in %.1f s", outcome, delay, extra={"run": call.bill.run})
                 watcher.waits(provider, outcome, tries.failures, delay)
                 await self._clock.sleep(delay)
+
+    def _circuit(self, provider: Provider) -> Circuit:
+        if len(self._circuits) >= KEPT_CIRCUITS:  # people may name any model
+            self._circuits = {key: circuit for key, circuit in self._circuits.items() if circuit.failures}
+        return self._circuits.setdefault(_key(provider), Circuit())
 
     async def _try(
         self, call: Call, provider: Provider, circuit: Circuit, taker: Accumulator, watcher: Watcher

@@ -18,11 +18,12 @@ from agent.core.messages import (
     ToolResult,
     ToolUse,
 )
-from agent.providers.attachments import IMAGES, NOTHING, TEXTS, Bytes, as_base64, as_text, named
+from agent.providers.attachments import IMAGES, NOTHING, TEXTS, Bytes, as_base64, as_text, first_holding, named
 from agent.providers.json_bytes import dumps
 from agent.providers.newest import carrier, loop_start
 from agent.providers.provider import Request, ToolSchema
 from agent.providers.schema_bytes import SchemaBytes
+from agent.providers.sealed import SealedHistories, laid_out
 from agent.providers.tool_ids import NO_IDS, Ids, ids_of, unique
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")  # what servers call it
@@ -84,6 +85,7 @@ class Encoder:
         self._signed = signed
         self._kept: WeakKeyDictionary[Message, Encoded] = WeakKeyDictionary()
         self._schemas = SchemaBytes(_tools)
+        self._sealed = SealedHistories(self._for_good)
 
     def body(
         self,
@@ -109,16 +111,20 @@ class Encoder:
         pieces = [dumps(head)[:-1]]
         if request.tools.specs:
             pieces.append(b'"tools":' + self._schemas.of(request.tools))
-        pieces.append(b'"messages":[' + b",".join(self._messages(request, files)) + b"]}")
-        return b",".join(pieces)
+        return laid_out(pieces, self._messages(request, files))
 
     def _messages(self, request: Request, files: Bytes) -> list[bytes]:
-        messages = request.messages
+        carries, in_loop = carrier(request.messages), loop_start(request.messages)
+        end = first_holding(request.messages, files, min(carries, in_loop))
+        sealed = self._sealed.of(request.owner, request.messages, end) if request.owner is not None else None
+        messages = request.messages[end:] if sealed else request.messages
+        offset = len(request.messages) - len(messages)
         wire = [self._encoded(message) for message in messages]
+        if sealed and any(id in sealed.uses for encoded in wire if encoded.ids for id in encoded.ids.uses):
+            return self._messages(replace(request, owner=None), files)
         renamed = unique([encoded.ids for encoded in wire])
         bodies = [encoded.body for encoded in wire]
-        carries = carrier(messages) if request.reminder else -1
-        in_loop = loop_start(messages)
+        carries, in_loop = carries - offset if request.reminder else -1, in_loop - offset
         for position, message in enumerate(messages):
             encoded = wire[position]
             reasons = encoded.reasoned and position >= in_loop
@@ -126,7 +132,12 @@ class Encoder:
             if carried or reasons or position in renamed or (files and _holds(message, files)):
                 ids = renamed.get(position, encoded.ids)
                 bodies[position] = self._encode(message, ids, carried, files, reasons=reasons)
-        return [system for system in (_system(request),) if system] + [body for body in bodies if body]
+        return [body for body in (_system(request), *(sealed.pieces if sealed else ()), *bodies) if body]
+
+    def _for_good(self, message: Message) -> tuple[bytes, Ids | None]:
+        encoded = self._encoded(message)
+        del self._kept[message]  # it is kept once, joined with its neighbours
+        return encoded.body, encoded.ids
 
     def _encoded(self, message: Message) -> Encoded:
         kept = self._kept.get(message)

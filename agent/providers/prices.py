@@ -23,6 +23,7 @@ class Card:
     prices: Prices | None = None
     sees: bool | None = None
     documents: tuple[str, ...] = ()
+    usd_per_second: float | None = None  # of sound, where that is sold by the second
 
 
 UNKNOWN = Card()
@@ -70,6 +71,7 @@ def _card(entry: Mapping[str, Any], *, hour: bool) -> Card:
         prices=_prices(entry, hour=hour),
         sees=sees if isinstance(sees, bool) else None,
         documents=("application/pdf",) if entry.get("supports_pdf_input") is True else (),
+        usd_per_second=_dollars(entry, "input_cost_per_second", 1),
     )
 
 
@@ -89,11 +91,11 @@ def _prices(entry: Mapping[str, Any], *, hour: bool) -> Prices | None:
     )
 
 
-def _dollars(entry: Mapping[str, Any], key: str) -> float | None:
+def _dollars(entry: Mapping[str, Any], key: str, per: int = PER) -> float | None:
     value = entry.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         return None
-    return round(value * PER, 6)
+    return round(value * per, 9)
 
 
 def _tokens(value: Any) -> int | None:

@@ -1,7 +1,7 @@
 """The contract of a model provider: one streamed call. Retries, choice and budgets live elsewhere."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
 from agent.core.messages import Message
@@ -30,7 +30,8 @@ class ToolSchema:
 class Request:
     """One call. `messages` start with a user message; every tool use in them is answered.
 
-    `reminder` (date, time, hints) is put before the sender's own words in the newest user message (SPEC §5.1).
+    `reminder` (date, time, hints) is put before the sender's own words in the newest user message (SPEC §5.1). `owner`
+    lives as long as the conversation is awake: for so long its history is kept as it goes over the wire.
     """
 
     system: SystemPrompt
@@ -40,6 +41,7 @@ class Request:
     max_tokens: int | None = None
     cache_tier: CacheTier = "none"
     routing_hint: str = ""
+    owner: object | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,9 @@ class ProviderSlot:
 
     @property
     def choice(self) -> Choice:
-        return self._choice or Choice(provider=self._registry.default.name)
+        if self._choice is not None and self._choice.provider in self._registry:
+            return self._choice
+        return Choice(provider=self._registry.default.name)
 
     def current(self) -> LazyProvider:
         """The provider for the call that begins now."""

@@ -1,6 +1,6 @@
 """INTAKE: is it sound, which session, which run; afterwards the person's words are on disk (SPEC §2.3, §19.1)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
@@ -8,13 +8,14 @@ from sqlalchemy import Connection
 from agent.compaction.pinning import deserves_pin, states_rule
 from agent.core.crash_points import passing
 from agent.core.ids import ConversationId, RunId, SessionId
-from agent.core.messages import Message
+from agent.core.messages import FilePart, Message
 from agent.inbox import Incoming, Work
 from agent.sessions import runs, store
 from agent.sessions.records import Stored
 from agent.sessions.runs import Checkpoint
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
+from agent.turn.calling import bill_of
 from agent.turn.prompt import user_message
 from agent.turn.run import Executed, Notice, Run, Taken
 from agent.turn.saving import settle_staged, write_staged
@@ -53,9 +54,37 @@ def open_early(conn: Connection, work: Work, states: States) -> Opening | None:
     session = states.session
     if not session.known or refusal_of(work.incoming, states.runtime.settings.agent.max_message_chars) is not None:
         return None
+    if _voices(work.incoming, states):
+        return None  # what they say is heard before it is stored
     new_id, at = states.runtime.new_id, states.runtime.clock.now()
     ids = _Ids(run=RunId(new_id()), session=session.id or SessionId(new_id()), fresh=session.id is None)
     return _open(conn, work, session.conversation, ids, user_message(work, at), to_us(at))
+
+
+async def hear(run: Run, states: States) -> None:
+    """Put what was said in voice messages into the work's words, before they are stored. A stop ends the listening."""
+    incoming, hearing = run.work.incoming, states.runtime.hearing
+    files = _voices(incoming, states)
+    if not files or await _was_begun(run, states):
+        return
+    outbox = states.runtime.outbox
+    outbox.status(states.runtime.phrases("listening", incoming.language))
+    words = [incoming.text] if incoming.text.strip() else []
+    with run.interrupts.scope():
+        words += [await hearing.written(file, bill_of(run, states)) for file in files]
+    outbox.status("")
+    run.work = replace(run.work, incoming=replace(incoming, text="\n\n".join(words)))
+
+
+async def _was_begun(run: Run, states: States) -> bool:
+    """Whether the words are stored already: this run goes on after a crash."""
+    if run.work.attempt <= 1:
+        return False
+    return await states.runtime.database.read(lambda conn: runs.find_run(conn, run.work.inbox_id)) is not None
+
+
+def _voices(incoming: Incoming, states: States) -> Sequence[FilePart]:
+    return states.runtime.hearing.wanted(incoming.files, incoming.text, states.provider.slot.current().takes)
 
 
 async def take_in(run: Run, states: States) -> Taken:

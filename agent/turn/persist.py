@@ -130,7 +130,7 @@ def _report_tokens(run: Run, states: States) -> None:
             output=sum(call.usage.output for call in run.usage),
             cache_creation=sum(call.usage.cache_creation for call in run.usage),
             cache_read=sum(call.usage.cache_read for call in run.usage),
-            cost_usd=total_cost(run.usage),
+            estimated_cost_usd=total_cost(run.usage),
             estimated=any(call.estimated for call in run.usage),
         ),
     )

@@ -123,6 +123,7 @@ def build_request(
         system=system,
         messages=sound(window),
         tools=tools,
+        owner=states.message,
         reminder=f"{run.reminder}\n{hint}" if hint else run.reminder,
         max_tokens=max_tokens or run.definition.max_tokens,
         cache_tier=cache_tier_for(tokens),

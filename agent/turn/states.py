@@ -22,6 +22,7 @@ from agent.core.ids_source import NewId
 from agent.core.outbox import Buttons, Outbox
 from agent.core.phrases import Phrases
 from agent.definitions import Definition, Definitions
+from agent.hearing import Hearing
 from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
@@ -55,7 +56,7 @@ class Slot(Protocol):
         """The configured provider of that name, for a side call. Raises UnknownProvider."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, weakref_slot=True)
 class MessageState:
     """The conversation as the model may see it. `loaded` False: what is stored must be read before the next turn."""
 
@@ -179,6 +180,7 @@ class RuntimeState:
     outbox: Outbox
     phrases: Phrases
     ledger: Ledger
+    hearing: Hearing
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons]
 
 

@@ -12,6 +12,8 @@ from typing import Any
 import anyio
 import click
 
+from agent.providers.prices import lookup
+from agent.providers.settings import ProviderSettings
 from gateway.channels.adapter import Diagnosis
 from gateway.cli.checking import bare_surroundings, diagnose
 from gateway.cli.options import config_option, settings_from
@@ -160,3 +162,17 @@ def _providers(settings: Settings) -> Iterator[Diagnosis]:
             )
         else:
             yield _line(f"provider {provider.name}", f"{provider.type}, model {provider.model}")
+            yield from _price(provider, settings)
+
+
+def _price(provider: ProviderSettings, settings: Settings) -> Iterator[Diagnosis]:
+    """A limit in USD refuses what nobody knows the price of: better told here than to the first person who asks."""
+    spending = settings.limits
+    limited = spending.unpriced == "refuse" and any(limit.usd is not None for limit in spending.limits)
+    if limited and provider.prices is None and lookup(provider.type, provider.model).prices is None:
+        yield Diagnosis(
+            subject=f"provider {provider.name}",
+            level="warning",
+            finding=f"the price of {provider.model} is not known, so the limits of [spending] refuse its calls",
+            fix='set its `prices` (0 where it is free), or [spending] unpriced = "allow"',
+        )

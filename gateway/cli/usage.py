@@ -27,7 +27,7 @@ COLUMNS = {
 @config_option
 @click.pass_context
 def command(context: click.Context, group: str, since: str | None, config_path: Path | None, home: Path | None) -> None:
-    """Tokens and money, summed up."""
+    """What was spent, by whom and for what; every call as CSV."""
     if context.invoked_subcommand is None:
         rows = operate("usage", config_path, home, group=group, since=since)
         shown(rows, {**COLUMNS, "name": group}, "No calls yet.")

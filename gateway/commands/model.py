@@ -10,7 +10,7 @@ from agent.core.ids import ConversationId
 from agent.providers.registry import UnknownProvider
 from agent.providers.slot import Choice, Chooser
 from agent.storage.moments import to_us
-from gateway.access.policy import Role
+from gateway.access.policy import Role, role_everywhere
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import Call, Command, Reply, choices, refused
 from gateway.conversations.choices import account_of
@@ -34,7 +34,8 @@ async def provider(call: Call) -> Reply:
     name = words[0] if words else "status"
     if name.lower() == "status":
         return await _list(call)
-    if (whole or name.lower() in ("lock", "unlock")) and call.role < Role.ADMIN:
+    role = _role_everywhere(call) if whole else call.role
+    if (whole or name.lower() in ("lock", "unlock")) and role < Role.ADMIN:
         return refused(call)
     place = account_of(call.key) if whole else call.key
     if name.lower() in ("lock", "unlock"):
@@ -196,6 +197,11 @@ def source_key(choice: Choice) -> str:
 
 def _chooser(call: Call) -> Chooser:
     return "admin" if call.in_group and call.role >= Role.ADMIN else "user"
+
+
+def _role_everywhere(call: Call) -> Role:
+    """An admin of one group has no say in the others."""
+    return role_everywhere(str(call.incoming.person), call.house.access(), call.house.book.grants)
 
 
 async def _is_locked_for(call: Call) -> bool:

@@ -13,7 +13,7 @@ from agent.core.outbox import Button, Buttons, FileRef
 from agent.ledger import rows, table
 from agent.ledger.accounts import Standing
 from agent.ledger.bills import UsageTotals
-from agent.ledger.ledger import AlreadyDecided, NoLimit, PeriodOver
+from agent.ledger.budgets import AlreadyDecided, NoLimit, PeriodOver
 from agent.ledger.spending import SCOPES, SPANS, Account, amount, period_of
 from agent.providers.metering import Bill
 from agent.storage.moments import to_us
@@ -58,12 +58,12 @@ async def cost(call: Call) -> Reply:
 
 async def budget(call: Call) -> Reply:
     """Every budget in use; `more` raises one. For admins of the whole bot: it is the operator's money."""
-    if not _is_admin_everywhere(call):
-        return refused(call)
+    if not _is_admin_everywhere(call):  # a group's own admins are let through as far as here
+        return Reply(text=call.house.phrase("budget_not_yours", call.incoming.language), private=True)
     if call.words[:1] == ["more"]:
         return await _more(call, call.words[1:])
     phrase, language = call.house.phrase, call.incoming.language
-    standings = call.house.ledger.all_standings()[:MOST_LINES]
+    standings = call.house.ledger.budgets.all_standings()[:MOST_LINES]
     if not standings:
         return Reply(text=phrase("budget_none", language), private=True)
     lines = [_standing(call, standing) for standing in standings]
@@ -92,7 +92,7 @@ async def standings_here(call: Call) -> Sequence[Standing]:
     """The limits that the caller's next message here would come under."""
     provider = (await call.agent.status()).provider
     bill = Bill(purpose="turn", conversation=ConversationId(str(call.key)), person=call.incoming.person)
-    return call.house.ledger.standings(bill, provider)
+    return call.house.ledger.budgets.standings(bill, provider)
 
 
 def spent_in_words(call: Call, totals: UsageTotals) -> str:
@@ -128,7 +128,7 @@ async def _more(call: Call, words: Sequence[str]) -> Reply:
     if usd is not None and not 0 < usd < float("inf"):
         return Reply(text=phrase("budget_usage", language), private=True)
     try:
-        standing = await house.ledger.approve(account, by=str(call.incoming.person), usd=usd, after=after)
+        standing = await house.ledger.budgets.approve(account, by=str(call.incoming.person), usd=usd, after=after)
     except Permanent as error:
         keys = {AlreadyDecided: "budget_decided", PeriodOver: "budget_over", NoLimit: "budget_no_limit"}
         return Reply(text=phrase(keys[type(error)], language, who=str(account)), private=True)

@@ -25,6 +25,7 @@ RELOADABLE = (
     "timeouts",
     "budget",
     "spending",
+    "transcription",
     "context",
     "tools",
     "retry",

@@ -16,6 +16,7 @@ from agent.compaction.settings import MemorySettings
 from agent.ledger.spending import Limit, Spending
 from agent.providers.retries import RetryPolicy
 from agent.providers.settings import from_environment
+from agent.providers.transcription import TranscriptionSettings
 from agent.turn.settings import (
     AgentSettings,
     BudgetSettings,
@@ -61,6 +62,7 @@ class Sections(BaseModel):
     timeouts: TimeoutSettings = Field(default_factory=TimeoutSettings)
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
     spending: Spending = Field(default_factory=Spending)
+    transcription: TranscriptionSettings = Field(default_factory=TranscriptionSettings)
     context: ContextSettings = Field(default_factory=ContextSettings)
     tools: ToolSettings = Field(default_factory=ToolSettings)
     memory: MemorySettings = Field(default_factory=MemorySettings)
@@ -211,6 +213,7 @@ def _conflicts(sections: Sections) -> Iterator[str]:
         (limit.scope, limit.name, limit.per) == ("channel", "", "day") for limit in sections.spending.limits
     ):
         yield "budget.max_daily_cost_usd: [[spending.limits]] has one for each chat and day; keep one of the two"
+    yield from _deaf(sections)
     names = [provider.name.lower() for provider in sections.llm.providers]
     yield from (
         f'llm.providers: two are called "{name}"; names must differ'
@@ -220,6 +223,19 @@ def _conflicts(sections: Sections) -> Iterator[str]:
     defaults = [provider.name for provider in sections.llm.providers if provider.default]
     if len(defaults) > 1:
         yield f"llm.providers: {' and '.join(defaults)} are both marked default; keep one"
+
+
+def _deaf(sections: Sections) -> Iterator[str]:
+    """Why voice messages could not be written down."""
+    wanted = sections.transcription.provider
+    if not wanted or not sections.llm.providers:  # from the environment: the first voice message tells
+        return
+    found = next((one for one in sections.llm.providers if one.name.lower() == wanted.lower()), None)
+    if found is None:
+        known = ", ".join(one.name for one in sections.llm.providers)
+        yield f"transcription.provider: there is no provider {wanted!r}; known: {known}"
+    elif found.type != "openai":
+        yield f'transcription.provider: {found.name} is of type {found.type!r}; name one of type "openai"'
 
 
 def _secrets(section: Any) -> Iterator[str]:

@@ -74,7 +74,7 @@ class OverviewDesk:
             turns=totals.turns,
             tokens=totals.prompt_tokens + totals.output_tokens,
             cost_usd=totals.cost_usd,
-            budgets=tuple(_budget(standing) for standing in self.ledger.all_standings()[:SHOWN_BUDGETS]),
+            budgets=tuple(_budget(standing) for standing in self.ledger.budgets.all_standings()[:SHOWN_BUDGETS]),
             loop_lag_s=self.lag.last_s,
         )
 
@@ -117,7 +117,7 @@ class OverviewDesk:
 
     def _fullest(self) -> Mapping[tuple[str, str], float]:
         found: dict[tuple[str, str], float] = {}
-        for standing in self.ledger.all_standings():  # the fullest first
+        for standing in self.ledger.budgets.all_standings():  # the fullest first
             found.setdefault((standing.account.scope, standing.account.per), standing.share)
         return found
 

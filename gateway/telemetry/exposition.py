@@ -52,6 +52,12 @@ class _Collector:
         yield _counter("tieline_tool_calls", "Calls of tools.", ["tool", "outcome"], self.metrics.tools)
         retries = {(provider,): count for provider, count in self.metrics.retries.items()}
         yield _counter("tieline_llm_retries", "Repeated model calls.", ["gen_ai_provider_name"], retries)
+        chain = ["gen_ai_provider_name", "stand_in"]
+        yield _counter("tieline_stand_ins", "Answers taken over by another provider.", chain, self.metrics.stand_ins)
+        breaks = {(cause,): count for cause, count in self.metrics.cache_breaks.items()}
+        yield _counter("tieline_cache_breaks", "Falls of what is read from a provider's cache.", ["cause"], breaks)
+        longer = {(provider,): count for provider, count in self.metrics.escalations.items()}
+        yield _counter("tieline_escalated_answers", "Cut answers asked for whole.", ["gen_ai_provider_name"], longer)
         for name, text, value in (
             ("tieline_degraded_contexts", "Turns that went on without a full context.", totals.degraded_contexts),
             ("tieline_compactions", "Summaries that took the place of messages.", totals.compactions),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from agent.core.events import (
     AutoCompactCircuitBreakerTripped,
+    CacheBreakDetected,
     CallBilled,
     CompactComplete,
     ContextBuilt,
@@ -16,6 +17,8 @@ from agent.core.events import (
     DecisionCompleted,
     LoopEnded,
     LoopFailed,
+    OutputSlotEscalated,
+    ProviderStoodIn,
     ProviderSwitched,
     Published,
     RetryScheduled,
@@ -27,12 +30,15 @@ from agent.core.ids import ConversationId
 COUNTED = (
     AutoCompactCircuitBreakerTripped,
     CompactComplete,
+    CacheBreakDetected,
     CallBilled,
     ContextBuilt,
     ContextDegraded,
     DecisionCompleted,
     LoopEnded,
     LoopFailed,
+    OutputSlotEscalated,
+    ProviderStoodIn,
     ProviderSwitched,
     RetryScheduled,
     ToolEnded,
@@ -135,6 +141,9 @@ class Metrics:
         self.bills: dict[tuple[str, str, str], Billed] = {}  # by purpose, provider and model
         self.schedules: Counter[tuple[str]] = Counter()  # by outcome
         self.lateness_seconds = Histogram()  # of schedules, from their moment to its row
+        self.stand_ins: Counter[tuple[str, str]] = Counter()  # by the provider that failed and who took over
+        self.cache_breaks: Counter[str] = Counter()  # by cause
+        self.escalations: Counter[str] = Counter()  # by provider
         self.lost_events = 0
         self._conversations: OrderedDict[ConversationId, MetricsSnapshot] = OrderedDict()
 
@@ -158,6 +167,12 @@ class Metrics:
                 self.tools[tool, "error" if is_error else "success"] += 1
             case RetryScheduled(provider=provider):
                 self.retries[provider] += 1
+            case ProviderStoodIn(provider=provider, instead_of=chosen):
+                self.stand_ins[chosen, provider] += 1
+            case CacheBreakDetected(causes=causes):
+                self.cache_breaks.update(causes or ("unknown",))
+            case OutputSlotEscalated(provider=provider):
+                self.escalations[provider] += 1
             case CallBilled(purpose=purpose, provider=provider, model=model):
                 self.bills.setdefault((purpose, provider, model), Billed()).add(event)
             case _:

@@ -225,7 +225,7 @@ class TestUsage:
         assert (row.estimated, row.person, row.provider) == (False, "telegram:77", "scripted")
         event = next(event for event in world.events if isinstance(event, TokensUsed))
         assert (event.prompt, event.output, event.cache_creation, event.cache_read) == (1000, 200, 300, 400)
-        assert event.cost_usd == pytest.approx(row.cost_usd)
+        assert event.estimated_cost_usd == pytest.approx(row.cost_usd)
         (session,) = await world.agent.operations.sessions()
         assert (session.prompt_tokens, session.output_tokens, session.message_count) == (1700, 200, 2)
 

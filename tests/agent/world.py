@@ -21,6 +21,7 @@ from agent.core.outbox import Say
 from agent.core.phrases import english
 from agent.core.tools import Tool
 from agent.definitions import Definitions
+from agent.hearing import Hearing
 from agent.inbox import Incoming, Opening, Work, WorkKind
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Spending
@@ -157,6 +158,7 @@ class World:
             built_ins=self.built_ins,
             settings=lambda: self.settings,
             ledger=self.ledger,
+            hearing=Hearing(home=self.home, clock=self.clock, ledger=self.ledger),
             models=self.models,
         )
         agent = assemble(shared, conversation=self.key, outbox=self.outbox, slot=self.slot)

@@ -1,5 +1,6 @@
 """A chat keeps the provider that was chosen in it, across a restart and when the provider goes away."""
 
+import anyio
 import pytest
 
 from tests.program import configs
@@ -68,3 +69,51 @@ async def test_a_button_switches_and_reset_keeps_the_history(doubles: Doubles, p
 
 async def asked(doubles: Doubles, count: int) -> bool:
     return len((await doubles.llm.get("calls"))["calls"]) >= count
+
+
+def down(*models: str) -> list[dict[str, object]]:
+    return [{"match": {"model": model}, "reply": {"error": {"status": 500, "message": "down"}}} for model in models]
+
+
+@pytest.mark.requirement("Z-20", "Z-33", "Z-73")
+async def test_others_stand_in_for_a_while_and_the_list_may_change(doubles: Doubles, program: Start) -> None:
+    def config(*names: str) -> str:
+        chain = ", ".join(f'"{name}"' for name in names)
+        quick = "[retry]\nbackoff_ms = 10\nbreaker_open_ms = 500\n"
+        llm = f"[llm]\nfailover = [{chain}]\n"
+        return configs.ACCESS + quick + llm + configs.models(doubles, *names) + configs.telegram(doubles)
+
+    telegram, tieline = OnTelegram(doubles), program(config("a", "b", "c"))
+    async with tieline:
+        await doubles.llm.post("script", down("model-a"))
+        await telegram.say("one")
+        await telegram.hears("one")
+        assert (await models_asked(doubles))[-1] == "model-b"
+        await doubles.llm.post("script", down("model-a", "model-b"))
+        await telegram.say("two")
+        await telegram.hears("two")
+        assert (await models_asked(doubles))[-1] == "model-c"
+        await telegram.say("/status")
+        assert "a is not answering just now; c stands in" in await telegram.hears("stands in")
+
+        await doubles.llm.post("script", [])
+
+        async def back() -> bool:
+            await anyio.sleep(0.6)  # nobody may write as fast as a test asks
+            await telegram.say("are you back")
+            await telegram.hears("are you back")
+            return (await models_asked(doubles))[-1] == "model-a"
+
+        await until(back, what="the first provider's return")
+
+        tieline.write(config("d", "a"))
+
+        async def listed() -> bool:
+            await anyio.sleep(2.0)
+            await telegram.say("/provider")
+            return any("model-d" in text for text in await telegram.texts())
+
+        await until(listed, what="the new provider")
+        await telegram.say("the new default")
+        await telegram.hears("the new default")
+        assert (await models_asked(doubles))[-1] == "model-d"

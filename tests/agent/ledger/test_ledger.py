@@ -3,13 +3,14 @@
 from functools import partial
 from pathlib import Path
 
+import anyio
 import pytest
 
 from agent.core.events import BudgetReached, CallBilled
 from agent.core.ids import SessionId
 from agent.ledger import rows
 from agent.ledger.bills import UsageTotals
-from agent.ledger.ledger import AlreadyDecided, NoLimit, PeriodOver
+from agent.ledger.budgets import AlreadyDecided, NoLimit, PeriodOver
 from agent.ledger.rows import Approval
 from agent.ledger.spending import Account, Limit, OverBudget, Unpriced
 from agent.providers.metering import Spent
@@ -18,10 +19,19 @@ from agent.storage.database import Database
 from agent.storage.moments import to_us
 from tests.agent.ledger.world import ANN, CHAT, DEAR, PAID, LedgerWorld, bill, request
 from tests.fakes.provider import ScriptedProvider
+from tests.fakes.waiting import until
 
 
 @pytest.fixture
-async def world(database: Database, tmp_path: Path) -> LedgerWorld:
+async def world(sqlite_database: Database, tmp_path: Path) -> LedgerWorld:
+    world = LedgerWorld(sqlite_database, tmp_path)
+    await world.ledger.open()
+    return world
+
+
+@pytest.fixture
+async def anywhere(database: Database, tmp_path: Path) -> LedgerWorld:
+    """The same, once on each kind of database: for what is asked of it."""
     world = LedgerWorld(database, tmp_path)
     await world.ledger.open()
     return world
@@ -45,17 +55,19 @@ async def test_a_refused_attempt_is_no_call(world: LedgerWorld) -> None:
     assert await world.entries() == []
 
 
-async def test_the_turns_own_commit_takes_its_calls_along_and_nothing_is_written_twice(world: LedgerWorld) -> None:
-    await world.call(1, 1)
-    await world.call(2, 2, inbox_id=2)
-    mine = world.ledger.unwritten(1)
+async def test_a_turn_takes_its_calls_along_and_nothing_is_written_twice(
+    anywhere: LedgerWorld,
+) -> None:
+    await anywhere.call(1, 1)
+    await anywhere.call(2, 2, inbox_id=2)
+    mine = anywhere.ledger.unwritten(1)
     for _ in range(2):  # a commit whose answer was lost is repeated
-        await world.database.write(lambda conn: rows.add(conn, mine))
-    assert [entry.prompt for entry in await world.entries()] == [1]
-    world.ledger.written(mine)
-    assert world.ledger.unwritten(1) == ()
-    await world.ledger.flush()
-    assert sorted(entry.prompt for entry in await world.entries()) == [1, 2]
+        await anywhere.database.write(lambda conn: rows.add(conn, mine))
+    assert [entry.prompt for entry in await anywhere.entries()] == [1]
+    anywhere.ledger.written(mine)
+    assert anywhere.ledger.unwritten(1) == ()
+    await anywhere.ledger.flush()
+    assert sorted(entry.prompt for entry in await anywhere.entries()) == [1, 2]
 
 
 async def test_what_no_turn_takes_along_is_written_a_little_later(world: LedgerWorld) -> None:
@@ -67,15 +79,29 @@ async def test_what_no_turn_takes_along_is_written_a_little_later(world: LedgerW
     assert [entry.prompt for entry in await world.entries()] == [1]
 
 
-async def test_a_kill_loses_no_call(world: LedgerWorld) -> None:
+async def test_it_writes_by_itself_as_long_as_it_runs(world: LedgerWorld) -> None:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(world.ledger.run)
+        for number in range(3):
+            world.ledger.written(())  # as every turn does that had no call
+            await world.call(number + 1, 1, inbox_id=None)
+            await until(lambda: world.clock.sleepers == 1)
+            world.clock.advance(6)
+            await until(lambda: not world.ledger.unwritten(None))
+        tasks.cancel_scope.cancel()
+    assert sorted(entry.prompt for entry in await world.entries()) == [1, 2, 3]
+
+
+@pytest.mark.requirement("R-15")
+async def test_a_kill_loses_no_call(anywhere: LedgerWorld) -> None:
     """What had ended is exact, what was under way an estimate; a second start adds nothing."""
-    await world.call(5, 6)
-    await world.ledger.reserve(bill(), PAID, request(100), 40)
-    refused = await world.ledger.reserve(bill(), PAID, request(100), 1)
+    await anywhere.call(5, 6)
+    await anywhere.ledger.reserve(bill(), PAID, request(100), 40)
+    refused = await anywhere.ledger.reserve(bill(), PAID, request(100), 1)
     refused.release()
     for _ in range(2):
-        await world.restart()
-        found = [(entry.prompt, entry.output, entry.cost_usd, entry.estimated) for entry in await world.entries()]
+        await anywhere.restart()
+        found = [(entry.prompt, entry.output, entry.cost_usd, entry.estimated) for entry in await anywhere.entries()]
         assert sorted(found) == [(5, 6, 11.0, False), (40, 0, 40.0, True)]
 
 
@@ -109,8 +135,8 @@ async def test_a_call_without_a_journal_is_made_all_the_same(world: LedgerWorld)
     assert len(await world.entries()) == 1
 
 
-async def test_a_refusal_says_what_is_left_and_tells_the_house(database: Database, tmp_path: Path) -> None:
-    world = LedgerWorld(database, tmp_path, Limit(scope="person", usd=10))
+async def test_a_refusal_says_what_is_left_and_tells_the_house(sqlite_database: Database, tmp_path: Path) -> None:
+    world = LedgerWorld(sqlite_database, tmp_path, Limit(scope="person", usd=10))
     await world.ledger.open()
     await world.call(4, 3)
     with pytest.raises(OverBudget) as caught:
@@ -121,8 +147,8 @@ async def test_a_refusal_says_what_is_left_and_tells_the_house(database: Databas
     await world.call(3, 1, person="telegram:78")  # nobody else is stopped
 
 
-async def test_near_a_limit_the_house_is_told_once(database: Database, tmp_path: Path) -> None:
-    world = LedgerWorld(database, tmp_path, Limit(scope="gateway", per="month", usd=10), warn_at=0.5)
+async def test_near_a_limit_the_house_is_told_once(sqlite_database: Database, tmp_path: Path) -> None:
+    world = LedgerWorld(sqlite_database, tmp_path, Limit(scope="gateway", per="month", usd=10), warn_at=0.5)
     await world.ledger.open()
     for _ in range(4):
         await world.call(1, 1)
@@ -135,29 +161,29 @@ async def test_a_restart_knows_what_was_spent_and_approved(database: Database, t
     await world.ledger.open()
     await world.call(4, 4)
     account = Account("channel", CHAT, f"{world.clock.now():%Y-%m-%d}")
-    standing = await world.ledger.approve(account, by="telegram:1")
+    standing = await world.ledger.budgets.approve(account, by="telegram:1")
     assert (standing.usd, standing.spent_usd, standing.approvals) == (15.0, 8.0, 1)
     await world.restart()
-    [again] = world.ledger.standings(bill(), "main")
+    [again] = world.ledger.budgets.standings(bill(), "main")
     assert (again.usd, again.spent_usd, again.spent_tokens, again.approvals) == (15.0, 8.0, 8, 1)
     await world.call(3, 4)
     with pytest.raises(OverBudget):
         await world.call(1, 0)
 
 
-async def test_an_approval_counts_once_and_only_in_its_time(database: Database, tmp_path: Path) -> None:
-    world = LedgerWorld(database, tmp_path, Limit(scope="person", usd=10, tokens=100))
+async def test_an_approval_counts_once_and_only_in_its_time(sqlite_database: Database, tmp_path: Path) -> None:
+    world = LedgerWorld(sqlite_database, tmp_path, Limit(scope="person", usd=10, tokens=100))
     await world.ledger.open()
     account = Account("person", ANN, f"{world.clock.now():%Y-%m-%d}")
-    first = await world.ledger.approve(account, by="telegram:1", usd=2.0, after=0)
+    first = await world.ledger.budgets.approve(account, by="telegram:1", usd=2.0, after=0)
     assert (first.usd, first.tokens) == (12.0, 120)
     with pytest.raises(AlreadyDecided):
-        await world.ledger.approve(account, by="telegram:2", after=0)
+        await world.ledger.budgets.approve(account, by="telegram:2", after=0)
     with pytest.raises(NoLimit):
-        await world.ledger.approve(Account("goal", "x", account.period), by="telegram:2")
+        await world.ledger.budgets.approve(Account("goal", "x", account.period), by="telegram:2")
     world.clock.advance(86_400)
     with pytest.raises(PeriodOver):
-        await world.ledger.approve(account, by="telegram:2", after=1)
+        await world.ledger.budgets.approve(account, by="telegram:2", after=1)
 
 
 async def test_two_processes_that_approve_at_once_add_once(database: Database, tmp_path: Path) -> None:
@@ -167,24 +193,26 @@ async def test_two_processes_that_approve_at_once_add_once(database: Database, t
     assert not await database.write(lambda conn: rows.approve(conn, approval))
 
 
-async def test_an_unknown_price_under_a_limit_is_refused_with_the_fix(database: Database, tmp_path: Path) -> None:
-    world = LedgerWorld(database, tmp_path, Limit(scope="gateway", usd=10))
+async def test_an_unknown_price_is_refused_with_the_fix(sqlite_database: Database, tmp_path: Path) -> None:
+    world = LedgerWorld(sqlite_database, tmp_path, Limit(scope="gateway", usd=10))
     await world.ledger.open()
     with pytest.raises(Unpriced, match=r"prices"):
         await world.call(1, 1, provider=ScriptedProvider(name="local"))
-    world.spending = LedgerWorld(database, tmp_path, *world.spending.limits, unpriced="allow").spending  # a reload
+    world.spending = LedgerWorld(
+        sqlite_database, tmp_path, *world.spending.limits, unpriced="allow"
+    ).spending  # a reload
     await world.call(1, 1, provider=ScriptedProvider(name="local"))
     await world.ledger.flush()
     assert [entry.cost_usd for entry in await world.entries()] == [None]
-    totals = await database.read(rows.totals)
+    totals = await sqlite_database.read(rows.totals)
     assert (totals.calls, totals.unpriced, totals.cost_usd) == (1, 1, 0.0)
 
 
-async def test_sums_by_whom_and_for_what(world: LedgerWorld) -> None:
-    await world.call(1, 1)
-    await world.call(5, 5, purpose="compaction", person=None)
-    await world.call(2, 0, purpose="compaction", estimated=True, conversation="slack:T:C")
-    await world.ledger.flush()
+async def test_sums_by_whom_and_for_what(anywhere: LedgerWorld) -> None:
+    await anywhere.call(1, 1)
+    await anywhere.call(5, 5, purpose="compaction", person=None)
+    await anywhere.call(2, 0, purpose="compaction", estimated=True, conversation="slack:T:C")
+    await anywhere.ledger.flush()
 
     def read(conn: object) -> tuple[object, ...]:
         purposes = rows.by(conn, "purpose")  # type: ignore[arg-type]
@@ -194,22 +222,24 @@ async def test_sums_by_whom_and_for_what(world: LedgerWorld) -> None:
             [(name, totals.calls) for name, totals in people],
         )
 
-    assert await world.database.read(read) == (
+    assert await anywhere.database.read(read) == (
         [("compaction", 12.0, 1), ("turn", 2.0, 0)],
         [("", 1), (ANN, 1)],
     )
 
 
 @pytest.mark.requirement("R-15")
-async def test_usage_adds_up_by_session_and_by_day(world: LedgerWorld) -> None:
-    assert await world.database.read(rows.totals) == UsageTotals()
+async def test_usage_adds_up_by_session_and_by_day(anywhere: LedgerWorld) -> None:
+    assert await anywhere.database.read(rows.totals) == UsageTotals()
     for number, (price, estimated) in enumerate(((DEAR, False), (DEAR, False), (None, True))):
         provider = ScriptedProvider(name="main", prices=price)
-        await world.call(10, 5, provider=provider, estimated=estimated, session=f"s{number % 2}")
-        world.clock.advance(43_200)
-    await world.ledger.flush()
-    since = to_us(world.clock.now()) - 86_400_000_000
+        await anywhere.call(10, 5, provider=provider, estimated=estimated, session=f"s{number % 2}")
+        anywhere.clock.advance(43_200)
+    await anywhere.ledger.flush()
+    since = to_us(anywhere.clock.now()) - 86_400_000_000
     whole = UsageTotals(calls=3, prompt=30, output=15, cost_usd=30.0, unpriced=1, estimated=1)
-    assert await world.database.read(rows.totals) == whole
-    assert (await world.database.read(lambda conn: rows.totals(conn, conversation=CHAT, since=since))).cost_usd == 15.0
-    assert (await world.database.read(lambda conn: rows.totals(conn, session=SessionId("s0")))).calls == 2
+    assert await anywhere.database.read(rows.totals) == whole
+    assert (
+        await anywhere.database.read(lambda conn: rows.totals(conn, conversation=CHAT, since=since))
+    ).cost_usd == 15.0
+    assert (await anywhere.database.read(lambda conn: rows.totals(conn, session=SessionId("s0")))).calls == 2

@@ -80,6 +80,7 @@ def take(accounts: Accounts, given: Rules, usd: float | None, tokens: int = 100,
     return accounts.hold(given, ANN, at, usd=usd, tokens=tokens, provider="main", model="m")
 
 
+@pytest.mark.requirement("W-23")
 def test_two_calls_at_once_cannot_both_take_the_last() -> None:
     accounts, given = Accounts(), rules(Limit(scope="gateway", usd=1.0))
     first = take(accounts, given, 0.6)

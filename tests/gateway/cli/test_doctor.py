@@ -38,8 +38,10 @@ async def doctor(home: Path, config: str) -> tuple[int, dict[str, list[str]]]:
 
 
 async def test_with_good_tokens_everything_is_in_order(doubles: Doubles, home: Path) -> None:
-    code, found = await doctor(home, configs.models(doubles, "a") + three_channels(doubles))
+    limit = "[budget]\nmax_daily_cost_usd = 1.0\n"
+    code, found = await doctor(home, limit + configs.models(doubles, "a") + three_channels(doubles))
     assert (code, found["✗"]) == (0, [])
+    assert any("the price of model-a is not known" in line for line in found["!"])
     fine = "\n".join(found["✓"])
     for subject in ("Python", "configuration", "data directory", "gateway: does not run", "database", "agent default",
                     "provider a: openai, model model-a", "telegram: signed in as",

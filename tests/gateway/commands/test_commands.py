@@ -71,7 +71,7 @@ def test_platforms_learn_each_command_with_a_sentence() -> None:
     known = {spec.name: spec for spec in specs(lambda key: phrase(key, "en"))}
     assert {"help", "stop", "provider", "allow", "queue", "sessions", "usage", "why"} <= set(known)
     assert "start" not in known, "platforms send it by themselves"
-    assert known["provider"].options == "[name | reset]"
+    assert known["provider"].options == "[name | reset | lock | unlock] [account]"
     assert known["allow"].admin
     assert all(spec.description and len(spec.description) <= 100 for spec in known.values())
 

@@ -38,7 +38,9 @@ def test_the_shipped_file_names_every_setting_with_its_default(tmp_path: Path) -
         assert is_dataclass(default)
         for field in fields(default):
             value = getattr(default, field.name)
-            if field.name in section:
+            if (name, field.name) == ("spending", "limits"):
+                assert "# [[spending.limits]]" in text
+            elif field.name in section:
                 written = section[field.name]
                 assert (tuple(written) if isinstance(written, list) else written) == value, f"{name}.{field.name}"
             else:
@@ -181,3 +183,38 @@ def test_a_changed_file_counts_and_a_broken_one_does_not(tmp_path: Path) -> None
     file.write_text('[queue]\nmode = "drop"\n[web]\nport = 1234')
     assert live.reload() == ("web",)
     assert (live.settings.queue.mode, live.settings.web.port, heard) == ("drop", 8080, ["drop"])
+
+
+@pytest.mark.parametrize(
+    ("data", "mistake"),
+    [
+        ({"spending": {"limits": [{"scope": "person"}]}}, "usd and tokens are both missing"),
+        ({"spending": {"limits": [{"scope": "planet", "usd": 1}]}}, "spending.limits[0].scope"),
+        ({"spending": {"limits": [{"scope": "person", "usd": 1, "per": "week"}]}}, "spending.limits[0].per"),
+        ({"spending": {"warn_at": 2}}, "warn_at is 2"),
+        (
+            {"budget": {"max_daily_cost_usd": 1}, "spending": {"limits": [{"scope": "channel", "usd": 1}]}},
+            "budget.max_daily_cost_usd: [[spending.limits]] has one for each chat and day",
+        ),
+        (
+            {"transcription": {"provider": "ear"}, "llm": {"providers": [{"name": "a", "type": "demo"}]}},
+            "transcription.provider: there is no provider 'ear'; known: a",
+        ),
+        (
+            {"transcription": {"provider": "A"}, "llm": {"providers": [{"name": "a", "type": "demo"}]}},
+            "transcription.provider: a is of type 'demo'",
+        ),
+    ],
+)
+def test_what_cannot_be_spent_or_heard_is_told(data: dict[str, Any], mistake: str, tmp_path: Path) -> None:
+    found = mistakes(data, tmp_path)
+    assert any(mistake in one for one in found), found
+
+
+def test_the_daily_cap_is_a_limit_among_the_others(tmp_path: Path) -> None:
+    spending = {"limits": [{"scope": "gateway", "usd": 9.0, "per": "month"}]}
+    settings = reading({"budget": {"max_daily_cost_usd": 1.5}, "spending": spending}, tmp_path)
+    assert [(one.scope, one.per, one.usd) for one in settings.limits.limits] == [
+        ("gateway", "month", 9.0),
+        ("channel", "day", 1.5),
+    ]

@@ -39,7 +39,9 @@ VERBOSE: list[Event] = [
         elapsed_ms=1234,
         first_token_ms=100,
     ),
-    TokensUsed(conversation=HERE, prompt=10, output=5, cache_creation=0, cache_read=0, cost_usd=None, estimated=False),
+    TokensUsed(
+        conversation=HERE, prompt=10, output=5, cache_creation=0, cache_read=0, estimated_cost_usd=None, estimated=False
+    ),
 ]
 NEVER: list[Event] = [
     StreamDelta(conversation=HERE, content="x"),

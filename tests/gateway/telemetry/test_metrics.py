@@ -6,6 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.core.events import (
+    CacheBreakDetected,
     CallBilled,
     ContextBuilt,
     DecisionCompleted,
@@ -14,7 +15,9 @@ from agent.core.events import (
     LoopEnded,
     LoopFailed,
     LoopStarted,
+    OutputSlotEscalated,
     PersistStarted,
+    ProviderStoodIn,
     ProviderSwitched,
     Published,
     RetryScheduled,
@@ -154,3 +157,21 @@ def test_the_exposition_is_what_a_scraper_reads() -> None:
     assert found["tieline_outbox_dead",] == 1
     assert found["tieline_adapter_up", ("channel_type", "telegram@b")] == 0
     assert found["tieline_build_info", ("version", "0.1.0")] == 1
+
+
+@pytest.mark.requirement("R-11", "R-22")
+def test_stand_ins_cache_breaks_and_long_answers_are_counted() -> None:
+    metrics = Metrics()
+    for event in (
+        ProviderStoodIn(conversation=A, provider="b", model="m", instead_of="a"),
+        CacheBreakDetected(conversation=A, causes=("tools", "notes"), tokens_before=9000, tokens_after=0),
+        CacheBreakDetected(conversation=A, causes=(), tokens_before=9000, tokens_after=0),
+        OutputSlotEscalated(conversation=A, provider="a", model="m", max_tokens=64_000),
+    ):
+        metrics.listen(Published(1, event))
+    assert metrics.stand_ins == {("a", "b"): 1}
+    assert metrics.cache_breaks == {"tools": 1, "notes": 1, "unknown": 1}
+    assert metrics.escalations == {"a": 1}
+    scraped = exposition(metrics, Gauges()).decode()
+    assert 'tieline_stand_ins_total{gen_ai_provider_name="a",stand_in="b"} 1.0' in scraped
+    assert 'tieline_cache_breaks_total{cause="unknown"} 1.0' in scraped

@@ -101,7 +101,9 @@ async def test_stopping_ends_open_streams_in_order(tmp_path: Path) -> None:
 # -- strangers
 
 
-@pytest.mark.parametrize("path", ["/", "/chat/", "/chat/c/main/events", "/chat/files/x", "/status/facts", "/sign-out"])
+@pytest.mark.parametrize(
+    "path", ["/", "/chat/", "/chat/c/main/events", "/chat/files/x", "/status/facts", "/sign-out", "/usage.csv"]
+)
 async def test_strangers_see_only_the_way_in(stranger: httpx2.AsyncClient, path: str) -> None:
     response = await stranger.get(path, headers={"accept": "text/html"})
     assert response.status_code == 401
@@ -222,6 +224,15 @@ async def test_pairings_are_decided_on_the_status_page(site: Site, visitor: Visi
     assert site.desk.pairings == []
     assert (await visitor.post("/pairings/K7QX-2M/approve", {})).status_code == 404
     assert "Ann Example" not in (await visitor.client.get("/status/facts")).text
+
+
+async def test_what_was_spent_is_on_the_status_page_and_in_a_table(site: Site, visitor: Visitor) -> None:
+    page = (await visitor.client.get("/")).text
+    assert "12.07 USD of 100.00 USD" in page
+    assert "used up" in page
+    table = await visitor.client.get("/usage.csv")
+    assert table.headers["content-type"].startswith("text/csv")
+    assert table.text.splitlines() == ["time,channel", "2026-11-22T12:00:00,telegram:77"]
 
 
 async def test_what_people_are_called_is_escaped(site: Site, visitor: Visitor) -> None:

@@ -1,0 +1,96 @@
+"""What writes speech down: its settings, its contract, and the one that is loaded when it is first needed."""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import anyio.to_thread
+
+from agent.core.errors import ProviderRefused
+from agent.providers.prices import Card, lookup
+from agent.providers.provider import Usage
+from agent.providers.registry import Registry
+
+FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
+MODULE = "agent.providers.openai_transcription"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranscriptionSettings:
+    """`[transcription]`. `provider` names one of type "openai" in `[[llm.providers]]`; "": voice is not written down.
+
+    `language` is an ISO 639-1 hint; `usd_per_minute` the price, where litellm's list has none or another.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    provider: str = ""
+    model: str = "whisper-1"
+    language: str = ""
+    usd_per_minute: float | None = None
+    timeout_s: float = 60.0
+    max_mb: float = 25.0
+
+    def __post_init__(self) -> None:
+        mistakes = []
+        if self.provider and not self.model:
+            mistakes.append('model is missing: set model = "whisper-1"')
+        if self.usd_per_minute is not None and not (isfinite(self.usd_per_minute) and self.usd_per_minute >= 0):
+            mistakes.append(f"usd_per_minute is {self.usd_per_minute}; it must be a finite amount of 0 or more")
+        mistakes += [
+            f"{key} is {value}; it must be more than 0"
+            for key, value in (("timeout_s", self.timeout_s), ("max_mb", self.max_mb))
+            if not value > 0
+        ]
+        if mistakes:
+            raise ValueError("; ".join(mistakes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """What was said. `usage` or `seconds` as the endpoint reported them; None where it did not."""
+
+    text: str
+    usage: Usage | None = None
+    seconds: float | None = None
+
+
+class Transcriber(Protocol):
+    """One endpoint that writes speech down."""
+
+    name: str
+    model: str
+    card: Card
+
+    async def transcribe(self, path: Path, mime_type: str) -> Transcript:
+        """The words in a sound file. Raises ProviderBusy (retry) or ProviderRefused."""
+
+
+class Transcribers:
+    """Gives the transcriber that the configuration names now, with the account of its provider."""
+
+    def __init__(self, providers: Callable[[], Registry], settings: Callable[[], TranscriptionSettings]) -> None:
+        self._providers = providers
+        self._settings = settings
+        self._made: tuple[object, Transcriber] | None = None
+
+    @property
+    def settings(self) -> TranscriptionSettings:
+        return self._settings()
+
+    async def current(self) -> Transcriber:
+        """Raises ProviderRefused when its provider is gone or cannot do it."""
+        settings = self._settings()
+        if settings.provider not in self._providers():
+            raise ProviderRefused(f"[transcription] provider: there is no {settings.provider!r} in [[llm.providers]]")
+        account = self._providers().get(settings.provider).settings
+        made_for = (settings, account)
+        if self._made is None or self._made[0] != made_for:
+            module = await anyio.to_thread.run_sync(importlib.import_module, MODULE)
+            card = await anyio.to_thread.run_sync(lookup, account.type, settings.model)
+            made: Transcriber = module.OpenAITranscriber(settings, account, card)
+            self._made = (made_for, made)
+        return self._made[1]

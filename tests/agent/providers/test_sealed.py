@@ -1,0 +1,115 @@
+"""A history is encoded once; with or without what was kept of it a request is the same bytes."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.core.messages import FilePart, Message, TextPart, Thinking, ToolResult, ToolUse, text_message
+from agent.core.tools import ToolSpec
+from agent.providers.anthropic_requests import Encoder as AnthropicEncoder
+from agent.providers.openai_requests import Dialect
+from agent.providers.openai_requests import Encoder as OpenAIEncoder
+from agent.providers.provider import Request, SystemPrompt, ToolSchema
+
+TOOLS = ToolSchema((ToolSpec(name="look", description="Looks.", schema={}),))
+PICTURE = FilePart(path="a.png", mime_type="image/png", name="a.png", size=1)
+
+
+class Owner:
+    """A conversation."""
+
+
+def exchange(kind: str, number: int) -> list[Message]:
+    words = [text_message("user", f"question {number}")]
+    match kind:
+        case "plain":
+            return [*words, text_message("assistant", f"answer {number}")]
+        case "empty":
+            return [*words, Message(role="assistant", parts=())]
+        case "picture":
+            return [Message(role="user", parts=(PICTURE,)), text_message("assistant", "seen")]
+        case _:
+            id = "same" if kind == "clash" else f"call_{number}"
+            thought = Thinking(thinking="hm", signature="reasoning_content", family="openai")
+            return [
+                *words,
+                Message(role="assistant", parts=(thought, ToolUse(id=id, name="look"))),
+                Message(role="user", parts=(ToolResult(tool_use_id=id, content="there"),)),
+                text_message("assistant", "found"),
+            ]
+
+
+def openai(encoder: Any, request: Request, files: Any) -> bytes:
+    return bytes(encoder.body(request, model="m", dialect=Dialect(), files=files))
+
+
+def anthropic(encoder: Any, request: Request, files: Any) -> bytes:
+    return bytes(encoder.body(request, model="m", max_tokens=99, tier=request.cache_tier, files=files))
+
+
+@pytest.mark.parametrize(
+    ("made", "body"),
+    [
+        pytest.param(lambda: OpenAIEncoder("openai"), openai, id="openai"),
+        pytest.param(lambda: AnthropicEncoder("anthropic"), anthropic, id="anthropic"),
+    ],
+)
+@settings(max_examples=25, deadline=None)
+@given(kinds=st.lists(st.sampled_from(["plain", "empty", "tool", "clash", "picture"]), max_size=8), trims=st.booleans())
+def test_what_is_kept_changes_no_byte(made: Any, body: Any, kinds: list[str], trims: bool) -> None:
+    keeping, owner = made(), Owner()
+    history: list[Message] = []
+    for number, kind in enumerate([*kinds, "plain"]):
+        new = exchange(kind, number)
+        for upto in range(1, len(new) + 1, 2):  # every call of a tool loop
+            request = Request(
+                system=SystemPrompt("s"),
+                messages=(*history, *new[:upto]),
+                tools=TOOLS if number % 5 else ToolSchema(),
+                reminder=f"now {number}",
+                cache_tier="1h",
+                owner=owner,
+            )
+            files = {PICTURE: b"png"}
+            assert body(keeping, request, files) == body(made(), replace(request, owner=None), files)
+        history += new
+        if trims and number == 4:
+            del history[: len(history) // 2]
+
+
+@pytest.mark.parametrize("made", [lambda: OpenAIEncoder("openai"), lambda: AnthropicEncoder("anthropic")])
+def test_only_what_is_new_is_encoded_again(made: Any) -> None:
+    encoder, owner = made(), Owner()
+    history = [message for number in range(1000) for message in exchange("plain", number)]
+    encoded: list[Message] = []
+    original = encoder._sealed._encode
+
+    def noting(message: Message) -> Any:
+        encoded.append(message)
+        return original(message)
+
+    encoder._sealed._encode = noting
+
+    def ask() -> int:
+        before = len(encoded)
+        history.append(text_message("user", "and now?"))
+        request = Request(system=SystemPrompt("s"), messages=tuple(history), tools=TOOLS, owner=owner)
+        (anthropic if isinstance(encoder, AnthropicEncoder) else openai)(encoder, request, {})
+        history.append(Message(role="assistant", parts=(TextPart(text="this"),)))
+        return len(encoded) - before
+
+    assert ask() > 1990
+    assert [ask() for _ in range(5)] == [2] * 5
+    assert len(encoder._kept) < 10, "nothing is kept twice"
+
+
+def test_it_goes_with_its_conversation() -> None:
+    encoder, owner = OpenAIEncoder("openai"), Owner()
+    request = Request(system=SystemPrompt("s"), messages=exchange("plain", 1) * 1 + exchange("plain", 2), owner=owner)
+    openai(encoder, request, {})
+    assert len(encoder._sealed._kept) == 1
+    del request, owner
+    assert len(encoder._sealed._kept) == 0
