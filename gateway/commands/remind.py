@@ -71,7 +71,9 @@ async def _set(
     except Mistake as mistake:
         return Reply(text=mistake.said(phrase, language), private=True)
     lines = [confirmation(call, added)]
-    buttons: list[tuple[Button, ...]] = [(Button(label=phrase("button_delete", language), action=f"{PRESS}/schedules delete {added.id}"),)]
+    buttons: list[tuple[Button, ...]] = [
+        (Button(label=phrase("button_delete", language), action=f"{PRESS}/schedules delete {added.id}"),)
+    ]
     asked = await zone_question(call, added)
     if asked:
         lines += ["", phrase("zone_question", language, zone=zone.name)]
