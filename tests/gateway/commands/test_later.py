@@ -1,6 +1,6 @@
 """Reminders and schedules in the chat: /remind /loop /heartbeat /schedules /timezone (DESIGN §7)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -133,7 +133,7 @@ async def test_a_heartbeat_says_nothing_when_there_is_nothing_to_say(world: Worl
 
 @pytest.mark.requirement("G-16")
 async def test_the_agent_sets_lists_and_cancels(world: World) -> None:
-    def calls(name: str, arguments: dict[str, object]) -> dict[str, object]:
+    def calls(name: str, arguments: Mapping[str, object]) -> dict[str, object]:
         return {"reply": {"blocks": [{"type": "tool_use", "name": name, "input": arguments}]}}
 
     periodic = {"name": "report", "cron": "30 8 * * 1-5", "kind": "custom", "config": {"text": "sum up the week"}}
