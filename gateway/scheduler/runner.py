@@ -6,6 +6,7 @@ decides (ENGINE.md). It holds no timer for each schedule, so ten thousand cost a
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import TypeVar
@@ -33,6 +34,14 @@ BATCH = 50  # schedules acted on in one transaction
 TROUBLE_PAUSE_S = 2.0
 
 _log = logging.getLogger("tieline.scheduler")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Acted:
+    """`left`: there is more to act on. `earliest` is the next moment, in UTC microseconds."""
+
+    left: bool
+    earliest: int | None
 
 
 class Runner:
@@ -82,20 +91,19 @@ class Runner:
         if not self._surroundings().settings.enabled:
             return LOOK_EVERY_S
         while True:
-            done, left = await self._commit(self._act)
+            done, acted = await self._commit(self._act)
             if done:
                 self._settled = Settled(True, self._settled.after)
-            if not left:
+            if not acted.left:
                 break
         if self._settled.still and self._clock.monotonic() - self._settled_at >= SETTLE_EVERY_S:
             self._settled_at = self._clock.monotonic()
             before = self._settled
             _, settled = await self._commit(self._settle)
             self._settled = settled if self._settled is before else Settled(True, settled.after)
-        earliest = await self._database.read(store.earliest)
-        if earliest is None:
+        if acted.earliest is None:
             return LOOK_EVERY_S
-        wait_s = (from_us(earliest) - self._clock.now()).total_seconds()
+        wait_s = (from_us(acted.earliest) - self._clock.now()).total_seconds()
         return min(max(wait_s, 0.0), LOOK_EVERY_S)
 
     async def _commit(self, work: Callable[[Connection, Done], T]) -> tuple[bool, T]:
@@ -119,14 +127,14 @@ class Runner:
         done.clear()
         return work(conn, done)
 
-    def _act(self, conn: Connection, done: Done) -> bool:
+    def _act(self, conn: Connection, done: Done) -> _Acted:
         now, around = self._clock.now(), self._surroundings()
         for schedule in store.uncomputed(conn, now=to_us(now), most=BATCH):
             self._guarded(conn, schedule, now, lambda one: compute(conn, one, now))
         found = store.due(conn, now=to_us(now), most=BATCH)
         for schedule in found:
             self._guarded(conn, schedule, now, lambda one: act(conn, one, now, around, done))
-        return len(found) == BATCH
+        return _Acted(left=len(found) == BATCH, earliest=store.earliest(conn))
 
     @staticmethod
     def _guarded(conn: Connection, schedule: Schedule, now: datetime, work: Callable[[Schedule], None]) -> None:

@@ -56,7 +56,9 @@ async def schedules(doubles: Doubles, folder: Path) -> list[Figure]:
                 await say(doubles, "hello", user=60_000 + person)
             await anyio.sleep(1)
         await Answers(doubles, begun).wait(TALKING, 30)
-        await anyio.sleep(2)
+        with anyio.fail_after(60):
+            while len(_lateness_ms(program)) < len(spread):
+                await anyio.sleep(0.5)
         await program.stop()
     late = sorted(_lateness_ms(program))
     return [

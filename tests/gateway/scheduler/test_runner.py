@@ -55,6 +55,7 @@ class Room:
             phrase=read_catalogue(),
             settings=self.settings,
             why_not=lambda _: self.gone,
+            role=lambda one: one.creator.role,
             quiet=lambda conn, _: self.quiet,
         )
         self.runner = Runner(
