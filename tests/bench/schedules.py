@@ -57,7 +57,7 @@ async def schedules(doubles: Doubles, folder: Path) -> list[Figure]:
             await anyio.sleep(1)
         await Answers(doubles, begun).wait(TALKING, 30)
         with anyio.fail_after(60):
-            while len(_lateness_ms(program)) < len(spread):
+            while len(_lateness_ms(program)) < len(spread):  # noqa: ASYNC110 - another process's file
                 await anyio.sleep(0.5)
         await program.stop()
     late = sorted(_lateness_ms(program))
