@@ -21,6 +21,7 @@ REAL = (
 ABILITIES = """\
 - **what time is it** (or *what time is it in Europe/Berlin*) asks the clock, through a real tool call
 - **what is 12\\*7** works it out, through another
+- **remind me in 1 min to stretch** sets a reminder that really comes
 - **markdown** shows headings, a table, lists and code
 - **long answer** fills several messages
 - **count to 20** answers slowly, so that you can try `/stop`
@@ -129,6 +130,13 @@ def _sum(asked: Conversation, found: re.Match[str]) -> Reply | None:
     return Call(text="Let me work that out.", tool=spec.name, arguments={key: expression})
 
 
+def _remind(asked: Conversation, found: re.Match[str]) -> Reply | None:
+    if "schedule_deferred" not in asked.tools:
+        return None
+    arguments = {"name": found[2][:64], "run_at": f"in {found[1]}", "kind": "reminder", "task": found[2][:512]}
+    return Call(text="I will set that.", tool="schedule_deferred", arguments=arguments)
+
+
 def _count(asked: Conversation, found: re.Match[str]) -> Reply:
     number = min(int(found[1]), MOST_COUNTED)
     return Words(text=" ".join(str(one) for one in range(1, number + 1)), pace_s=SLOW_S)
@@ -154,6 +162,7 @@ def _rule(pattern: str) -> re.Pattern[str]:
 
 _RULES: tuple[tuple[re.Pattern[str], Callable[[Conversation, re.Match[str]], Reply | None]], ...] = (
     (_rule(r"^echo[ \n:]+(.+)$"), lambda asked, found: Words(text=found[1])),
+    (_rule(r"^\W*remind me in (.{1,40}?) (?:to|that) (.+)$"), _remind),
     (_rule(r"\bcount (?:slowly )?to (\d{1,6})\b"), _count),
     (
         _rule(r"\bwhat(?:'s| is)? (?:the )?time\b|\btime is it\b|\bwhat(?:'s| is) the date\b|\bwie spät\b|\buhrzeit\b"),

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
 from agent.core.outbox import Say
+from agent.inbox import AccessRole
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.moments import to_us
 from agent.storage.payloads import encode_incoming
@@ -37,12 +38,14 @@ _log = logging.getLogger("tieline.scheduler")
 class Surroundings:
     """What firing asks of the house; all of it is quick and does no I/O but through the connection.
 
-    `why_not` says why nothing may be done for the schedule's creator there, or None.
+    `why_not` says why nothing may be done for the schedule's creator there, or None; `role` is the creator's now, which
+    may be less than it was when they set it.
     """
 
     phrase: Catalogue
     settings: SchedulerSettings
     why_not: Callable[[Schedule], str | None]
+    role: Callable[[Schedule], AccessRole]
     quiet: Callable[[Connection, ConversationId], Quiet | None]
 
 
@@ -253,7 +256,7 @@ def _wake(
         conversation=schedule.conversation,
         kind="reminder",
         dedup=dedup,
-        payload=encode_incoming(wording.incoming(schedule, text, now)),
+        payload=encode_incoming(wording.incoming(schedule, text, around.role(schedule), now)),
         at=to_us(now),
         not_before=to_us(now + timedelta(seconds=later)) if later else None,
         limit=None,

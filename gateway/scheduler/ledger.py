@@ -45,7 +45,7 @@ class Finding:
 
 _NOTE = or_ignore(insert(table)).returning(table.c.id)
 _OPEN = table.c.ended_at.is_(None)
-_OPEN_RUNS = select(table).where(_OPEN).order_by(table.c.id).limit(bindparam("most"))
+_OPEN_RUNS = select(table).where(_OPEN, table.c.id > bindparam("after")).order_by(table.c.id).limit(bindparam("most"))
 _WAITING = (
     select(table.c.id)
     .join(inbox, inbox.c.dedup == table.c.dedup)
@@ -117,9 +117,9 @@ def note(
     return conn.execute(_NOTE, values).scalar_one_or_none() is not None
 
 
-def open_runs(conn: Connection, *, most: int) -> tuple[Entry, ...]:
-    """Runs that were started and of which the end is not noted, oldest first."""
-    return tuple(_entry(row) for row in conn.execute(_OPEN_RUNS, {"most": most}))
+def open_runs(conn: Connection, *, after: int = 0, most: int) -> tuple[Entry, ...]:
+    """Runs that were started and of which the end is not noted, oldest first, from the id `after` on."""
+    return tuple(_entry(row) for row in conn.execute(_OPEN_RUNS, {"after": after, "most": most}))
 
 
 def is_waiting(conn: Connection, schedule: Schedule) -> bool:

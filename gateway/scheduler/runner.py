@@ -6,8 +6,10 @@ decides (ENGINE.md). It holds no timer for each schedule, so ten thousand cost a
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import TypeVar
 
 import anyio
 from sqlalchemy import Connection
@@ -22,7 +24,9 @@ from gateway.scheduler import store
 from gateway.scheduler.firing import Done, Surroundings, act, compute
 from gateway.scheduler.ledger import Outcome
 from gateway.scheduler.schedule import Schedule
-from gateway.scheduler.settling import settle
+from gateway.scheduler.settling import Settled, settle
+
+T = TypeVar("T")
 
 LOOK_EVERY_S = 1.0  # at the latest: a clock that was set forward is noticed so soon
 SETTLE_EVERY_S = 1.0  # while runs are under way
@@ -30,6 +34,14 @@ BATCH = 50  # schedules acted on in one transaction
 TROUBLE_PAUSE_S = 2.0
 
 _log = logging.getLogger("tieline.scheduler")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Acted:
+    """`left`: there is more to act on. `earliest` is the next moment, in UTC microseconds."""
+
+    left: bool
+    earliest: int | None
 
 
 class Runner:
@@ -55,11 +67,12 @@ class Runner:
         self._fired = fired
         self._turned_off = turned_off
         self._rung = anyio.Event()
-        self._open = 1  # runs under way, as far as is known: the first look tells
+        self._settled = Settled(True)  # some may be under way: the first look tells
         self._settled_at = float("-inf")
 
     def look(self) -> None:
         """Something was changed: when to wake up next may be another moment."""
+        self._settled = Settled(True, self._settled.after)  # a run may have been started by hand
         self._rung.set()
 
     async def run(self) -> None:
@@ -78,21 +91,22 @@ class Runner:
         if not self._surroundings().settings.enabled:
             return LOOK_EVERY_S
         while True:
-            done, left = await self._commit(self._act)
+            done, acted = await self._commit(self._act)
             if done:
-                self._open = 1
-            if not left:
+                self._settled = Settled(True, self._settled.after)
+            if not acted.left:
                 break
-        if self._open and self._clock.monotonic() - self._settled_at >= SETTLE_EVERY_S:
+        if self._settled.still and self._clock.monotonic() - self._settled_at >= SETTLE_EVERY_S:
             self._settled_at = self._clock.monotonic()
-            _, self._open = await self._commit(self._settle)
-        earliest = await self._database.read(store.earliest)
-        if earliest is None:
+            before = self._settled
+            _, settled = await self._commit(self._settle)
+            self._settled = settled if self._settled is before else Settled(True, settled.after)
+        if acted.earliest is None:
             return LOOK_EVERY_S
-        wait_s = (from_us(earliest) - self._clock.now()).total_seconds()
+        wait_s = (from_us(acted.earliest) - self._clock.now()).total_seconds()
         return min(max(wait_s, 0.0), LOOK_EVERY_S)
 
-    async def _commit(self, work: Callable[[Connection, Done], int]) -> tuple[bool, int]:
+    async def _commit(self, work: Callable[[Connection, Done], T]) -> tuple[bool, T]:
         """Run it in a transaction, then tell what it did; whether it fired anything, and what it returned."""
         done = Done()
         returned = await self._database.write(partial(self._fresh, work, done))
@@ -108,19 +122,19 @@ class Runner:
         return bool(done.outcomes), returned
 
     @staticmethod
-    def _fresh(work: Callable[[Connection, Done], int], done: Done, conn: Connection) -> int:
+    def _fresh(work: Callable[[Connection, Done], T], done: Done, conn: Connection) -> T:
         """A transaction may be tried again: nothing of the try before it counts."""
         done.clear()
         return work(conn, done)
 
-    def _act(self, conn: Connection, done: Done) -> int:
+    def _act(self, conn: Connection, done: Done) -> _Acted:
         now, around = self._clock.now(), self._surroundings()
         for schedule in store.uncomputed(conn, now=to_us(now), most=BATCH):
             self._guarded(conn, schedule, now, lambda one: compute(conn, one, now))
         found = store.due(conn, now=to_us(now), most=BATCH)
         for schedule in found:
             self._guarded(conn, schedule, now, lambda one: act(conn, one, now, around, done))
-        return len(found) == BATCH
+        return _Acted(left=len(found) == BATCH, earliest=store.earliest(conn))
 
     @staticmethod
     def _guarded(conn: Connection, schedule: Schedule, now: datetime, work: Callable[[Schedule], None]) -> None:
@@ -134,8 +148,8 @@ class Runner:
             _log.exception("schedule %d cannot be worked with", schedule.id)
             store.turn_off(conn, schedule.id, "failed", type(error).__name__, at=to_us(now))
 
-    def _settle(self, conn: Connection, done: Done) -> int:
-        return settle(conn, self._clock.now(), self._surroundings(), done)
+    def _settle(self, conn: Connection, done: Done) -> Settled:
+        return settle(conn, self._clock.now(), self._surroundings(), done, after=self._settled.after)
 
     async def _rest(self, seconds: float) -> None:
         """For so long, or until somebody calls `look`."""

@@ -3,6 +3,7 @@
 A run and the delivery of its words are two things (PEERS §3.9): either may fail, and either counts.
 """
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Connection
@@ -15,17 +16,28 @@ from gateway.scheduler.ledger import Entry, Finding
 MOST = 200  # runs looked at in one transaction
 
 
-def settle(conn: Connection, now: datetime, around: Surroundings, done: Done) -> int:
-    """Look at the runs that are under way; how many still are."""
-    still = 0
-    for entry in ledger.open_runs(conn, most=MOST):
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """`still` says whether some are under way; the next look begins behind the id `after`."""
+
+    still: bool
+    after: int = 0
+
+
+def settle(conn: Connection, now: datetime, around: Surroundings, done: Done, *, after: int) -> Settled:
+    """Look at some of the runs that are under way: in turn, so that those that never end hide none."""
+    entries = ledger.open_runs(conn, after=after, most=MOST)
+    still = False
+    for entry in entries:
         found = ledger.finding(conn, entry)
         if found.run is None or found.delivery is None:
-            still += 1
+            still = True
             continue
         ledger.settle(conn, entry, found, at=to_us(now))
         _conclude(conn, entry, found, now, around, done)
-    return still
+    if len(entries) == MOST:
+        return Settled(True, entries[-1].id)
+    return Settled(still or after > 0)
 
 
 def _conclude(conn: Connection, entry: Entry, found: Finding, now: datetime, around: Surroundings, done: Done) -> None:

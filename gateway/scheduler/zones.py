@@ -81,7 +81,9 @@ def _by_offset(wanted: str) -> str | None:
     if hours[:1] not in ("+", "-") or not hours[1:].removesuffix(":00").isdecimal():
         return None
     number = int(hours.removesuffix(":00"))
-    return f"Etc/GMT{-number:+d}" if -12 <= number <= 14 and number else "UTC"
+    if not -12 <= number <= 14:
+        return None
+    return f"Etc/GMT{-number:+d}" if number else "UTC"
 
 
 def _near(text: str) -> str:

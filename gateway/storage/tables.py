@@ -97,6 +97,7 @@ schedule = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     UniqueConstraint("conv", "name"),
+    sqlite_autoincrement=True,  # a number is never used again: old buttons and the ledger still name it
 )
 partial_index("ix_schedule_due", schedule.c.next_at, where="state = 'active'")
 Index("ix_schedule_person", schedule.c.person)

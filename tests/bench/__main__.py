@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio
 
-from tests.bench import idle, startup, turns
+from tests.bench import idle, schedules, startup, turns
 from tests.bench.measure import Line, Machine, table
 from tests.program.doubles import all_doubles
 
@@ -38,6 +38,8 @@ async def main(chosen: set[str]) -> None:
                 lines += await turns.crowd(doubles, folder)
             if wanted("idle"):
                 lines += await idle.idle(doubles, folder)
+            if wanted("schedules"):
+                lines += await schedules.schedules(doubles, folder)
         others = machine.since()
     print(table(lines))
     print(f"\n{others}")

@@ -154,9 +154,46 @@ def test_a_tool_s_moment_is_one_and_nothing_else(text: str) -> None:
 @given(
     st.lists(
         st.sampled_from(
-            ("every", "jeden", "alle", "in", "at", "um", "on", "between", "zwischen", "and", "und", ",", "of", "the")
-            + ("9", "20", "31", "1st", "24.12.", "17:30", "2h", "half", "past", "first", "last", "other", "@", "cron")
-            + ("*", "*/5", "min", "day", "week", "month", "year", "weekday", "monday", "tomorrow")
+            [
+                "every",
+                "jeden",
+                "alle",
+                "in",
+                "at",
+                "um",
+                "on",
+                "between",
+                "zwischen",
+                "and",
+                "und",
+                ",",
+                "of",
+                "the",
+                "9",
+                "20",
+                "31",
+                "1st",
+                "24.12.",
+                "17:30",
+                "2h",
+                "half",
+                "past",
+                "first",
+                "last",
+                "other",
+                "@",
+                "cron",
+                "*",
+                "*/5",
+                "min",
+                "day",
+                "week",
+                "month",
+                "year",
+                "weekday",
+                "monday",
+                "tomorrow",
+            ]
         ),
         max_size=8,
     )

@@ -16,6 +16,7 @@ from gateway.storage import grants, preferences, settings_rows
 from gateway.storage.grants import Grant
 from gateway.storage.preferences import Preference
 from gateway.storage.rekey import rekey, rekey_grants
+from gateway.storage.tables import schedule
 from tests.fakes.agents import admit
 
 OLD, NEW = ConversationId("telegram:-5"), ConversationId("telegram:-1005")
@@ -35,6 +36,9 @@ def furnish(conn: Connection, key: ConversationId, name: str) -> int:
     settings_rows.put(conn, key, f"only {name}", name, at=1)
     channel_type, _, channel_id = key.partition(":")
     preferences.save(conn, Preference(channel_type=channel_type, channel_id=channel_id, provider=name, updated_at=1))
+    planned = {"conv": key, "name": "report", "action": "ask", "text": name, "rule": "{}", "zone": "UTC"}
+    planned |= {"zone_source": "given", "misfire": "once", "created_at": 1, "updated_at": 1}
+    conn.execute(insert(schedule), planned)
     return epoch
 
 
@@ -82,6 +86,8 @@ async def test_where_both_have_something_the_new_places_settings_and_the_older_s
         "old",
         "new",
     ]
+    names = await database.read(lambda conn: conn.execute(select(schedule.c.text, schedule.c.name)).all())
+    assert sorted(map(tuple, names)) == [("new", "report"), ("old", None)]  # known by its number from now on
     with pytest.raises(Fenced):
         await database.write(partial(check_epoch, conversation=NEW, epoch=epochs[1]))
 

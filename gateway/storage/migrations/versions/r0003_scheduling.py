@@ -52,6 +52,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_schedule")),
         sa.UniqueConstraint("conv", "name", name=op.f("uq_schedule_conv_name")),
         sa.UniqueConstraint("origin", name=op.f("uq_schedule_origin")),
+        sqlite_autoincrement=True,
     )
     op.create_index(
         "ix_schedule_due",

@@ -1,0 +1,206 @@
+"""Reminders and schedules in the chat: /remind /loop /heartbeat /schedules /timezone (DESIGN §7)."""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from agent.assembly import house_tools
+from agent.tools.arguments import mistakes_in
+from gateway.scheduler import ledger
+from tests.fakes.clock import FakeClock
+from tests.fakes.schedules import FakeSchedules
+from tests.fakes.waiting import until
+from tests.gateway.world import ANN, BOB, GROUP, World
+
+
+async def test_without_words_it_shows_how(world: World) -> None:
+    for command in ("/remind", "/loop", "/heartbeat"):
+        assert f"{command} " in await world.asks(command)
+
+
+async def test_what_is_wrong_is_said_with_examples(world: World) -> None:
+    assert "every weekday 8:30" in await world.asks("/remind buy milk")
+    assert "25:00 is no time of the day" in await world.asks("/remind at 25:00 wake")
+    assert "And what shall I say then?" in await world.asks("/remind in 20 min")
+    assert "happens only once" in await world.asks("/loop look in 20 min")
+    assert "Darin fand ich keine Zeit" in await world.asks("/remind Milch", language="de")
+
+
+async def test_a_zone_is_asked_for_once_and_what_was_set_follows_it(world: World) -> None:
+    set_ = await world.asks("/remind every day 9:00 pills", "I will remind you")
+    assert "I do not know your time zone and took UTC" in set_
+    assert "time zone" not in await world.asks("/remind every day 10:00 tea", "tea")
+    await world.press("c:/timezone Europe/London")
+    assert "Moved with it: 2" in await world.shows("Your time zone: Europe/London")
+    assert "Europe/London" in await world.asks("/schedules 1", "Zone:")
+    assert "There is no time zone Mars" in await world.asks("/timezone Mars")
+    assert "Europe/Berlin" in await world.asks("/timezone berlin", "Berlin")
+    assert "/timezone reset" in await world.asks("/timezone", "Your time zone")
+    await world.asks("/timezone reset", "no longer keep")
+    assert "I do not know your time zone; I take UTC" in await world.asks("/timezone", "I take UTC")
+
+
+async def test_a_span_needs_no_zone(world: World) -> None:
+    assert "time zone" not in await world.asks("/remind in 20 min tea")
+
+
+async def test_it_lists_shows_and_changes_by_buttons(world: World) -> None:
+    assert "Nothing is set here" in await world.asks("/schedules")
+    await world.asks("/remind every day 9:00 pills", "I will remind you")
+    listed = await world.asks("/schedules", "Set here: 1")
+    assert "▸ #1 pills" in listed
+    assert "every day 9:00 · next" in listed
+    await world.press("c:/schedules 1")
+    assert "missed times: within" in await world.shows("Reminder: pills")
+    await world.press("c:/schedules pause 1", id="p2")
+    await world.shows("Paused: #1 pills")
+    await world.asks("/schedules 1", "every day 9:00 · paused")
+    await world.press("c:/schedules resume 1", id="p3")
+    await world.shows("Goes on: #1 pills")
+    await world.asks("/schedules 1", "▸ #1 Reminder")
+    await world.press("c:/schedules skip 1", id="p4")
+    await world.shows("Left out once: #1 pills")
+    await world.press("c:/schedules run 1", id="p5")
+    await world.shows("⏰ pills")
+    await world.settled()
+    assert "Write the new time" in await world.asks("/schedules edit 1", "Write the new")
+    assert "every weekday 7:30" in await world.asks("/schedules edit 1 every weekday 7:30 vitamins", "vitamins")
+    assert "Noted for missed times" in await world.asks("/schedules late 1 all", "Noted")
+    assert "no way to treat" in await world.asks("/schedules late 1 maybe")
+    shown = await world.asks("/schedules 1", "Last times:")
+    assert "missed times: all" in shown
+    assert "left out" in shown
+    assert "on time" in shown
+    await world.press("c:/schedules delete 1", id="p6")
+    await world.shows("Deleted: #1")
+    assert "There is no 1 here" in await world.asks("/schedules 1", "There is no 1")
+    assert "Which one?" in await world.asks("/schedules pause")
+
+
+async def test_in_a_group_members_change_their_own_and_admins_all(world: World) -> None:
+    await world.asks("/remind every day 9:00 ann's", "I will", chat=GROUP)
+    await world.asks("/remind every day 9:00 bob's", "bob's", person=BOB, chat=GROUP)
+    assert "is for admins" in await world.asks("/schedules delete 1", person=BOB, chat=GROUP)
+    assert "Deleted: #2" in await world.asks("/schedules delete 2", "Deleted: #2", person=BOB, chat=GROUP)
+    assert "is for admins" in await world.asks("/schedules quiet 22-7", person=BOB, chat=GROUP)
+    for command in ("/loop look every 10 min", "/heartbeat every 10 min look"):
+        assert "is for admins" in await world.asks(command, person=BOB, chat=GROUP)
+    assert "There is no 1 here" in await world.asks("/schedules 1", "There is no 1", chat=ANN)
+
+
+async def test_a_loop_runs_until_it_is_stopped(world: World) -> None:
+    assert "Again and again: every 5 sec" in await world.asks("/loop look at the build every 5 sec", "Again")
+    assert "too often" in await world.asks("/loop look every 1 sec")
+    await world.press("c:/schedules delete 1")
+    await world.shows("Deleted: #1")
+    assert "#2" in await world.asks("/loop look at the build every hour", "every hour")  # no number is used again
+    assert "Stopped: 1 loops" in await world.asks("/loop stop", "Stopped:")
+    assert "Nothing is set here" in await world.asks("/schedules", "Nothing is set")
+
+
+async def test_quiet_hours_are_set_shown_and_ended(world: World) -> None:
+    assert "no quiet hours" in await world.asks("/schedules quiet")
+    assert "22:00-07:00 UTC" in await world.asks("/schedules quiet 22-7", "Quiet hours from now")
+    assert "22:00-07:00" in await world.asks("/schedules quiet", "Quiet hours: ")
+    assert "do not understand" in await world.asks("/schedules quiet night", "do not understand")
+    assert "No more quiet" in await world.asks("/schedules quiet off", "No more")
+
+
+async def test_a_heartbeat_says_nothing_when_there_is_nothing_to_say(world: World) -> None:
+    world.script({"match": {"contains": "[Heartbeat]"}, "reply": {"text": "*NOTHING TO REPORT*"}})
+    await world.asks("/heartbeat every 30 min between 0 and 23 is the build green?", "I will look after this")
+    before = world.texts()
+    await world.say("/schedules run heartbeat")
+    await world.shows("Started: #1")
+    await world.until_asked()
+    await world.settled()
+    assert [text for text in world.texts() if text not in before] == ["Started: #1 heartbeat"]
+    assert not world.screen().made("typing")
+    await until(lambda: ended(world))
+    assert "nothing to say" in await world.asks("/schedules 1", "Model calls: 1")  # its cost is in the ledger
+
+    world.script({"match": {"contains": "[Heartbeat]"}, "reply": {"text": "The build is red."}})
+    await world.say("/schedules run heartbeat")
+    await world.shows("The build is red.")
+    await world.settled()
+    await world.answered("and now?")
+    history = str(world.llm.bodies[-1]["messages"])
+    assert "The build is red." in history
+    assert "*NOTHING TO REPORT*" not in history  # what nobody heard is not sent with every call
+    assert "off" in await world.asks("/heartbeat off", "The heartbeat is off")
+    assert "no heartbeat" in await world.asks("/heartbeat off", "no heartbeat")
+
+
+@pytest.mark.requirement("G-16")
+async def test_the_agent_sets_lists_and_cancels(world: World) -> None:
+    def calls(name: str, arguments: Mapping[str, object]) -> dict[str, object]:
+        return {"reply": {"blocks": [{"type": "tool_use", "name": name, "input": arguments}]}}
+
+    periodic = {"name": "report", "cron": "30 8 * * 1-5", "kind": "custom", "config": {"text": "sum up the week"}}
+    deferred = {"name": "tea", "run_at": "in 1 sec", "kind": "reminder", "task": "the tea is ready"}
+    world.script(
+        {"match": {"contains": "set both", "tool_result": False}, **calls("schedule_periodic", periodic)},
+        {"match": {"tool_result_contains": "Set. #1"}, **calls("schedule_deferred", deferred)},
+        {"match": {"tool_result_contains": "Set. #2"}, "reply": {"text": "Both are set."}},
+        {"match": {"contains": "what is set", "tool_result": False}, **calls("list_schedules", {})},
+        {"match": {"contains": "no more", "tool_result": False}, **calls("cancel_task", {"name": "report"})},
+        {
+            "match": {"contains": "set often", "tool_result": False},
+            **calls("schedule_periodic", {**periodic, "cron": "* * * * * *"}),
+        },
+        {
+            "match": {"contains": "set before", "tool_result": False},
+            **calls("schedule_deferred", {**deferred, "run_at": "2020-01-01T09:00"}),
+        },
+    )
+    await world.say("set both please")
+    await world.shows("Both are set.")
+    await world.shows("⏰ the tea is ready")
+    assert "30 8 * * 1-5" in await world.asks("/schedules", "report")
+    await world.answered("what is set?", "echo")
+    assert "#1 report [custom] '30 8 * * 1-5' in UTC, next " in results(world)
+    await world.answered("set often", "echo", id="500")
+    assert "too often" in results(world)
+    await world.answered("set before", "echo", id="501")
+    assert "has passed already" in results(world)
+    await world.answered("no more", "echo", id="502")
+    assert "Removed: #1 report" in results(world)
+    assert "Nothing is set here" in await world.asks("/schedules", "Nothing is set")
+
+
+@pytest.mark.requirement("G-16")
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("schedule_periodic", {"name": "x" * 129, "cron": "0 9 * * *", "kind": "custom"}),
+        ("schedule_periodic", {"name": "x", "cron": "0 9 * * *" + " " * 60, "kind": "custom"}),
+        ("schedule_periodic", {"name": "x", "cron": "0 9 * * *", "kind": "k" * 65}),
+        ("schedule_periodic", {"name": "x", "cron": "0 9 * * *", "kind": "custom", "config": {"text": "x" * 513}}),
+        ("schedule_deferred", {"name": "x", "run_at": "in 5 minutes", "kind": "k" * 65}),
+        ("schedule_deferred", {"name": "x", "run_at": "in 5 minutes", "kind": "custom", "task": "x" * 513}),
+        ("cancel_task", {"name": "x" * 129}),
+    ],
+)
+def test_what_is_too_long_is_refused_before_it_runs(tool: str, arguments: dict[str, object]) -> None:
+    tools = {one.spec.name: one for one in house_tools(FakeClock(), FakeSchedules())}
+    assert len(mistakes_in(arguments, tools[tool].spec.schema)) == 1
+
+
+async def ended(world: World) -> bool:
+    """Every run of a schedule is over."""
+    return not await world.database.read(lambda conn: ledger.open_runs(conn, most=1))
+
+
+def results(world: World) -> str:
+    """What the model was last told of a tool."""
+    return str(world.llm.bodies[-1]["messages"][-1]["content"])
+
+
+async def test_a_restart_keeps_what_is_set(world_of: Callable[..., World]) -> None:
+    world = world_of()
+    async with world.process():
+        await world.asks("/remind in 2 sec tea", "I will remind you")
+    async with world.process():
+        await world.shows("⏰ tea")
+        await world.settled()
+        await until(lambda: sum("⏰ tea" in text for text in world.texts()) == 1)

@@ -1,0 +1,436 @@
+"""Firing: once for each moment, whatever happens meanwhile, on both databases (ENGINE "Reminders")."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, select, update
+
+from agent.core.ids import ConversationId, PersonId
+from agent.storage import conversation_rows, inbox_rows, outbox_rows
+from agent.storage.database import Database
+from agent.storage.moments import to_us
+from agent.storage.payloads import decode_incoming, decode_say
+from agent.storage.tables import inbox, outbox
+from gateway.phrases.catalogue import read_catalogue
+from gateway.scheduler import ledger, store
+from gateway.scheduler.desk import Schedules
+from gateway.scheduler.firing import Surroundings
+from gateway.scheduler.misfires import ONE_SHOT, RECURRING, Misfire
+from gateway.scheduler.mistakes import Mistake
+from gateway.scheduler.quiet import Quiet
+from gateway.scheduler.rules import Calendar, Every, Line, On, Once, Rule, is_recurring
+from gateway.scheduler.runner import Runner
+from gateway.scheduler.schedule import Action, Creator, Plan, Schedule
+from gateway.scheduler.settings import SchedulerSettings
+from gateway.storage.tables import schedule as schedule_table
+from gateway.storage.tables import schedule_run
+from tests.fakes.clock import FakeClock
+
+HERE = ConversationId("telegram:77")
+ANN = Creator(person=PersonId("telegram:77"), display="Ann")
+NINE = Calendar(lines=(Line(hours=(9,)),))  # the clock begins at 12:00 UTC
+
+
+@dataclass
+class Room:
+    """The room around a database. `gone` says why nothing may be done, `quiet` are everybody's quiet hours."""
+
+    database: Database
+    clock: FakeClock
+    settings: SchedulerSettings = field(default_factory=lambda: SchedulerSettings(spread_s=0.0))
+    gone: str | None = None
+    quiet: Quiet | None = None
+    outcomes: list[str] = field(default_factory=list)
+    turned_off: list[Schedule] = field(default_factory=list)
+    runner: Runner = field(init=False)
+    desk: Schedules = field(init=False)
+
+    def __post_init__(self) -> None:
+        def nothing(_: ConversationId) -> None: ...
+
+        around: Callable[[], Surroundings] = lambda: Surroundings(  # noqa: E731
+            phrase=read_catalogue(),
+            settings=self.settings,
+            why_not=lambda _: self.gone,
+            role=lambda one: one.creator.role,
+            quiet=lambda conn, _: self.quiet,
+        )
+        self.runner = Runner(
+            self.database, self.clock, surroundings=around, deliver=nothing, work=nothing,
+            fired=lambda outcome, _: self.outcomes.append(outcome), turned_off=self.turned_off.append,
+        )  # fmt: skip
+        self.desk = Schedules(
+            self.database, self.clock, surroundings=around, changed=self.runner.look, deliver=nothing, work=nothing,
+            serves=lambda _: True,
+        )  # fmt: skip
+
+    async def set(
+        self, rule: Rule, text: str = "tea", *, action: Action = "remind", late: Misfire | None = None, **more: Any
+    ) -> Schedule:
+        misfire = late or (RECURRING if is_recurring(rule) else ONE_SHOT)
+        plan = Plan(
+            action=action, text=text, rule=rule, said="then", zone="UTC", zone_source="given", misfire=misfire
+        )  # fmt: skip
+        return await self.desk.add(HERE, ANN, plan, **more)
+
+    async def said(self) -> list[str]:
+        """Everything in the outbox, oldest first."""
+        query = select(outbox.c.payload).order_by(outbox.c.id)
+        rows = await self.database.read(lambda conn: list(conn.execute(query).scalars()))
+        return [decode_say(row).text for row in rows]
+
+    async def asked(self) -> list[str]:
+        """The texts of the inbox, oldest first."""
+        query = select(inbox.c.payload).order_by(inbox.c.id)
+        rows = await self.database.read(lambda conn: list(conn.execute(query).scalars()))
+        return [decode_incoming(row).text for row in rows]
+
+    async def ledger(self) -> list[tuple[str, int]]:
+        """Outcomes with how many moments they stand for."""
+        query = select(schedule_run.c.outcome, schedule_run.c["count"]).order_by(schedule_run.c.id)
+        return await self.database.read(lambda conn: [(row[0], row[1]) for row in conn.execute(query)])
+
+    async def states(self) -> dict[str, int]:
+        return dict(await self.database.read(store.states))
+
+    async def passes(self, **span: float) -> None:
+        """Time passes, and the runner looks."""
+        self.clock.advance(timedelta(**span).total_seconds())
+        await self.runner.step()
+
+    async def write(self, work: Callable[[Connection], object]) -> None:
+        await self.database.write(work)
+
+
+@pytest.fixture
+def room(database: Database, clock: FakeClock) -> Room:
+    """On SQLite and on PostgreSQL."""
+    return Room(database, clock)
+
+
+@pytest.fixture
+def lite(sqlite_database: Database, clock: FakeClock) -> Room:
+    """On SQLite."""
+    return Room(sqlite_database, clock)
+
+
+def in_(clock: FakeClock, **span: float) -> Once:
+    return Once(at=clock.now() + timedelta(**span))
+
+
+@pytest.mark.requirement("G-14", "G-15")
+async def test_a_reminder_fires_once_and_is_removed_when_it_arrived(room: Room) -> None:
+    await room.set(in_(room.clock, minutes=20))
+    await room.passes(minutes=19)
+    assert await room.said() == []
+    await room.passes(minutes=1)
+    await room.passes(seconds=1)
+    assert await room.said() == ["⏰ tea"]
+    assert await room.states() == {"ended": 1}  # it stays until it has arrived
+    await room.write(lambda conn: outbox_rows.mark_sent(conn, 1, ["m1"]))
+    await room.passes(seconds=2)
+    assert (await room.states(), await room.ledger()) == ({}, [("fired", 1)])
+
+
+@pytest.mark.requirement("G-14")
+async def test_a_task_is_a_row_of_the_inbox_in_its_creator_s_name(room: Room) -> None:
+    await room.set(in_(room.clock, minutes=1), "look\x07 at\tit", action="ask")
+    await room.passes(minutes=1)
+    rows = await room.database.write(lambda conn: inbox_rows.due(conn, HERE, now=to_us(room.clock.now())))
+    assert [(row.kind, row.incoming.text, row.incoming.person) for row in rows] == [
+        ("reminder", "[Scheduled task] look at\tit", "telegram:77")
+    ]
+
+
+async def test_two_runners_on_one_database_fire_once(room: Room) -> None:
+    other = Room(room.database, room.clock)
+    for number in range(20):
+        await room.set(in_(room.clock, minutes=1), f"number {number}")
+    room.clock.advance(60)
+    await room.runner.step()
+    await other.runner.step()
+    assert sorted(room.outcomes + other.outcomes) == ["fired"] * 20
+    assert len(set(await room.said())) == 20
+
+
+async def test_a_moment_that_fired_never_fires_again_whatever_the_table_says(room: Room) -> None:
+    set_ = await room.set(in_(room.clock, minutes=1))
+    await room.passes(minutes=1)
+    assert set_.due is not None
+    due = set_.due
+    await room.write(lambda conn: store.move(conn, set_.id, due, due.at, held=False, at=0))
+    await room.passes(seconds=1)
+    assert await room.said() == ["⏰ tea"]
+
+
+@pytest.mark.requirement("G-15")
+async def test_nothing_fires_without_a_computed_moment(lite: Room) -> None:
+    await lite.set(NINE)
+    await lite.write(lambda conn: conn.execute(update(schedule_table).values(next_at=None, due_at=None)))
+    await lite.passes(days=3)
+    assert await lite.said() == []
+    await lite.passes(hours=20, minutes=59)
+    assert await lite.said() == []
+    await lite.passes(minutes=1)
+    assert await lite.said() == ["⏰ tea"]
+
+
+@pytest.mark.requirement("G-15")
+async def test_after_a_downtime_a_one_shot_comes_late_and_says_so(lite: Room) -> None:
+    await lite.set(in_(lite.clock, minutes=20))
+    await lite.passes(hours=5)
+    assert await lite.said() == ["⏰ tea\n(Late: this was due at 2026-01-01 12:20 UTC. I was not running then.)"]
+    assert lite.outcomes == ["late"]
+
+
+@pytest.mark.requirement("G-15")
+async def test_after_a_long_downtime_what_recurs_goes_on_with_its_next_time(lite: Room) -> None:
+    await lite.set(NINE)
+    await lite.passes(days=3)
+    said = await lite.said()
+    assert said == [
+        "⏰ While I was away I missed #1 “tea” (3×, last 2026-01-04 09:00 UTC). It goes on with its next time."
+    ]
+    assert await lite.ledger() == [("missed", 3)]
+    await lite.passes(hours=21)
+    assert (await lite.said())[1:] == ["⏰ tea"]
+
+
+async def test_a_short_downtime_is_made_up_for(lite: Room) -> None:
+    await lite.set(NINE)
+    await lite.passes(hours=22)
+    assert await lite.said() == ["⏰ tea\n(Late: this was due at 2026-01-02 09:00 UTC. I was not running then.)"]
+
+
+async def test_all_are_made_up_for_when_that_is_wanted(lite: Room) -> None:
+    await lite.set(Every(seconds=3600, anchor=lite.clock.now()), late=Misfire(policy="all"))
+    await lite.passes(hours=3, minutes=30)
+    assert (len(await lite.said()), lite.outcomes) == (3, ["late"] * 3)
+
+
+async def test_a_clock_set_back_or_forward_doubles_nothing(lite: Room) -> None:
+    await lite.set(Every(seconds=3600, anchor=lite.clock.now()))
+    await lite.passes(hours=1)
+    lite.clock._now -= timedelta(hours=1)
+    await lite.passes(minutes=30)
+    assert len(await lite.said()) == 1
+    lite.clock._now += timedelta(hours=1)
+    await lite.passes(minutes=30)
+    assert lite.outcomes == ["fired", "fired"]
+
+
+async def test_a_task_waits_for_no_second_of_its_kind(lite: Room) -> None:
+    """SPEC §20.3: max_instances 1."""
+    await lite.set(Every(seconds=600, anchor=lite.clock.now()), "look", action="ask")
+    await lite.passes(minutes=10)
+    await lite.passes(minutes=10)
+    assert len(await lite.asked()) == 1
+    assert lite.outcomes == ["fired", "overlap"]
+    await lite.write(lambda conn: inbox_rows.finish(conn, [1], "done"))
+    await lite.passes(minutes=10)
+    assert len(await lite.asked()) == 2
+
+
+async def test_quiet_hours_hold_back_what_recurs_and_nothing_else(lite: Room) -> None:
+    lite.quiet = Quiet(begin=time(8), end=time(10, 30), zone="UTC")
+    await lite.set(Every(seconds=1800, anchor=lite.clock.now()), "often")
+    await lite.set(On(wall=datetime(2026, 1, 2, 9, 30)), "once")
+    await lite.passes(hours=20, minutes=1)
+    assert lite.outcomes == []
+    await lite.passes(hours=1, minutes=30)
+    assert await lite.said() == ["⏰ once"]
+    await lite.passes(hours=1)
+    assert (await lite.said())[1:] == ["⏰ often"]  # one for all that were held back, and not late
+
+
+@pytest.mark.requirement("G-15")
+async def test_after_three_failures_it_is_switched_off_and_those_concerned_are_told(lite: Room) -> None:
+    await lite.set(Every(seconds=600, anchor=lite.clock.now()), "look", action="ask")
+    for number in range(1, 4):
+        await lite.passes(minutes=10)
+        await lite.write(lambda conn, row=number: inbox_rows.finish(conn, [row], "dead"))  # type: ignore[misc]
+        await lite.passes(seconds=2)
+    assert await lite.states() == {"failed": 1}
+    assert [one.title for one in lite.turned_off] == ["look"]
+    assert "switched off #1 “look”" in (await lite.said())[-1]
+    await lite.passes(hours=1)
+    assert len(await lite.asked()) == 3
+
+
+async def test_a_failed_one_shot_stays_and_is_tried_again(lite: Room) -> None:
+    await lite.set(in_(lite.clock, minutes=1), "look", action="ask")
+    await lite.passes(minutes=1)
+    await lite.write(lambda conn: inbox_rows.finish(conn, [1], "dead"))
+    await lite.passes(seconds=2)
+    assert await lite.states() == {"active": 1}
+    await lite.passes(minutes=1)
+    assert len(await lite.asked()) == 2
+    await lite.write(lambda conn: inbox_rows.finish(conn, [2], "done"))
+    await lite.passes(seconds=2)
+    assert await lite.states() == {}
+
+
+async def test_a_run_and_its_delivery_are_two_things(lite: Room) -> None:
+    """PEERS §3.9: it ran, and nobody saw it."""
+    await lite.set(NINE)
+    await lite.passes(hours=21)
+    await lite.write(lambda conn: outbox_rows.mark_dead(conn, 1, "refused"))
+    await lite.passes(seconds=2)
+    entry = (await lite.database.read(lambda conn: ledger.recent(conn, 1)))[0]
+    assert (entry.outcome, entry.run, entry.delivery) == ("fired", "ok", "dead")
+    found = await lite.desk.find(HERE, "1")
+    assert found.failures == 1
+
+
+async def test_a_closed_place_is_not_written_to(lite: Room) -> None:
+    await lite.write(lambda conn: conversation_rows.ensure(conn, HERE, 1))
+    await lite.write(lambda conn: conversation_rows.set_gone(conn, HERE, gone=True))
+    await lite.set(Every(seconds=600, anchor=lite.clock.now()))
+    for _ in range(3):
+        await lite.passes(minutes=10)
+    assert (await lite.said(), lite.outcomes) == ([], ["unreachable"] * 3)
+    assert await lite.states() == {"failed": 1}
+
+
+async def test_somebody_who_was_shut_out_wakes_no_agent(lite: Room) -> None:
+    lite.gone = "whoever set it may no longer talk to me"
+    await lite.set(Every(seconds=600, anchor=lite.clock.now()), action="ask")
+    await lite.passes(minutes=10)
+    assert (await lite.asked(), lite.outcomes) == ([], ["unreachable"])
+
+
+async def test_one_that_cannot_be_read_holds_nobody_up(lite: Room) -> None:
+    await lite.set(in_(lite.clock, minutes=1), "broken")
+    await lite.set(in_(lite.clock, minutes=1), "sound")
+    await lite.write(lambda conn: conn.execute(update(schedule_table).where(schedule_table.c.id == 1).values(rule="{")))
+    await lite.passes(minutes=1)
+    assert await lite.said() == ["⏰ sound"]
+    assert (await lite.states())["failed"] == 1
+
+
+async def test_a_zone_that_is_no_more_turns_one_off_and_holds_nobody_up(lite: Room) -> None:
+    await lite.set(NINE, "broken")
+    await lite.set(NINE, "sound")
+    await lite.write(
+        lambda conn: conn.execute(update(schedule_table).where(schedule_table.c.id == 1).values(zone="Mars/Base"))
+    )
+    await lite.passes(hours=21)
+    assert await lite.said() == ["⏰ sound"]
+    assert await lite.states() == {"failed": 1, "active": 1}
+
+
+async def test_many_agents_are_not_woken_at_once(lite: Room) -> None:
+    lite.settings = replace(lite.settings, spread_s=2.0)
+    for number in range(8):
+        await lite.set(in_(lite.clock, minutes=1), f"look {number}", action="ask")
+    await lite.passes(minutes=1)
+    now = to_us(lite.clock.now())
+    query = select(inbox.c.not_before).order_by(inbox.c.id)
+    delays = await lite.database.read(lambda conn: list(conn.execute(query).scalars()))
+    assert [delay and (delay - now) / 1e6 for delay in delays] == [None] * 4 + [2.0, 4.0, 6.0, 8.0]
+
+
+async def test_the_runner_wakes_for_the_next_moment_and_at_least_every_second(lite: Room) -> None:
+    assert await lite.runner.step() == 1.0
+    await lite.set(in_(lite.clock, milliseconds=250))
+    assert await lite.runner.step() == pytest.approx(0.25)
+
+
+async def test_switched_off_nothing_fires_and_nothing_is_set(lite: Room) -> None:
+    await lite.set(in_(lite.clock, minutes=1))
+    lite.settings = replace(lite.settings, enabled=False)
+    await lite.passes(minutes=1)
+    assert await lite.said() == []
+    with pytest.raises(Mistake, match="scheduler_off"):
+        await lite.set(in_(lite.clock, minutes=1))
+
+
+# --- the desk ---------------------------------------------------------------------------------------
+
+
+async def test_the_same_message_sets_one_and_the_same_name_replaces(room: Room) -> None:
+    first = await room.set(in_(room.clock, minutes=1), origin="telegram:77:5")
+    assert (await room.set(in_(room.clock, minutes=1), origin="telegram:77:5")).id == first.id
+    named = await room.set(in_(room.clock, minutes=1), "old", name="report")
+    again = await room.set(in_(room.clock, minutes=2), "new", name="report")
+    assert (again.id, again.plan.text) == (named.id, "new")
+    assert len(await room.desk.all_of(HERE)) == 2
+
+
+@pytest.mark.requirement("G-16")
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"text": "x" * 513}, "schedule_long"),
+        ({"name": "x" * 129}, "schedule_long"),
+        ({"text": " "}, "when_no_text"),
+        ({"rule": Every(seconds=4, anchor=datetime(2026, 1, 1, tzinfo=UTC))}, "schedule_often"),
+        ({"rule": Calendar(lines=(Line(hours=(9,), seconds=(0, 3)),))}, "schedule_often"),
+        ({"rule": On(wall=datetime(2025, 1, 1))}, "when_never"),
+    ],
+)
+async def test_what_cannot_be_set(lite: Room, values: dict[str, Any], why: str) -> None:
+    with pytest.raises(Mistake, match=why):
+        await lite.set(**{"rule": NINE, **values})
+
+
+async def test_there_is_room_for_so_many(lite: Room) -> None:
+    lite.settings = replace(lite.settings, per_conversation=2)
+    for _ in range(2):
+        await lite.set(NINE)
+    with pytest.raises(Mistake, match="schedule_full_here"):
+        await lite.set(NINE)
+    lite.settings = replace(lite.settings, per_conversation=9, per_person=2)
+    with pytest.raises(Mistake, match="schedule_full_person"):
+        await lite.set(NINE)
+    await lite.desk.remove(HERE, 1)
+    await lite.set(NINE)
+
+
+async def test_pausing_skipping_and_running_by_hand(lite: Room) -> None:
+    set_ = await lite.set(NINE)
+    assert (await lite.desk.pause(HERE, set_.id)).state == "paused"
+    await lite.passes(days=2)
+    assert await lite.said() == []
+    resumed = await lite.desk.resume(HERE, set_.id)
+    assert resumed.next_at == datetime(2026, 1, 4, 9, tzinfo=UTC)
+    skipped = await lite.desk.skip(HERE, set_.id)
+    assert skipped.next_at == datetime(2026, 1, 5, 9, tzinfo=UTC)
+    for _ in range(2):  # a repeated press
+        await lite.desk.run_now(HERE, set_.id, "press 1")
+    assert await lite.said() == ["⏰ tea"]
+    assert await lite.ledger() == [("skipped", 1), ("fired", 1)]
+
+
+async def test_schedules_of_other_chats_cannot_be_touched(lite: Room) -> None:
+    set_ = await lite.set(NINE)
+    elsewhere = ConversationId("telegram:78")
+    for change in (lite.desk.pause, lite.desk.resume, lite.desk.skip, lite.desk.remove):
+        with pytest.raises(Mistake, match="schedule_unknown"):
+            await change(elsewhere, set_.id)
+    with pytest.raises(Mistake, match="schedule_unknown"):
+        await lite.desk.find(elsewhere, f"#{set_.id}")
+
+
+async def test_what_was_meant_by_the_wall_clock_follows_its_person(lite: Room) -> None:
+    person = "telegram:77"
+    assert (await lite.desk.zone_of(person, None)).source == "assumed"
+    assert (await lite.desk.zone_of(person, "Asia/Tokyo")).source == "platform"
+    assert (await lite.desk.zone_of(person, "Mars/Base")).source == "assumed"
+    plan = (await lite.set(NINE)).plan
+    own = await lite.desk.add(HERE, ANN, replace(plan, zone_source="assumed"))
+    span = await lite.set(in_(lite.clock, hours=1))
+    moved = await lite.desk.set_zone(person, "Asia/Tokyo")
+    assert [(one.id, one.next_at) for one in moved] == [(own.id, datetime(2026, 1, 2, 0, tzinfo=UTC))]
+    assert (await lite.desk.find(HERE, str(span.id))).next_at == span.next_at
+    assert (await lite.desk.zone_of(person, None)).name == "Asia/Tokyo"
+
+
+async def test_a_one_shot_that_would_have_passed_there_comes_a_day_later(lite: Room) -> None:
+    plan = (await lite.set(On(wall=datetime(2026, 1, 1, 17, 30)))).plan
+    await lite.desk.add(HERE, ANN, replace(plan, zone_source="assumed"))
+    (moved,) = await lite.desk.set_zone("telegram:77", "Asia/Tokyo")  # where it is 21:00
+    assert moved.next_at == datetime(2026, 1, 2, 8, 30, tzinfo=UTC)
