@@ -93,7 +93,7 @@ async def make_room(load: Load, run: Run, states: States) -> None:
 
 
 def notices_of(run: Run, states: States) -> tuple[Notice, ...]:
-    """What people are told of the window with the answer: that a compaction is near, if they want to know; none helps."""
+    """What people are told of the window with the answer: a compaction is near (if they asked), or none helps."""
     engine, notices = states.context.engine, []
     if engine.take_exhaustion():
         notices.append(Notice("context_exhausted"))

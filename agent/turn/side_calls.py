@@ -18,7 +18,6 @@ from agent.turn.states import States
 from agent.turn.stream import Accumulator, Reply
 from agent.turn.tokens import count_by_bytes
 
-
 OUTPUT_SHARE = 4  # a quarter of a small window at most is kept for the answer
 
 
