@@ -340,7 +340,9 @@ class Engine:
         for take in found:
             take()
         if self.options.uses_subgoals:
-            self.state.watch.poll(self.state.window, load.raw(load.window))
+            state = self.state
+            if state.watch.poll(state.window, load.raw(load.window)):
+                state.settled = 0  # results that were spared may be cleared now
         self._housekeeping.take(self.options)
 
     def _defer(self, key: int, text: str) -> None:

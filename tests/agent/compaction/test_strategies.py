@@ -160,7 +160,7 @@ def test_sidequest_beside_a_subgoal_strategy_is_refused_and_both_keys_are_named(
 
 @pytest.mark.requirement("Z-64")
 async def test_the_event_loop_goes_on_while_a_long_session_is_compared() -> None:
-    """Less than 20 ms late in 99 of 100 beats, by as much more as others crowd the machine; the best of a few counts."""
+    """Less than 20 ms late in 99 of 100 beats, or as much more as others crowd the machine; the best of three."""
     session = max((recording(made(plan)) for plan in PLANS), key=lambda one: len(one.messages))
     window = Window(lambda message: 100)
     window.extend(session.messages)
