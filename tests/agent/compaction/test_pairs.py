@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.messages import Message, Part, Role, TextPart, ToolResult, ToolUse, text_message
 from agent.compaction.pairs import NOT_RUN, repaired, with_orphaned_uses_answered, without_orphaned_results
+from agent.core.messages import Message, Part, Role, TextPart, ToolResult, ToolUse, text_message
 
 IDS = st.sampled_from(["a", "b", "c", "d"])
 TEXTS: st.SearchStrategy[Part] = st.builds(TextPart, text=st.sampled_from(["hi", "there"]))
