@@ -67,7 +67,7 @@ def take_window(loaded: LoadedWindow, own_ids: Collection[int | None], states: S
         window.skip(start)
         if state.summary is not None:
             state.summary = None  # it covers messages that are not there
-    integrity.mend(window, state.change)
+    integrity.mend(window, state.change, aloud=state.aloud)
     own = len(window)
     while own > 0 and (id := window[own - 1].stored.id) is not None and id in own_ids:
         own -= 1

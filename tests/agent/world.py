@@ -12,6 +12,7 @@ from sqlalchemy import Connection, select
 
 from agent.agent import Agent
 from agent.assembly import Shared, assemble, house_tools, known_tools, shared_executor
+from agent.between_turns import BetweenTurns
 from agent.built_ins import CommandResult
 from agent.core.events import Event, EventBus
 from agent.core.groups import first_error
@@ -111,6 +112,7 @@ class World:
         self.built_ins = FakeBuiltIns()
         self.tools = (*house_tools(self.clock, Outputs(self.home)), *tools)
         self.epoch = 0
+        self.background = BetweenTurns()  # nothing of it is done unless a test runs it
         self.write_persona("default", agent_md)
         self.new_id = NumberedIds(key)
         self._refs = count(1)
@@ -136,6 +138,7 @@ class World:
             built_ins=self.built_ins,
             settings=lambda: self.settings,
             retries=lambda: RetryPolicy(backoff_ms=1, stream_backoff_ms=1),
+            background=self.background,
         )
         return assemble(shared, conversation=self.key, outbox=self.outbox, slot=self.slot)
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from agent.compaction.ladder import BY_MODEL, Limits, Standing, Step, limits_for, next_step
 from agent.compaction.settings import MemorySettings
+from agent.turn.settings import ContextSettings
 
 LIMITS = limits_for(200_000, 177_000, MemorySettings(), reserve_floor=4_000, flush_threshold=8_000)
 READY = Standing(
@@ -135,7 +136,9 @@ def test_the_thresholds_rise_and_never_lie_above_the_ceiling(window: int) -> Non
     assert limits.hard <= window - min(4_000, window // 8)
 
 
+@pytest.mark.requirement("B-78", "B-79")
 def test_reserve_floor_and_thresholds_are_the_operators() -> None:
+    assert (ContextSettings().reserve_floor, ContextSettings().flush_threshold) == (4_000, 8_000)
     early = limits_for(100_000, 99_000, MemorySettings(), reserve_floor=12_000, flush_threshold=8_000)
     late = limits_for(100_000, 99_000, MemorySettings(), reserve_floor=4_000, flush_threshold=8_000)
     assert (early.hard, late.hard) == (88_000, 90_000)
