@@ -3,7 +3,7 @@
 Every one leaves the tool pairs whole. Only pruning may wait: scores that compare pairs are found in a worker thread.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import anyio
@@ -89,7 +89,7 @@ async def prune(
     count: Callable[[str], int],
     note: Callable[[str, Sequence[Block], Sequence[float | None]], None] | None = None,
 ) -> Freed:
-    """Results go by the strategy's score until `need` raw tokens are freed (H-30); `note` is told what was scored how."""
+    """Results go by the strategy's score until `need` raw tokens are freed (H-30); `note` is told the scores."""
     known = options.uses_subgoals and state.watch.known
     strategy = strategy_for(options.memory.compression, subgoals_known=known)
     blocks = blocks_of(state, options, load, count)
