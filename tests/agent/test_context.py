@@ -112,6 +112,7 @@ class TestNotes:
         world = World(sqlite_database, tmp_path, ScriptedProvider())
         assert await world.say("hi") == ["ok"]
 
+    @pytest.mark.requirement("B-27")
     async def test_notes_can_close_the_service(self, sqlite_database: Database, tmp_path: Path) -> None:
         provider = ScriptedProvider()
         world = World(sqlite_database, tmp_path, provider)
