@@ -18,7 +18,19 @@ from gateway.config.settings import Sections, Settings, load
 
 LOOK_EVERY_S, SETTLE_S = 1.0, 0.5
 # Sections that are read when they are needed; a change of any other one needs a restart.
-RELOADABLE = ("access", "agent", "timeouts", "budget", "context", "tools", "retry", "queue", "delivery", "retention")
+RELOADABLE = (
+    "access",
+    "agent",
+    "timeouts",
+    "budget",
+    "context",
+    "memory",
+    "tools",
+    "retry",
+    "queue",
+    "delivery",
+    "retention",
+)
 # Keys of those sections that are fixed at the start all the same.
 FIXED = {"queue": ("merge_ms", "linger_ms"), "retention": ("attachment_mb",), "context": ("tokenizer",)}
 _PACKAGE = Path(__file__).parent.parent
