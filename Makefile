@@ -11,7 +11,7 @@ PYTEST := $(BIN)/pytest --ignore=tests/e2e --ignore=tests/faults
 TESTS := $(PYTEST) -q -n auto --dist=worksteal -p tools.requirements
 CHECKS := mypy contracts ruff file-sizes
 
-.PHONY: setup compiled run test check $(CHECKS) fmt lock requirements mutate faults e2e bench clean help
+.PHONY: setup compiled run test check $(CHECKS) fmt lock requirements mutate ladder faults e2e bench clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
@@ -71,6 +71,9 @@ requirements: setup ## run the tests and print which requirements they carry
 
 mutate: setup ## break the code in known ways and expect the tests to notice (SAMPLE=n for a few)
 	$(BIN)/python -m tools.mutate --sample $(or $(SAMPLE),0) $(if $(SEED),--seed $(SEED),)
+
+ladder: setup ## take 100,000 random lives through the context ladder
+	LADDER_RUNS=$(or $(RUNS),100000) $(BIN)/pytest -q tests/agent/compaction/test_ladder_runs.py --timeout=0 $(ARGS)
 
 faults: setup ## kill the running program at its durable borders (SHORT=1 for the short form)
 	$(BIN)/pytest -q -n 2 tests/faults --timeout=600 $(if $(SHORT),-m "not slow",) $(ARGS)

@@ -50,7 +50,7 @@ def test_a_reply_is_read(reply: str, read: Extracted) -> None:
     assert parse(reply) == read
 
 
-@pytest.mark.requirement("Z-47", "H-09")
+@pytest.mark.requirement("Z-47", "H-09", "H-23")
 def test_the_question_is_built_from_the_newest_six_messages_in_words() -> None:
     messages = [text_message("user" if number % 2 else "assistant", f"word {number}") for number in range(9)]
     calls = Message(role="assistant", parts=(ToolUse(id="c", name="look"),))
@@ -83,7 +83,7 @@ async def answer(watch: SubgoalWatch, window: Window, reply: str) -> None:
     watch.poll(window, BIG)
 
 
-@pytest.mark.requirement("Z-43")
+@pytest.mark.requirement("Z-43", "H-25")
 async def test_the_first_subgoal_owns_what_was_before_it() -> None:
     watch, window = watched("a" * 100, "b" * 100, "c" * 100)
     watch.poll(window, BIG)
@@ -110,6 +110,16 @@ async def test_a_completed_one_makes_room_for_the_next_from_the_words_that_were_
     assert [watch.subgoals.tier(position) for position in range(3)] == [Tier.COMPLETED, Tier.ACTIVE, Tier.ACTIVE]
 
 
+@pytest.mark.requirement("H-24")
+async def test_another_description_alone_begins_nothing() -> None:
+    watch, window = watched("a" * 250)
+    await answer(watch, window, "CURRENT: book\nCOMPLETED: NONE")
+    window.append(text_message("user", "a window seat"))
+    await answer(watch, window, "CURRENT: choose a seat\nCOMPLETED: NONE")
+    assert [one.description for one in watch.subgoals.subgoals] == ["book"]
+    assert [watch.subgoals.tier(position) for position in range(2)] == [Tier.ACTIVE, Tier.ACTIVE]
+
+
 @pytest.mark.requirement("Z-58", "Z-59", "H-01", "H-07")
 async def test_a_slow_extraction_delays_nobody_and_counts_when_it_comes() -> None:
     watch, window = watched("a" * 300)
@@ -133,7 +143,7 @@ async def test_a_slow_extraction_delays_nobody_and_counts_when_it_comes() -> Non
     assert watch.known
 
 
-@pytest.mark.requirement("H-11")
+@pytest.mark.requirement("H-11", "H-22")
 async def test_a_failed_extraction_is_no_trouble_but_subgoals_are_unknown_until_the_next() -> None:
     watch, window = watched("a" * 300)
 

@@ -9,6 +9,7 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 
 from agent.compaction import rungs
 from agent.compaction.blocks import Block, Scene, evicted
@@ -57,7 +58,7 @@ def order(strategy: str, found: list[Block], *, goal: str = "", tiers: Tiers | N
     return [cleared.position for cleared in clearing.results]
 
 
-@pytest.mark.requirement("H-12", "Z-37", "Z-40", "Z-53")
+@pytest.mark.requirement("H-12", "H-27", "H-29", "H-30", "Z-37", "Z-40", "Z-53")
 @pytest.mark.parametrize(
     ("strategy", "goal", "tiers", "first_to_last"),
     [
@@ -92,6 +93,21 @@ def test_each_strategy_has_its_order(
     strategy: str, goal: str, tiers: dict[int, Tier], first_to_last: list[int]
 ) -> None:
     assert order(strategy, blocks(SHIPS, BREAD, MIXED), goal=goal, tiers=Given(tiers)) == first_to_last
+
+
+@pytest.mark.requirement("H-26")
+def test_within_a_tier_the_older_goes_first_and_age_never_outweighs_the_tier() -> None:
+    tiers = Given({0: Tier.COMPLETED, 3: Tier.COMPLETED})
+    assert order("subgoal", blocks(SHIPS, BREAD, MIXED, SHIPS), tiers=tiers) == [1, 2, 0, 3]
+
+
+@pytest.mark.requirement("H-28", "Z-37")
+def test_a_strategy_is_read_from_text_in_any_case_and_an_unknown_one_is_refused() -> None:
+    settings = TypeAdapter(CompressionSettings)
+    assert settings.validate_python({"pruning_strategy": "Subgoal_MIG"}).pruning_strategy == "subgoal_mig"
+    assert settings.validate_python({"pruning_strategy": "subgoal"}).pruning_strategy == "subgoal"
+    with pytest.raises(ValidationError, match="pruning_strategy"):
+        settings.validate_python({"pruning_strategy": "oldest"})
 
 
 @pytest.mark.requirement("Z-39", "Z-54")
@@ -149,7 +165,7 @@ def test_without_subgoals_their_strategies_go_by_the_task(
     assert strategy_for(settings, subgoals_known=known) == counts
 
 
-@pytest.mark.requirement("Z-55")
+@pytest.mark.requirement("Z-55", "H-38")
 @pytest.mark.parametrize("strategy", ["subgoal", "subgoal_mig"])
 def test_sidequest_beside_a_subgoal_strategy_is_refused_and_both_keys_are_named(strategy: StrategyName) -> None:
     compression = CompressionSettings(pruning_strategy=strategy)
