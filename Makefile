@@ -11,7 +11,7 @@ PYTEST := $(BIN)/pytest --ignore=tests/e2e --ignore=tests/faults --ignore=tests/
 TESTS := $(PYTEST) -q -n auto --dist=worksteal -p tools.requirements
 CHECKS := mypy contracts ruff file-sizes
 
-.PHONY: setup compiled run test check $(CHECKS) fmt lock requirements mutate faults soak e2e zones foreign bench clean help
+.PHONY: setup compiled run test check $(CHECKS) fmt lock requirements mutate ladder faults soak e2e zones foreign bench clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
@@ -77,6 +77,9 @@ faults: setup ## kill the running program, have platforms fail (SHORT=1: the sho
 
 soak: setup ## talk for long with everything failing now and then (SIZE=conversations, TURNS=of each)
 	$(BIN)/python -m tests.soak --conversations $(or $(SIZE),1000) --turns $(or $(TURNS),20) $(ARGS)
+
+ladder: setup ## take 100,000 random lives through the context ladder
+	LADDER_RUNS=$(or $(RUNS),100000) $(BIN)/pytest -q tests/agent/compaction/test_ladder_runs.py --timeout=0 $(ARGS)
 
 e2e: setup ## drive the program as people do, in a real browser too (SHORT=1 for the short form)
 	$(BIN)/pytest -q -n 2 tests/e2e --timeout=300 $(if $(SHORT),-m "not slow",) $(ARGS)

@@ -5,11 +5,12 @@ They hold secrets and people's words: mode 0600, off by default. Never changes w
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
+from agent.compaction.blocks import Block
 from agent.compaction.subgoals import Subgoal
 from agent.core.ids import ConversationId
 
@@ -65,3 +66,13 @@ def registry_text(subgoals: Iterable[Subgoal]) -> str:
     """The registry as a dump shows it, one line for each subgoal (Z-56, H-35)."""
     lines = [f"{one.id} {one.state} [{one.start}, {one.end}) {one.description}\n" for one in subgoals]
     return "".join(lines) or "no subgoals\n"
+
+
+def scores_text(strategy: str, blocks: Sequence[Block], scores: Sequence[float | None]) -> str:
+    """How pruning judged each result, one line each; what it may not take has no score."""
+    lines = [
+        f"{block.position} {block.call} {block.tool} {block.tokens} tokens: "
+        f"{'never' if score is None else format(score, '.4f')}\n"
+        for block, score in zip(blocks, scores, strict=True)
+    ]
+    return "".join((f"{strategy}\n", *lines))

@@ -4,17 +4,18 @@ It owns what compaction remembers and reads no database: what must be written wa
 """
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
 from agent.compaction import rungs
 from agent.compaction.asking import Ask
+from agent.compaction.blocks import Block
 from agent.compaction.by_model import Compactor
 from agent.compaction.cooldown import Cooldown
 from agent.compaction.deferred import pairs_to_summarise, summary_of
 from agent.compaction.draining import boundary, half
-from agent.compaction.dumps import Dumps, registry_text
+from agent.compaction.dumps import Dumps, registry_text, scores_text
 from agent.compaction.housekeeping import Housekeeping
 from agent.compaction.ladder import Limits, Standing, Step, limits_for, next_step
 from agent.compaction.state import CompactionState, Load, Options, SessionSummary
@@ -84,6 +85,7 @@ class Engine:
     def begin_turn(self, run: RunId, options: Options) -> None:
         """A turn begins: before anything in it may compact (SPEC §8.7)."""
         self._run, self.options = run, options
+        self.state.aloud = self.dumps.on
         self.state.begin_turn(options)
 
     async def before_call(self, load: Load, *, idle_minutes: float = 0.0) -> None:
@@ -237,7 +239,8 @@ class Engine:
 
     async def _prune(self, load: Load, need: int) -> None:
         state, options = self.state, self.options
-        freed = await rungs.prune(state, options, need, load, self._count_text)
+        note = self._dump_scores if self.dumps.on else None
+        freed = await rungs.prune(state, options, need, load, self._count_text, note)
         if self.dumps.on and options.uses_subgoals:
             self.dumps.write("subgoal-registry.txt", registry_text(state.watch.subgoals.subgoals))
         if freed.count:
@@ -251,6 +254,9 @@ class Engine:
                     freed=int(freed.raw * load.scale),
                 )
             )
+
+    def _dump_scores(self, strategy: str, blocks: Sequence[Block], scores: Sequence[float | None]) -> None:
+        self.dumps.write("pruning-scores.txt", scores_text(strategy, blocks, scores))
 
     def _mid(self, load: Load, before: int) -> None:
         """L2 where a summary is ready; L1, which no model writes, only where the operator wants it (level `full`)."""
@@ -340,7 +346,9 @@ class Engine:
         for take in found:
             take()
         if self.options.uses_subgoals:
-            self.state.watch.poll(self.state.window, load.raw(load.window))
+            state = self.state
+            if state.watch.poll(state.window, load.raw(load.window)):
+                state.settled = 0  # results that were spared may be cleared now
         self._housekeeping.take(self.options)
 
     def _defer(self, key: int, text: str) -> None:

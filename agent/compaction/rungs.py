@@ -3,7 +3,7 @@
 Every one leaves the tool pairs whole. Only pruning may wait: scores that compare pairs are found in a worker thread.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import anyio
@@ -77,12 +77,19 @@ def fold(state: CompactionState) -> Freed:
     if not change.pairs:
         return NOTHING
     freed = state.change(change)
-    mend(state.window, state.change)
+    mend(state.window, state.change, aloud=state.aloud)
     return Freed(len(change.pairs), freed)
 
 
-async def prune(state: CompactionState, options: Options, need: Raw, load: Load, count: Callable[[str], int]) -> Freed:
-    """Results go by the strategy's score until `need` raw tokens are freed (H-30)."""
+async def prune(
+    state: CompactionState,
+    options: Options,
+    need: Raw,
+    load: Load,
+    count: Callable[[str], int],
+    note: Callable[[str, Sequence[Block], Sequence[float | None]], None] | None = None,
+) -> Freed:
+    """Results go by the strategy's score until `need` raw tokens are freed (H-30); `note` is told the scores."""
     known = options.uses_subgoals and state.watch.known
     strategy = strategy_for(options.memory.compression, subgoals_known=known)
     blocks = blocks_of(state, options, load, count)
@@ -91,6 +98,8 @@ async def prune(state: CompactionState, options: Options, need: Raw, load: Load,
     scene = Scene(size=len(state.window), goal=goal_of(state.window), tiers=state.tiers)
     score = STRATEGIES[strategy]
     scores = await anyio.to_thread.run_sync(score, blocks, scene) if strategy in QUADRATIC else score(blocks, scene)
+    if note is not None:
+        note(strategy, blocks, scores)
     return _cleared(state, evicted(blocks, scores, need))
 
 
@@ -157,7 +166,7 @@ def replace_oldest(
     if state.count(message) >= sum(entry.tokens for entry in leaving):
         return NOTHING  # a summary longer than what it stands for
     freed = state.change(drain(end, pinned, active, message))
-    mend(state.window, state.change)  # Z-78: always, also when there is nothing to find
+    mend(state.window, state.change, aloud=state.aloud)  # Z-78: always, also when there is nothing to find
     return Freed(count, freed)
 
 

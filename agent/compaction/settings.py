@@ -5,12 +5,18 @@ Impossible settings are refused when they are built, so that a turn never meets 
 
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator
 
 FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
 
 Level = Literal["off", "safe", "full"]
 StrategyName = Literal["reactive", "task_aware", "mig", "subgoal", "subgoal_mig"]
+
+
+def _lowered(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
 
 
 def refuse(mistakes: list[str]) -> None:
@@ -50,7 +56,7 @@ class CompressionSettings:
 
     __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
 
-    pruning_strategy: StrategyName = "subgoal_mig"
+    pruning_strategy: Annotated[StrategyName, BeforeValidator(_lowered)] = "subgoal_mig"
     subgoal_mig_mode: Literal["subtractive", "multiplicative"] = "subtractive"
 
 

@@ -86,6 +86,7 @@ class CompactionState:
     tally: Tally = field(default_factory=Tally)
     turn: int = 0
     own: int = 0
+    aloud: bool = False  # orphans that are taken out are logged: a dump is on (Z-81)
     asked_this_turn: bool = False
     flushed: bool = False
     warned: bool = False  # people know that a hard compaction is near

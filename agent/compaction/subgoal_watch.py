@@ -23,6 +23,7 @@ class SubgoalWatch:
     def __init__(self) -> None:
         self.subgoals = Subgoals()
         self._asking: TwoPhase[Extracted] = TwoPhase(parse)
+        self._fits = (0, 0)  # the share, and what may have arrived in the window before it must be looked at again
 
     @property
     def known(self) -> bool:
@@ -92,9 +93,12 @@ class SubgoalWatch:
 
     def _let_go(self, window: Window, most: int) -> bool:
         """A subgoal that outgrows its share keeps its newest part; else nothing could leave and the window overflow."""
+        if self._fits[0] == most and window.arrived < self._fits[1]:
+            return False
         active = self.subgoals.active(len(window))
         room = most - sum(window[position].tokens for position in active)
         if room >= 0:
+            self._fits = (most, window.arrived + room)  # it cannot outgrow its share before so much has arrived
             return False
         room -= most // 4  # a good piece at once, so that this is rare
         for position in active:

@@ -60,6 +60,7 @@ class Window(Sequence[Entry]):
         self._entries: list[Entry] = []
         self._next_key = 0
         self.tokens = 0  # raw, of all entries
+        self.arrived = 0  # raw, of all that was ever appended
         self.results: list[int] = []  # positions of what holds results of tools, ascending
         self.waiting: set[int] = set()  # keys of what holds a deferred summary
         self.unwritten = Unwritten()
@@ -91,6 +92,7 @@ class Window(Sequence[Entry]):
             self.results.append(len(self._entries))
         self._entries.append(entry)
         self.tokens += entry.tokens
+        self.arrived += entry.tokens
         return entry
 
     def extend(self, messages: Iterable[Message]) -> None:

@@ -67,7 +67,7 @@ def take_window(loaded: LoadedWindow, own_ids: Collection[int | None], states: S
         window.skip(start)
         if state.summary is not None:
             state.summary = None  # it covers messages that are not there
-    integrity.mend(window, state.change)
+    integrity.mend(window, state.change, aloud=state.aloud)
     own = len(window)
     while own > 0 and (id := window[own - 1].stored.id) is not None and id in own_ids:
         own -= 1
@@ -93,7 +93,7 @@ async def make_room(load: Load, run: Run, states: States) -> None:
 
 
 def notices_of(run: Run, states: States) -> tuple[Notice, ...]:
-    """What people are told with the answer: that a compaction is near, if they want to know, or that none helps."""
+    """What people are told of the window with the answer: a compaction is near (if they asked), or none helps."""
     engine, notices = states.context.engine, []
     if engine.take_exhaustion():
         notices.append(Notice("context_exhausted"))

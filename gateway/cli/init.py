@@ -10,6 +10,7 @@ import anyio
 import click
 import tomlkit
 
+from agent.compaction.settings import CompressionSettings
 from gateway.cli.checking import diagnose_channel
 from gateway.cli.options import fail
 from gateway.config.mistakes import ConfigError
@@ -29,6 +30,14 @@ PLATFORMS: dict[str, tuple[tuple[str, str, bool], ...]] = {
         ("app_token", "App-Level Token for Socket Mode (xapp-…), empty for HTTP", False),
         ("signing_secret", "Signing Secret", False),
     ),
+}
+
+STRATEGIES = {
+    "reactive": "the oldest",
+    "task_aware": "what has least to do with the last question",
+    "mig": "what tells nothing new",
+    "subgoal": "what belongs to no subgoal, or to a completed one; a model is asked about them now and then",
+    "subgoal_mig": "the same, and of that what tells nothing new",
 }
 
 
@@ -55,6 +64,7 @@ def command(home: Path | None, check: bool) -> None:
     for platform in PLATFORMS:
         _ask_platform(answers, platform, check=check)
     _ask_access(answers)
+    _ask_strategy(answers)
     _validate(answers)
     _write(answers, target)
     click.echo(f"\nWritten: {target}")
@@ -120,6 +130,16 @@ def _ask_access(answers: Answers) -> None:
     answers.sections["access"] = {"dm": policy, "admins": admins.replace(",", " ").split()}
 
 
+def _ask_strategy(answers: Answers) -> None:
+    click.secho("\nWhich results of tools leave a full window first?", bold=True)
+    for number, (name, meaning) in enumerate(STRATEGIES.items(), start=1):
+        click.echo(f"  {number} {name:<12} {meaning}")
+    usual = CompressionSettings().pruning_strategy
+    chosen = click.prompt("Strategy", type=click.Choice(list(STRATEGIES)), default=usual, show_choices=False)
+    if chosen != usual:
+        answers.sections["memory"] = {"compression": {"pruning_strategy": chosen}}
+
+
 def _secret(answers: Answers, name: str, value: str) -> str:
     answers.secrets[name] = value.strip()
     return f"file:secrets/{name}"
@@ -146,7 +166,7 @@ def _validate(answers: Answers) -> None:
 def _write(answers: Answers, target: Path) -> None:
     document = tomlkit.document()
     document.add(tomlkit.comment("Written by `tieline init`. Every setting: config/gateway.toml in the source."))
-    for name in ("access", "llm", "channels"):
+    for name in ("access", "llm", "memory", "channels"):
         if name in answers.sections:
             document.add(name, tomlkit.item(answers.sections[name]))
     try:

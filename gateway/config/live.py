@@ -27,6 +27,7 @@ RELOADABLE = (
     "spending",
     "transcription",
     "context",
+    "memory",
     "tools",
     "retry",
     "queue",

@@ -304,9 +304,28 @@ async def test_every_exit_saves(sqlite_database: Database, tmp_path: Path, scrip
     assert world.outbox.ended == 1
 
 
+NAMES = [
+    "length",
+    "limit",
+    "agent",
+    "provider",
+    "ref",
+    "window",
+    "seconds",
+    "until",
+    "left",
+    "needed",
+    "name",
+    "model",
+    "count",
+    "before",
+    "after",
+    "percent",
+]
+
+
 def test_every_phrase_is_english_and_complete() -> None:
-    names = "length limit agent provider ref window seconds until left needed name model count before after percent"
     for key, sentence in ENGLISH.items():
-        values = dict.fromkeys(names.split(), "X")
+        values = dict.fromkeys(NAMES, "X")
         assert english(key, "de", **values)
         assert sentence[0].isupper() or sentence.startswith("{")

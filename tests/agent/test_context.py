@@ -113,6 +113,7 @@ class TestNotes:
         world = World(sqlite_database, tmp_path, ScriptedProvider())
         assert await world.say("hi") == ["ok"]
 
+    @pytest.mark.requirement("B-27")
     async def test_notes_can_close_the_service(self, sqlite_database: Database, tmp_path: Path) -> None:
         provider = ScriptedProvider()
         world = World(sqlite_database, tmp_path, provider)
@@ -230,6 +231,7 @@ class TestWindow:
         (said,) = await world.say("hi")
         assert "context_window" in said
 
+    @pytest.mark.requirement("R-19", "R-21", "B-24")
     async def test_what_the_provider_finds_too_long_is_halved_and_asked_again(
         self, sqlite_database: Database, tmp_path: Path
     ) -> None:
@@ -242,6 +244,7 @@ class TestWindow:
         assert 1 < len(after.messages) <= len(before.messages) / 2 + 1
         assert after.messages[0].role == "user"
 
+    @pytest.mark.requirement("R-20")
     async def test_but_once_an_iteration(self, sqlite_database: Database, tmp_path: Path) -> None:
         provider = ScriptedProvider()
         world = World(sqlite_database, tmp_path, provider)

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, select
 
 from agent.agent import Agent
 from agent.assembly import Shared, assemble, house_tools, known_tools, shared_executor
+from agent.between_turns import BetweenTurns
 from agent.built_ins import CommandResult
 from agent.core.events import Event, EventBus
 from agent.core.groups import first_error
@@ -122,6 +123,7 @@ class World:
         self.built_ins = FakeBuiltIns()
         self.tools = (*house_tools(self.clock, Outputs(self.home), FakeSchedules()), *tools)
         self.epoch = 0
+        self.background = BetweenTurns()  # nothing of it is done unless a test runs it
         self.write_persona("default", agent_md)
         self.new_id = NumberedIds(key)
         self._refs = count(1)
@@ -160,6 +162,7 @@ class World:
             ledger=self.ledger,
             hearing=Hearing(home=self.home, clock=self.clock, ledger=self.ledger),
             models=self.models,
+            background=self.background,
         )
         agent = assemble(shared, conversation=self.key, outbox=self.outbox, slot=self.slot)
         agent.operations.publish_budget()

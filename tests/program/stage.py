@@ -86,10 +86,15 @@ def _last_words(body: dict[str, Any]) -> str:
 
 
 @asynccontextmanager
-async def on_stage(home: Path, channels: Callable[[Doubles, Program], str]) -> AsyncIterator[Stage]:
+async def on_stage(
+    home: Path,
+    channels: Callable[[Doubles, Program], str],
+    *,
+    models: Callable[[Doubles], str] = lambda doubles: configs.models(doubles, "a", "b"),
+) -> AsyncIterator[Stage]:
     """Doubles, and the program with two models and these channels, until the end of the block."""
     async with all_doubles() as doubles:
         program = Program(home, "")
-        program.write(configs.ACCESS + MANY + configs.models(doubles, "a", "b") + channels(doubles, program))
+        program.write(configs.ACCESS + MANY + models(doubles) + channels(doubles, program))
         async with program:
             yield Stage(doubles, program)

@@ -260,24 +260,14 @@ def _step(event: Event) -> Step | None:
             return None
 
 
-def _live(runs: int) -> None:
+@pytest.mark.requirement("G-31", "Z-39", "Z-50", "Z-51", "Z-52", "Z-54", "H-03", "H-08", "Z-82")
+def test_every_promise_holds_in_any_life() -> None:
     run_state_machine_as_test(
         Lives,
         settings=settings(
-            max_examples=runs // RUNS_A_LIFE,
+            max_examples=RUNS // RUNS_A_LIFE,
             stateful_step_count=RUNS_A_LIFE,
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )
-
-
-@pytest.mark.requirement("G-31", "Z-39", "Z-50", "Z-51", "Z-52", "Z-54", "H-03", "H-08", "Z-82")
-def test_every_promise_holds_in_any_life() -> None:
-    _live(1_000)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(0)
-def test_every_promise_holds_in_very_many_lives() -> None:
-    _live(RUNS)

@@ -68,7 +68,7 @@ def test_an_outgrown_subgoal_lets_its_oldest_part_go() -> None:
     assert spans_of(subgoals) == [("book", "active", 5, 8), ("book", "completed", 0, 5)]
 
 
-@pytest.mark.requirement("Z-44", "H-05", "H-08")
+@pytest.mark.requirement("Z-44", "H-05", "H-08", "H-34")
 def test_after_a_drain_the_active_messages_stand_behind_the_pinned_ones() -> None:
     """SPEC §8.11: the summary stands first, then P pinned, then A active; the tail moves by what the drain took."""
     subgoals = registry(("book", 0, 4), ("pay", 4, 10))
@@ -79,7 +79,7 @@ def test_after_a_drain_the_active_messages_stand_behind_the_pinned_ones() -> Non
     assert spans_of(subgoals) == [("book", "completed", 1, 2), ("pay", "active", 2, 8)]
 
 
-@pytest.mark.requirement("Z-44", "Z-52", "H-05")
+@pytest.mark.requirement("Z-44", "Z-52", "H-05", "H-32")
 def test_after_a_fold_everything_behind_a_pair_moves_down() -> None:
     subgoals = registry(("book", 0, 6), ("pay", 6, 8))
     subgoals.follow(Fold(pairs=(folded(1), folded(4))))

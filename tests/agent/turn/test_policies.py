@@ -12,7 +12,7 @@ from agent.turn.hints import cache_tier_for, code_ratio_of, routing_hint_for
 from agent.turn.settings import AgentSettings, BudgetSettings, ContextSettings
 
 
-@pytest.mark.requirement("W-24")
+@pytest.mark.requirement("W-24", "W-70", "B-77")
 @pytest.mark.parametrize(
     ("window", "most"),
     [

@@ -91,7 +91,7 @@ async def _play(
                 first = False
                 transcript.write(state)
                 sent = state.window.messages
-                _check(recording, state, sent, said)
+                check(recording.id, state, sent, said)
                 measured.checked += len(state.tiers.active(len(sent))) + sum(entry.pinned for entry in state.window)
                 measured.sizes.append(load.tokens(state.window))
                 measured.bare.append(bare)
@@ -147,18 +147,18 @@ def _subgoal(recording: Recording, position: int) -> str:
     return " ".join(recording.messages[border].content.split())[:200] + f" (#{border})"
 
 
-def _check(recording: Recording, state: CompactionState, sent: list[Message], said: Mapping[int, Message]) -> None:
-    """Pinned and active messages are there, byte for byte; calls and results are in pairs (SPEC §8, §9)."""
+def check(session: str, state: CompactionState, sent: list[Message], said: Mapping[int, Message]) -> None:
+    """Pinned and active messages are there, byte for byte; calls and results are in pairs. Raises Broken."""
     shown = {message.id: message for message in sent if message.id is not None}
     for id, message in said.items():
         if message.pinned and (id not in shown or shown[id].parts != message.parts):
-            raise Broken(f"{recording.id}: the pinned message {id} is not what it was")
+            raise Broken(f"{session}: the pinned message {id} is not what it was")
     for position in state.tiers.active(len(sent)):
         known = sent[position].id or 0
         if known in said and sent[position].parts != said[known].parts:
-            raise Broken(f"{recording.id}: the active message {known} is not what it was")
+            raise Broken(f"{session}: the active message {known} is not what it was")
     if len(repaired(sent)) != len(sent):
-        raise Broken(f"{recording.id}: a call and its result were parted")
+        raise Broken(f"{session}: a call and its result were parted")
 
 
 def _survival(before: list[Message], now: list[Message], estimator: Estimator, fixed: int) -> float:

@@ -18,7 +18,7 @@ ANSWERS = [
     "y", TELEGRAM_TOKEN,
     "n",
     "y", "xoxb-1-2-abc", "xapp-1-2-abc", "signing-0123456789abcdef",
-    "allowlist", "telegram:77, slack:U0ANN",
+    "allowlist", "telegram:77, slack:U0ANN", "subgoal",
 ]  # fmt: skip
 SECRETS = ("sk-llm-secret", TELEGRAM_TOKEN, "xoxb-1-2-abc", "xapp-1-2-abc", "signing-0123456789abcdef")
 
@@ -31,7 +31,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-@pytest.mark.requirement("G-28", "W-66")
+@pytest.mark.requirement("G-28", "W-66", "H-37")
 def test_it_writes_what_the_gateway_loads(tmp_path: Path) -> None:
     """The whole command as a process without a terminal, as in a script or a container."""
     home = tmp_path / "new" / "home"
@@ -56,6 +56,9 @@ def test_it_writes_what_the_gateway_loads(tmp_path: Path) -> None:
     assert provider.base_url == "http://127.0.0.1:9/v1"
     assert set(SECRETS) <= settings.secrets
     assert [channel.type for channel in settings.channels] == ["telegram", "slack", "web", "console"]
+    assert settings.memory.compression.pruning_strategy == "subgoal"
+    assert "4 subgoal " in ran.stdout
+    assert "5 subgoal_mig " in ran.stdout
     assert (settings.access.dm, settings.access.admins) == ("allowlist", ("telegram:77", "slack:U0ANN"))
 
     written = (home / "gateway.toml").read_text()
@@ -72,17 +75,18 @@ def test_it_writes_what_the_gateway_loads(tmp_path: Path) -> None:
 
 def test_return_at_every_question_is_a_demo_less_start(tieline: Tieline, home: Path) -> None:
     """Only the model's key has no sensible default; one from the environment is offered."""
-    ran = tieline("init", stdin="\n" * 9, ANTHROPIC_API_KEY="sk-ant-from-outside")
+    ran = tieline("init", stdin="\n" * 10, ANTHROPIC_API_KEY="sk-ant-from-outside")
     assert ran.exit_code == 0, ran.output
     written = tomllib.loads((home / "gateway.toml").read_text())
     assert written["llm"]["providers"][0]["api_key"] == "env:ANTHROPIC_API_KEY"
     assert written["access"] == {"dm": "pairing", "admins": []}
     assert "channels" not in written
+    assert "memory" not in written, "the default needs no line"
     assert list((home / "secrets").iterdir()) == []
 
 
 def test_the_demo_needs_no_key(tieline: Tieline, home: Path) -> None:
-    assert tieline("init", stdin=typed("demo", "", "", "", "", "")).exit_code == 0
+    assert tieline("init", stdin=typed("demo", "", "", "", "", "", "")).exit_code == 0
     assert load(environ={"TIELINE_HOME": str(home)}).llm.providers[0].type == "demo"
 
 
@@ -91,14 +95,14 @@ def test_an_old_file_is_kept_beside_and_only_replaced_when_asked(tieline: Tielin
     kept = tieline("init", config=old, stdin="n\n")
     assert kept.exit_code == 0
     assert (home / "gateway.toml").read_text() == old
-    assert tieline("init", stdin=typed("y", "demo", "", "", "", "", "")).exit_code == 0
+    assert tieline("init", stdin=typed("y", "demo", "", "", "", "", "", "")).exit_code == 0
     assert (home / "gateway.toml.bak").read_text() == old
     assert 'dm = "pairing"' in (home / "gateway.toml").read_text()
 
 
 def test_a_token_of_the_wrong_kind_is_told_at_once_and_can_be_typed_again(tieline: Tieline, home: Path) -> None:
     """Slack's three tokens are the ones people mix up; nothing is asked of the platform for that."""
-    answers = ("demo", "", "", "y", "xapp-wrong-one", "", "", "n", "", "")
+    answers = ("demo", "", "", "y", "xapp-wrong-one", "", "", "n", "", "", "")
     ran = tieline("init", stdin=typed(*answers))
     assert "xoxb-" in ran.output.partition("Signing Secret")[2]
     assert "Enter it again?" in ran.output
@@ -109,7 +113,7 @@ def test_a_token_of_the_wrong_kind_is_told_at_once_and_can_be_typed_again(tielin
 
 def test_a_home_that_cannot_be_written_is_told_with_the_fix(tieline: Tieline, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    ran = tieline("init", "--home", str(tmp_path / "file" / "below"), stdin=typed("demo", "", "", "", "", ""))
+    ran = tieline("init", "--home", str(tmp_path / "file" / "below"), stdin=typed("demo", "", "", "", "", "", ""))
     assert ran.exit_code == 1
     assert "cannot write below" in ran.stderr
     assert "TIELINE_HOME" in ran.stderr

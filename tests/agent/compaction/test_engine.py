@@ -1,0 +1,442 @@
+"""The ladder's runner over a window in memory: what each rung makes of it, and what happens when a model fails."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from agent.compaction.asking import Question
+from agent.compaction.engine import Engine, Job
+from agent.compaction.settings import CompressionSettings, Level, MemorySettings, MicrocompactSettings
+from agent.compaction.state import CompactionState, Load, Options
+from agent.core.errors import AgentError, ContextTooLong, ProviderBusy
+from agent.core.events import (
+    AutoCompactCircuitBreakerTripped,
+    CompactComplete,
+    CompactExhausted,
+    CompactTriggered,
+    Event,
+    MemoryFlushed,
+    MidCompactRan,
+    ReactiveCompactTriggered,
+    SummariesApplied,
+    ToolOutputsPruned,
+)
+from agent.core.ids import ConversationId, RunId
+from agent.core.messages import CompactionPart, Message, Role, TextPart, ToolResult, ToolUse, text_message
+
+SUMMARY = "Goal: g\nAccomplished: a\nKey Decisions: k\nRelevant Files: r"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+W = 10_000  # the window; tokens are characters / 4 here
+
+
+class Model:
+    """The summariser: answers, or fails as told."""
+
+    def __init__(self) -> None:
+        self.asked: list[Question] = []
+        self.failing: AgentError | None = None
+        self.most_chars: int | None = None
+
+    async def __call__(self, question: Question) -> str:
+        self.asked.append(question)
+        if self.failing is not None:
+            raise self.failing
+        if self.most_chars is not None and len(question.text) > self.most_chars:
+            raise ContextTooLong("too long")
+        return f"<analysis>hm</analysis><summary>{SUMMARY}</summary>" if question.purpose == "compaction" else "short"
+
+    @property
+    def purposes(self) -> Counter[str]:
+        return Counter(question.purpose for question in self.asked)
+
+
+class Life:
+    """A conversation with an engine; every message weighs what its text does."""
+
+    def __init__(
+        self, *, level: Level = "safe", flush: Callable[[], None] | None = None, strategy: str = "reactive"
+    ) -> None:
+        self.model, self.events, self.jobs, self.flushes = Model(), list[Event](), list[Job](), 0
+        self.state = CompactionState(count=weight)
+
+        async def write() -> None:
+            self.flushes += 1
+
+        self.engine = Engine(
+            conversation=ConversationId("c"),
+            state=self.state,
+            count_text=lambda text: len(text) // 4,
+            ask=self.model,
+            publish=self.events.append,
+            spawn=self.jobs.append,
+            now=lambda: NOW,
+            flush=write if flush is not None else None,
+        )
+        self.options = Options(
+            level=level,
+            memory=MemorySettings(
+                prune_protect_tokens=500,
+                compression=CompressionSettings(pruning_strategy=strategy),  # type: ignore[arg-type]
+            ),
+            microcompact=MicrocompactSettings(min_pressure=0.99),
+        )
+        self.turns = 0
+        self.calls = 0
+
+    def load(self, *, first: bool = True) -> Load:
+        return Load(fixed=100, scale=1.0, window=W, room=9_500, first=first)
+
+    @property
+    def tokens(self) -> int:
+        return self.load().tokens(self.state.window)
+
+    def begin(self, text: str = "and now?") -> None:
+        self.turns += 1
+        self.engine.begin_turn(RunId(f"r{self.turns}"), self.options)
+        self.state.window.append(text_message("user", text))
+
+    async def turn(self, text: str = "and now?", *, answer: str = "fine") -> None:
+        self.begin(text)
+        await self.engine.before_call(self.load())
+        self.state.window.append(text_message("assistant", answer))
+        self.engine.after_turn(self.load(first=False))
+
+    async def background(self) -> None:
+        while self.jobs:
+            await self.jobs.pop()()
+
+    def talk(self, messages: int, tokens: int) -> None:
+        """Earlier exchanges, each message of so many tokens."""
+        for number in range(messages):
+            role: Role = "user" if number % 2 == 0 else "assistant"
+            self.state.window.append(text_message(role, f"m{number} ".ljust(4 * tokens, "x"), created_at=NOW))
+
+    def tool(self, tokens: int, *, about: str = "", age: timedelta = timedelta()) -> None:
+        self.calls += 1
+        id, at = f"c{self.calls}", NOW - age
+        use = ToolUse(id=id, name="look", input={"about": about})
+        self.state.window.append(Message(role="assistant", parts=(use,), created_at=at))
+        result = ToolResult(tool_use_id=id, content=f"{about} ".ljust(4 * tokens, "y"))
+        self.state.window.append(Message(role="user", parts=(result,), created_at=at))
+
+    def of(self, kind: type[Event]) -> list[Event]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def contents(self) -> list[str]:
+        return [entry.message.content for entry in self.state.window]
+
+
+def weight(message: Message) -> int:
+    return len(message.content) // 4
+
+
+@pytest.mark.requirement("Z-29", "Z-31", "Z-50", "Z-51", "B-53", "B-54", "H-08", "H-33")
+async def test_a_hard_compaction_puts_summary_pinned_and_tail(caplog: pytest.LogCaptureFixture) -> None:
+    life = Life()
+    life.state.window.append(Message(role="user", parts=(TextPart(text="my rule"),), pinned=True))
+    life.talk(30, 310)
+    life.begin()
+    with caplog.at_level(logging.INFO, logger="tieline.compaction"):
+        await life.engine.before_call(life.load())
+    contents = life.contents
+    assert contents[0] == f"[conversation summary — 25 messages compacted]\n{SUMMARY}"
+    assert contents[1] == "my rule"
+    assert [text[:3] for text in contents[2:7]] == ["m25", "m26", "m27", "m28", "m29"]
+    assert contents[7] == "and now?"
+    assert len(contents) == 8
+    record = life.state.window[0].message.parts[1]
+    assert isinstance(record, CompactionPart)
+    assert (record.summary, record.messages, record.rung, record.mechanical) == (SUMMARY, 25, "hard", False)
+    assert life.state.window[0].message.role == "user"
+    assert not life.state.window[0].message.user_visible
+    (done,) = life.of(CompactComplete)
+    assert isinstance(done, CompactComplete)
+    assert done.tokens_after == life.tokens < done.tokens_before
+
+
+@pytest.mark.requirement("Z-74", "Z-72")
+async def test_what_was_gained_is_logged_and_kept(caplog: pytest.LogCaptureFixture) -> None:
+    life = Life()
+    life.talk(30, 310)
+    life.begin()
+    before = life.tokens
+    with caplog.at_level(logging.INFO, logger="tieline.compaction"):
+        await life.engine.before_call(life.load())
+    after = life.tokens
+    assert f"tokens_before={before} tokens_after={after} saved={before - after}" in caplog.text
+    tally = life.state.tally
+    assert (tally.last_before, tally.last_after, tally.last_at_ms) == (before, after, int(NOW.timestamp() * 1000))
+
+
+@pytest.mark.requirement("W-26")
+async def test_who_listens_hears_of_it_before_it_begins_and_holds_nothing_up() -> None:
+    life = Life()
+    life.talk(30, 310)
+    life.begin()
+    sizes: list[tuple[type[Event], int]] = []
+
+    def hear(event: Event) -> None:
+        sizes.append((type(event), len(life.state.window)))
+
+    life.engine._compactor._publish = hear
+    await life.engine.before_call(life.load())
+    assert sizes[0] == (CompactTriggered, 31)
+    assert sizes[-1][0] is CompactComplete
+
+
+@pytest.mark.requirement("R-09")
+async def test_high_water_keeps_eight_and_has_four_sections() -> None:
+    life = Life()
+    life.talk(25, 310)
+    life.begin()
+    await life.engine.before_call(life.load())
+    assert life.contents[0].startswith("[Conversation summary]\nGoal:")
+    assert len(life.contents) == 9
+    (question,) = life.model.asked
+    assert question.timeout_s == 300
+    assert all(
+        heading in question.system for heading in ("Goal:", "Accomplished:", "Key Decisions:", "Relevant Files:")
+    )
+
+
+async def test_at_most_one_model_compaction_a_turn() -> None:
+    life = Life()
+    life.talk(30, 310)
+    life.begin("x" * 4 * 5_000)
+    await life.engine.before_call(life.load())
+    asked = len(life.model.asked)
+    await life.engine.before_call(life.load())
+    assert len(life.model.asked) == asked
+    assert len(life.of(CompactTriggered)) == 1
+
+
+@pytest.mark.requirement("R-49", "G-19")
+async def test_a_summary_made_ahead_is_spliced_in_without_a_call() -> None:
+    life = Life()
+    life.talk(18, 300)
+    await life.turn()
+    await life.background()
+    asked = len(life.model.asked)
+    assert asked == 1, "the background made one"
+    life.talk(4, 200)
+    life.begin()
+    await life.engine.before_call(life.load())
+    assert len(life.model.asked) == asked
+    assert life.contents[0].startswith("[Session memory summary]\nGoal:")
+    (ran,) = life.of(MidCompactRan)
+    assert isinstance(ran, MidCompactRan)
+    assert ran.layer == 2
+
+
+@pytest.mark.requirement("R-08")
+async def test_level_full_collapses_the_oldest_half_without_a_model() -> None:
+    life = Life(level="full")
+    life.talk(21, 300)
+    life.begin()
+    await life.engine.before_call(life.load())
+    assert life.contents[0].startswith("[Mid-tier context collapse — ")
+    assert "- user: m0" in life.contents[0]
+    assert life.model.asked == []
+
+
+@pytest.mark.requirement("Z-12", "Z-28", "Z-79")
+async def test_deferred_summaries_wait_for_pressure_and_then_take_their_pairs_places() -> None:
+    life = Life()
+    life.state.window.append(text_message("user", "go"))
+    for _ in range(8):
+        life.tool(650)
+    await life.turn()
+    await life.background()
+    life.begin()
+    life.engine._take_found(life.load())
+    window = life.state.window
+    assert [bool(window[position].deferred) for position in window.results] == [True, True] + [False] * 6
+    before = len(window)
+    life.talk(2, 550)
+    await life.engine.before_call(life.load())
+    (applied,) = life.of(SummariesApplied)
+    assert isinstance(applied, SummariesApplied)
+    assert applied.pairs == 2
+    assert life.contents[1:3] == ["[tool summary] short", "[tool summary] short"]
+    assert len(window) == before + 2 - 2, "each pair became one message"
+    assert not life.state.asked_this_turn
+
+
+@pytest.mark.requirement("Z-30")
+async def test_hard_gives_up_what_is_remembered_worst() -> None:
+    life = Life(strategy="task_aware")
+    life.state.window.append(text_message("user", "go"))
+    life.tool(700, about="used-once", age=timedelta(days=2))
+    life.tool(700, about="forgotten", age=timedelta(days=2))
+    life.tool(10, about="used-once", age=timedelta(minutes=1))
+    life.talk(2, 300)
+    life.begin()
+    life.engine._compactor._forget_worst(life.load(), life.options, 100)
+    cleared = [entry.stored.tool_results[0].content.split()[0] for entry in life.state.window if entry.is_cleared]
+    assert cleared == ["forgotten"]
+
+
+async def test_pruning_stops_at_what_was_asked_and_spares_the_newest() -> None:
+    life = Life()
+    life.state.window.append(text_message("user", "go"))
+    for _ in range(10):
+        life.tool(640)
+    life.begin()
+    await life.engine.before_call(life.load())
+    assert life.of(ToolOutputsPruned)
+    cleared = [entry.is_cleared for entry in life.state.window if entry.message.tool_results]
+    assert cleared[0]
+    assert cleared == sorted(cleared, reverse=True), "oldest first"
+    assert not cleared[-1]
+    assert life.tokens <= 6_000
+
+
+class TestFailure:
+    @pytest.mark.requirement("R-43", "B-25", "W-29")
+    async def test_a_digest_takes_the_summarys_place_and_the_third_failure_trips(self) -> None:
+        life = Life()
+        life.model.failing = ProviderBusy("down")
+        for _ in range(3):
+            life.talk(26, 310)
+            for _ in range(4):
+                life.begin()
+                await life.engine.before_call(life.load())
+            assert life.tokens < 9_500
+        assert "[Mid-tier context collapse" in life.contents[0]
+        assert len(life.of(AutoCompactCircuitBreakerTripped)) == 1
+        asked = len(life.model.asked)
+        life.talk(26, 310)
+        life.begin()
+        await life.engine.before_call(life.load())
+        assert len(life.model.asked) == asked, "the breaker is open: no model is asked"
+
+    @pytest.mark.requirement("G-20")
+    async def test_ten_turns_later_it_recovers(self) -> None:
+        life = Life()
+        life.state.breaker = life.state.breaker.failed(0).failed(0).failed(0)
+        for _ in range(10):
+            life.begin()
+        life.talk(30, 310)
+        life.begin()
+        await life.engine.before_call(life.load())
+        assert life.contents[0].startswith("[conversation summary")
+        assert life.state.breaker.opened_at is None
+
+    async def test_an_answer_without_its_headings_is_no_summary(self) -> None:
+        life = Life()
+
+        async def chatty(question: Question) -> str:
+            return "Sure, here you go!"
+
+        life.engine._compactor._ask = chatty
+        life.talk(30, 310)
+        life.begin()
+        await life.engine.before_call(life.load())
+        assert "[Mid-tier context collapse" in life.contents[0]
+        assert life.state.breaker.failures == 1
+
+    async def test_what_is_too_long_for_the_summariser_loses_results_from_the_middle(self) -> None:
+        life = Life()
+        life.state.window.append(text_message("user", "go"))
+        for number in range(12):
+            life.tool(700, about=f"n{number}")
+        life.model.most_chars = 12_000
+        life.begin()
+        done = await life.engine.compact_now(life.load(), life.options)
+        assert done is not None
+        assert not done.mechanical
+        texts = [question.text for question in life.model.asked]
+        answered = next(text for text in texts if len(text) <= 12_000)
+        assert "[left out]" in answered
+        assert "<result>n0 " in answered, "the ends stay longest"
+
+    @pytest.mark.requirement("B-26")
+    async def test_nothing_left_to_compact_is_told_once(self) -> None:
+        life = Life()
+        for entry in range(3):
+            life.state.window.append(
+                Message(role="user", parts=(TextPart(text=f"rule {entry} ".ljust(4 * 2_900, "x")),), pinned=True)
+            )
+        life.talk(6, 100)
+        for _ in range(3):
+            life.begin()
+            await life.engine.before_call(life.load())
+        assert len(life.of(CompactExhausted)) == 1
+        assert life.engine.take_exhaustion()
+        assert not life.engine.take_exhaustion()
+        assert [entry.pinned for entry in life.state.window].count(True) == 3
+
+
+class TestReactive:
+    @pytest.mark.requirement("R-21", "B-24")
+    async def test_it_asks_no_threshold_and_no_cooldown(self) -> None:
+        life = Life()
+        life.talk(20, 100)
+        life.begin()
+        before = life.tokens
+        assert await life.engine.after_overflow(life.load())
+        assert life.of(ReactiveCompactTriggered)
+        assert life.tokens < before
+        assert life.contents[-1] == "and now?"
+
+    async def test_also_when_the_summariser_is_refused_too(self) -> None:
+        life = Life()
+        life.model.failing = ContextTooLong("too long")
+        life.talk(20, 100)
+        life.begin()
+        assert await life.engine.after_overflow(life.load())
+        assert "[Mid-tier context collapse" in life.contents[0]
+
+    @pytest.mark.requirement("W-63")
+    async def test_level_off_leaves_it_to_the_person(self) -> None:
+        life = Life(level="off")
+        life.talk(20, 100)
+        life.begin()
+        assert not await life.engine.after_overflow(life.load())
+        assert len(life.contents) == 21
+
+
+class TestFlush:
+    async def test_notes_come_before_the_first_model_compaction_and_once_a_cycle(self) -> None:
+        life = Life(flush=lambda: None)
+        life.talk(25, 310)
+        for _ in range(2):
+            life.begin()
+            await life.engine.before_call(life.load())
+        assert life.flushes == 1
+        kinds = [type(event) for event in life.events if isinstance(event, MemoryFlushed | CompactTriggered)]
+        assert kinds == [MemoryFlushed, CompactTriggered]
+        life.talk(25, 310)
+        life.begin()
+        await life.engine.before_call(life.load())
+        assert life.flushes == 2, "another cycle"
+
+    async def test_without_a_memory_there_is_none(self) -> None:
+        life = Life()
+        life.talk(25, 310)
+        life.begin()
+        await life.engine.before_call(life.load())
+        assert not life.of(MemoryFlushed)
+
+
+@pytest.mark.requirement("W-28")
+async def test_a_first_turn_compacts_nothing() -> None:
+    life = Life()
+    life.begin("x" * 4 * 9_800)
+    await life.engine.before_call(life.load())
+    assert life.model.asked == []
+    assert not life.of(CompactTriggered)
+
+
+async def test_compact_on_demand_keeps_what_was_asked() -> None:
+    life = Life()
+    life.talk(12, 50)
+    done = await life.engine.compact_now(life.load(), life.options, keep="the name of the dog")
+    assert done is not None
+    assert done.tokens_after < done.tokens_before
+    assert "keep this above all: the name of the dog" in life.model.asked[0].system
+    assert await life.engine.compact_now(life.load(), life.options) is None

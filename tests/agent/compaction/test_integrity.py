@@ -1,0 +1,106 @@
+"""Tool pairs stay whole after every rung, and no request goes out with an orphan (SPEC §9)."""
+
+import logging
+
+import pytest
+
+from agent.compaction.integrity import answer, mend, orphans_in
+from agent.compaction.window import Window
+from agent.core.messages import Message, TextPart, ToolResult, ToolUse, text_message
+from agent.turn.requests import sound
+from tests.agent.compaction.test_engine import Life
+
+
+def window_of(*messages: Message) -> Window:
+    window = Window(lambda message: 1 + len(message.content))
+    window.extend(messages)
+    return window
+
+
+def use(*ids: str) -> Message:
+    return Message(role="assistant", parts=tuple(ToolUse(id=id, name="look") for id in ids))
+
+
+def results(*ids: str, text: str = "") -> Message:
+    parts = tuple(ToolResult(tool_use_id=id, content="found") for id in ids)
+    return Message(role="user", parts=(*parts, TextPart(text=text)) if text else parts)
+
+
+USER = text_message("user", "hi")
+
+
+@pytest.mark.requirement("Z-80")
+@pytest.mark.parametrize(
+    ("messages", "left"),
+    [
+        pytest.param([USER, use("a"), results("a")], 3, id="a whole pair stays"),
+        pytest.param([USER, results("a")], 1, id="a message that held nothing else goes"),
+        pytest.param([USER, use("a"), results("a", "b")], 3, id="one of two goes"),
+        pytest.param([USER, results("a", text="and thanks")], 2, id="a person's words stay"),
+        pytest.param([use("a"), USER, results("a")], 2, id="an answer must follow at once"),
+    ],
+)
+def test_orphaned_results_are_taken_out(messages: list[Message], left: int) -> None:
+    window = window_of(*messages)
+    mend(window, window.apply)
+    assert len(window) == left
+    assert orphans_in(window) == []
+    assert window.tokens == sum(entry.tokens for entry in window)
+
+
+@pytest.mark.requirement("Z-81")
+def test_it_is_silent_unless_a_dump_is_on(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        window = window_of(USER, results("a"))
+        mend(window, window.apply)
+        assert caplog.text == ""
+        window = window_of(USER, results("a"))
+        mend(window, window.apply, aloud=True)
+        assert "orphaned tool results" in caplog.text
+
+
+@pytest.mark.requirement("Z-78", "Z-79")
+async def test_they_are_looked_for_after_every_hard_compaction_and_every_fold() -> None:
+    hard = Life()
+    hard.talk(30, 310)
+    hard.state.window.append(results("gone"))
+    hard.state.window.append(text_message("assistant", "hm"))
+    hard.begin()
+    await hard.engine.before_call(hard.load())
+    assert orphans_in(hard.state.window) == []
+    folded = Life()
+    folded.state.window.append(USER)
+    folded.tool(100)
+    folded.state.window.defer(2, "short")
+    folded.state.window.append(results("gone"))
+    folded.begin()
+    folded.engine._folded(folded.load())
+    assert [message.role for message in folded.state.window.messages] == ["user", "assistant", "user"]
+    assert orphans_in(folded.state.window) == []
+
+
+@pytest.mark.requirement("Z-82")
+@pytest.mark.parametrize(
+    "messages",
+    [
+        pytest.param([USER, results("a"), USER], id="an orphaned result"),
+        pytest.param([USER, use("a")], id="a call that nothing answers"),
+        pytest.param([USER, use("a", "b"), results("a", text="stop")], id="one of two is not answered"),
+    ],
+)
+def test_the_last_guard_lets_no_orphan_out(messages: list[Message]) -> None:
+    sent = sound(window_of(*messages))
+    for position, message in enumerate(sent):
+        asked = {use.id for use in sent[position - 1].tool_uses} if position else set()
+        assert {part.tool_use_id for part in message.tool_results} <= asked
+        if message.tool_uses:
+            answered = {part.tool_use_id for part in sent[position + 1].tool_results}
+            assert answered == {use.id for use in message.tool_uses}
+
+
+def test_calls_that_a_crash_left_open_are_answered_in_what_was_read() -> None:
+    window = window_of(USER, use("a"), USER, use("b"), text_message("assistant", "well"), USER)
+    assert answer(window, 5) == 6
+    assert [part.tool_use_id for entry in window for part in entry.message.tool_results] == ["a", "b"]
+    assert all(part.is_error for entry in window for part in entry.message.tool_results)
+    assert orphans_in(window) == []

@@ -1,0 +1,144 @@
+"""Which rung the pressure calls for, and in what order (SPEC §8.1)."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.compaction.ladder import BY_MODEL, Limits, Standing, Step, limits_for, next_step
+from agent.compaction.settings import MemorySettings
+from agent.turn.settings import ContextSettings
+
+LIMITS = limits_for(200_000, 177_000, MemorySettings(), reserve_floor=4_000, flush_threshold=8_000)
+READY = Standing(
+    level="safe",
+    first=True,
+    may_ask=True,
+    hard_ready=True,
+    flush_due=False,
+    pending_folds=0,
+    fold_cutoff=6,
+    microcompact_from=0,
+)
+
+
+def steps(tokens: int, standing: Standing = READY, limits: Limits = LIMITS) -> list[Step]:
+    """The rungs of a pass in which none frees anything."""
+    done: list[Step] = []
+    while (step := next_step(tokens, done, limits, standing)) is not None:
+        done.append(step)
+    return done
+
+
+@pytest.mark.requirement("R-05", "R-08", "R-09", "R-48", "Z-28", "Z-29", "W-27", "B-94")
+@pytest.mark.parametrize(
+    ("tokens", "called"),
+    [
+        pytest.param(100, [Step.MICROCOMPACT], id="the lowest rung always, whatever the pressure"),
+        pytest.param(120_000, [Step.MICROCOMPACT], id="0.60 itself is no pressure"),
+        pytest.param(120_001, [Step.MICROCOMPACT, Step.PRUNE, Step.MID], id="above 0.60 the mechanical rungs"),
+        pytest.param(150_000, [Step.MICROCOMPACT, Step.PRUNE, Step.MID], id="0.75 itself asks no model"),
+        pytest.param(150_001, [Step.MICROCOMPACT, Step.PRUNE, Step.MID, Step.HIGH], id="above 0.75 of 200,000"),
+        pytest.param(176_999, [Step.MICROCOMPACT, Step.PRUNE, Step.MID, Step.HIGH], id="up to the hard threshold"),
+        pytest.param(
+            177_001,
+            [Step.MICROCOMPACT, Step.PRUNE, Step.MID, Step.HARD, Step.DIGEST],
+            id="at the ceiling, below 0.90 here, the full compaction, then whatever makes it fit",
+        ),
+    ],
+)
+def test_the_pressure_calls_for(tokens: int, called: list[Step]) -> None:
+    assert steps(tokens) == called
+
+
+@pytest.mark.requirement("Z-28", "Z-12")
+@pytest.mark.parametrize(
+    ("tokens", "pending", "folds"),
+    [
+        pytest.param(120_001, 1, True, id="pressure applies what there is"),
+        pytest.param(100, 6, True, id="so many waiting are applied without pressure"),
+        pytest.param(100, 5, False, id="fewer wait"),
+        pytest.param(120_001, 0, False, id="nothing waits"),
+    ],
+)
+def test_deferred_summaries(tokens: int, pending: int, folds: bool) -> None:
+    assert (Step.FOLD in steps(tokens, replace(READY, pending_folds=pending))) is folds
+
+
+@pytest.mark.requirement("W-63", "H-39")
+def test_off_leaves_only_the_clearing_of_results() -> None:
+    assert steps(1_000_000, replace(READY, level="off")) == [Step.MICROCOMPACT]
+
+
+def test_inside_a_tool_loop_no_model_is_asked() -> None:
+    assert not BY_MODEL & set(steps(190_000, replace(READY, first=False)))
+
+
+@pytest.mark.parametrize(
+    "standing",
+    [
+        pytest.param(replace(READY, may_ask=False), id="one model compaction a turn"),
+        pytest.param(replace(READY, hard_ready=False), id="the hard rung cools down"),
+    ],
+)
+def test_what_is_not_allowed_gives_way_to_the_digest(standing: Standing) -> None:
+    called = steps(190_000, standing)
+    assert not BY_MODEL & set(called)
+    assert called[-1] is Step.DIGEST
+
+
+@pytest.mark.parametrize(
+    ("tokens", "flushed"),
+    [
+        pytest.param(139_999, False, id="below 0.70"),
+        pytest.param(140_001, True, id="notes are written before a model compacts"),
+    ],
+)
+def test_flush(tokens: int, flushed: bool) -> None:
+    called = steps(tokens, replace(READY, flush_due=True))
+    assert (Step.FLUSH in called) is flushed
+
+
+@given(
+    st.integers(0, 300_000),
+    st.builds(
+        Standing,
+        level=st.sampled_from(["off", "safe", "full"]),
+        first=st.booleans(),
+        may_ask=st.booleans(),
+        hard_ready=st.booleans(),
+        flush_due=st.booleans(),
+        pending_folds=st.integers(0, 9),
+        fold_cutoff=st.just(6),
+        microcompact_from=st.sampled_from([0, 50_000]),
+    ),
+    st.sampled_from([2_000, 8_000, 32_000, 128_000, 200_000, 2_000_000]),
+)
+@pytest.mark.requirement("G-31")
+def test_the_order_holds_and_one_model_at_most(tokens: int, standing: Standing, window: int) -> None:
+    room = window - min(20_000, window // 4) - min(3_000, window // 16)
+    limits = limits_for(window, room, MemorySettings(), reserve_floor=4_000, flush_threshold=8_000)
+    called = steps(tokens, standing, limits)
+    assert called == sorted(set(called))
+    assert sum(step in BY_MODEL for step in called) <= 1
+    if Step.FLUSH in called:
+        assert all(step < Step.FLUSH for step in called if step not in BY_MODEL and step is not Step.DIGEST and
+                   step is not Step.FLUSH)  # fmt: skip
+
+
+@pytest.mark.requirement("B-19", "B-78")
+@pytest.mark.parametrize("window", [2_000, 8_000, 16_000, 32_000, 128_000, 200_000, 2_000_000])
+def test_the_thresholds_rise_and_never_lie_above_the_ceiling(window: int) -> None:
+    room = window - min(20_000, window // 4) - min(3_000, window // 16)
+    limits = limits_for(window, room, MemorySettings(), reserve_floor=4_000, flush_threshold=8_000)
+    assert 0 < limits.soft < limits.flush < limits.high < limits.hard <= limits.room
+    assert limits.hard <= window - min(4_000, window // 8)
+
+
+@pytest.mark.requirement("B-78", "B-79")
+def test_reserve_floor_and_thresholds_are_the_operators() -> None:
+    assert (ContextSettings().reserve_floor, ContextSettings().flush_threshold) == (4_000, 8_000)
+    early = limits_for(100_000, 99_000, MemorySettings(), reserve_floor=12_000, flush_threshold=8_000)
+    late = limits_for(100_000, 99_000, MemorySettings(), reserve_floor=4_000, flush_threshold=8_000)
+    assert (early.hard, late.hard) == (88_000, 90_000)

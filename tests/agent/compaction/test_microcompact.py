@@ -1,0 +1,103 @@
+"""Old results give way to a notice; nothing else moves (SPEC §8.2, §8.3)."""
+
+import pytest
+
+from agent.compaction.changes import Change
+from agent.compaction.microcompact import CLEARED, cleared_but_recent
+from agent.compaction.rungs import clear_stale, microcompact
+from agent.compaction.settings import MicrocompactSettings
+from agent.compaction.state import CompactionState, Options
+from agent.compaction.tiers import NoTiers, Tier
+from agent.core.messages import Message, ToolResult, ToolUse, text_message
+
+LONG = "a result that is longer than its placeholder"
+
+
+def pair(number: int, content: str = LONG, *, tool: str = "look", pinned: bool = False) -> list[Message]:
+    id = f"c{number}"
+    return [
+        Message(role="assistant", parts=(ToolUse(id=id, name=tool),)),
+        Message(role="user", parts=(ToolResult(tool_use_id=id, content=content, is_error=number == 1),), pinned=pinned),
+    ]
+
+
+def state_with(*messages: list[Message]) -> CompactionState:
+    state = CompactionState(count=lambda message: 4 + len(message.content))
+    state.window.append(text_message("user", "hi"))
+    for group in messages:
+        state.window.extend(group)
+    return state
+
+
+def results(state: CompactionState) -> list[str]:
+    return [part.content for entry in state.window for part in entry.message.tool_results]
+
+
+@pytest.mark.requirement("R-05", "R-06", "R-07", "B-21")
+def test_all_but_the_newest_three_are_cleared_and_a_second_run_frees_nothing() -> None:
+    state = state_with(*(pair(number) for number in range(5)))
+    freed = microcompact(state, Options())
+    assert results(state) == [CLEARED, CLEARED, LONG, LONG, LONG]
+    assert CLEARED == "[Old tool result content cleared]"
+    assert freed.count == 2
+    assert freed.raw > 0
+    assert microcompact(state, Options()).count == 0
+    assert [entry.stored.content for entry in state.window if entry.is_cleared] == [
+        f"[tool_result: c{number}]\n{LONG}" for number in range(2)
+    ]
+    errors = [part.is_error for entry in state.window for part in entry.message.tool_results]
+    assert errors == [False, True, False, False, False], "ids and error flags stay"
+
+
+@pytest.mark.parametrize(
+    ("older", "options"),
+    [
+        pytest.param(pair(0, "ok"), Options(), id="what is not longer than the notice"),
+        pytest.param(pair(0, pinned=True), Options(), id="what is pinned"),
+        pytest.param(
+            pair(0, tool="map"), Options(microcompact=MicrocompactSettings(exempt_tools=("map",))), id="an exempt tool"
+        ),
+    ],
+)
+def test_left_alone(older: list[Message], options: Options) -> None:
+    state = state_with(older, *(pair(number) for number in range(1, 4)))
+    assert microcompact(state, options).count == 0
+
+
+def test_what_belongs_to_the_active_subgoal_is_left_alone() -> None:
+    class AllActive(NoTiers):
+        def tier(self, position: int) -> Tier:
+            return Tier.ACTIVE
+
+        def follow(self, change: Change) -> None:
+            raise AssertionError("nothing changes")
+
+    state = state_with(*(pair(number) for number in range(5)))
+    state.tiers = AllActive()
+    assert microcompact(state, Options()).count == 0
+
+
+def test_a_pass_looks_only_at_what_is_new() -> None:
+    state = state_with(*(pair(number) for number in range(50)))
+    microcompact(state, Options())
+    assert state.settled == 47
+    state.window.extend(pair(50))
+    clearing = cleared_but_recent(state.window, state.window.results[state.settled :], keep=3, tiers=state.tiers)
+    assert len(clearing.results) == 1
+
+
+@pytest.mark.parametrize(
+    ("idle", "cleared"),
+    [pytest.param(59.0, 0, id="a short silence"), pytest.param(61.0, 1, id="after an hour cheap results go")],
+)
+def test_the_time_based_variant(idle: float, cleared: int) -> None:
+    state = state_with(pair(0, tool="grep", content="x" * 100), *(pair(number) for number in range(1, 5)))
+    options = Options(microcompact=MicrocompactSettings(idle_minutes=60))
+    assert clear_stale(state, options, idle).count == cleared
+    if cleared:
+        assert results(state)[0] == "[cleared — stale tool output after 61min idle]"
+
+
+def test_it_is_off_by_default() -> None:
+    state = state_with(pair(0, tool="grep", content="x" * 100), *(pair(number) for number in range(1, 5)))
+    assert clear_stale(state, Options(), 1e6).count == 0

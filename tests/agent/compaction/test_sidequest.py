@@ -1,0 +1,106 @@
+"""SideQuest: what a cheap model may evict, and what it may not (SPEC §8.16)."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from agent.compaction.asking import Question
+from agent.compaction.engine import Engine
+from agent.compaction.retention import retention
+from agent.compaction.settings import CompressionSettings, MemorySettings, MicrocompactSettings, SidequestSettings
+from agent.compaction.sidequest import EVICTED, cursors_in, is_due, named_in
+from agent.compaction.state import CompactionState, Load, Options
+from agent.compaction.subgoals import Subgoals
+from agent.compaction.tiers import NoTiers
+from agent.core.ids import ConversationId, RunId
+from agent.core.messages import Message, ToolResult, ToolUse, text_message
+
+SETTINGS = SidequestSettings(enabled=True, interval_turns=2, min_cursor_tokens=50)
+LOAD = Load(fixed=0, scale=1.0, window=100_000, room=70_000, first=True)
+
+
+def conversation(*sizes: int, pinned: int | None = None) -> CompactionState:
+    """One with a result of each size, in tokens."""
+    state = CompactionState(count=lambda message: len(message.content) // 4)
+    state.window.append(text_message("user", "look everywhere"))
+    for number, size in enumerate(sizes):
+        state.window.append(Message(role="assistant", parts=(ToolUse(id=f"c{number}", name="look"),)))
+        result = ToolResult(tool_use_id=f"c{number}", content="data" * size)
+        state.window.append(Message(role="user", parts=(result,), pinned=number == pinned))
+    return state
+
+
+@pytest.mark.parametrize(
+    ("answer", "named"),
+    [
+        pytest.param('{"del_cursors": [3, 0]}', [3, 0], id="as asked"),
+        pytest.param('Gladly: {"del_cursors": [1]} there', [1], id="with words around"),
+        pytest.param('{"del_cursors": [7, -1, 2, 2, true, "1"]}', [2], id="out of range, twice, of another kind"),
+        pytest.param('{"del_cursors": [0, 1, 2, 3]}', [0, 1], id="all of them: half at most"),
+        pytest.param("none, I think", [], id="no JSON"),
+        pytest.param('{"del_cursors": 3}', [], id="no list"),
+        pytest.param('{"keep": []}', [], id="another key"),
+    ],
+)
+def test_an_answer_is_read_and_capped(answer: str, named: list[int]) -> None:
+    assert named_in(answer, 4, 0.5) == named
+
+
+def test_the_largest_results_are_shown_and_nothing_pinned_small_or_cleared() -> None:
+    state = conversation(60, 200, 40, 100, pinned=1)
+    assert [cursor.tokens for cursor in cursors_in(state.window, NoTiers(), SETTINGS)] == [104, 64]
+    assert len(cursors_in(state.window, NoTiers(), SidequestSettings(min_cursor_tokens=1, max_cursors=2))) == 2
+
+
+@pytest.mark.requirement("H-13")
+def test_what_belongs_to_the_active_subgoal_is_never_shown() -> None:
+    state, subgoals = conversation(60, 200), Subgoals()
+    subgoals.push_active("look", 3)
+    subgoals.extend_active(5)
+    assert [cursor.call for cursor in cursors_in(state.window, subgoals, SETTINGS)] == ["c0"]
+
+
+def test_it_comes_every_few_turns() -> None:
+    assert [turn for turn in range(7) if is_due(turn, SETTINGS)] == [2, 4, 6]
+    assert not is_due(2, SidequestSettings(interval_turns=2)), "off by default"
+
+
+async def test_what_was_named_is_evicted_before_the_next_call_if_it_is_still_there() -> None:
+    state, jobs = conversation(60, 200, 100), list[Callable[[], Awaitable[None]]]()
+
+    async def ask(question: Question) -> str:
+        assert "[0] look (204 tokens)" in question.text
+        return '{"del_cursors": [0]}'
+
+    engine = Engine(
+        conversation=ConversationId("c"),
+        state=state,
+        count_text=len,
+        ask=ask,
+        publish=lambda event: None,
+        spawn=jobs.append,
+        now=lambda: datetime(2025, 1, 1, tzinfo=UTC),
+    )
+    memory = MemorySettings(compression=CompressionSettings(pruning_strategy="reactive"), sidequest=SETTINGS)
+    options = Options(memory=memory, microcompact=MicrocompactSettings(retain_recent=9))
+    for _ in range(2):
+        engine.begin_turn(RunId("r"), options)
+        await engine.before_call(LOAD)
+        engine.after_turn(LOAD)
+    assert len(jobs) == 1
+    await jobs[0]()
+    results = [message.tool_results[0].content for message in state.window.messages if message.tool_results]
+    assert EVICTED not in results, "nothing moves while nobody calls"
+    await engine.before_call(LOAD)
+    results = [message.tool_results[0].content for message in state.window.messages if message.tool_results]
+    assert [content == EVICTED for content in results] == [False, True, False]
+
+
+@pytest.mark.requirement("Z-30")
+def test_the_forgetting_curve() -> None:
+    day = 86_400.0
+    assert retention(60, 10) > 0.99
+    assert retention(7 * day, 0) < retention(60, 0)
+    assert retention(day, 20) > retention(day, 1)
+    assert retention(-5, 0) == 1.0

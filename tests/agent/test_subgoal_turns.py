@@ -1,0 +1,104 @@
+"""Subgoals through whole turns: asked about in the background, shown by a look at the agent, written to the dumps."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from agent.compaction.settings import (
+    AgentCompressionSettings,
+    CompressionSettings,
+    MemorySettings,
+    MicrocompactSettings,
+    StrategyName,
+    SubgoalSettings,
+)
+from agent.providers.provider import Usage
+from agent.storage.database import Database
+from agent.turn.settings import AgentSettings, ContextSettings, Settings
+from tests.agent.world import World
+from tests.fakes.provider import ScriptedProvider, calls, says
+from tests.fakes.tools import FakeTool
+from tests.fakes.waiting import until
+
+TEA = "CURRENT: make tea\nCOMPLETED: NONE"
+
+
+def settings(strategy: StrategyName = "subgoal_mig", *, enabled: bool = True) -> Settings:
+    return Settings(
+        agent=AgentSettings(compression=AgentCompressionSettings(subgoal_config=SubgoalSettings(enabled=enabled))),
+        context=ContextSettings(microcompact=MicrocompactSettings(min_pressure=0.9)),
+        memory=MemorySettings(
+            compression=CompressionSettings(pruning_strategy=strategy), prune_protect_tokens=100, tool_call_cutoff=99
+        ),
+    )
+
+
+def world_of(database: Database, home: Path, provider: ScriptedProvider, chosen: Settings) -> World:
+    return World(database, home, provider, settings=chosen, tools=(FakeTool(),))
+
+
+@asynccontextmanager
+async def background(world: World) -> AsyncIterator[None]:
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.background.run)
+        await anyio.wait_all_tasks_blocked()
+        yield
+        group.cancel_scope.cancel()
+
+
+@pytest.mark.requirement("H-01", "H-31", "H-36", "Z-45", "Z-57", "Z-58", "Z-59")
+@pytest.mark.parametrize("strategy", ["subgoal", "subgoal_mig"])
+async def test_a_subgoal_is_asked_about_after_the_turn_and_shown(
+    sqlite_database: Database, tmp_path: Path, strategy: StrategyName
+) -> None:
+    gate = anyio.Event()
+    provider = ScriptedProvider(context_window=8_000, otherwise=says("ok", usage=Usage()), aside=says(TEA, gate=gate))
+    world = world_of(sqlite_database, tmp_path, provider, settings(strategy))
+    async with background(world):
+        assert await world.say("tea, please " * 600) == ["ok"]
+        await until(lambda: len(provider.asides) == 1)
+        assert await world.say("and milk") == ["ok"], "a slow answer delays no turn"
+        assert (await world.agent.operations.status()).active_subgoal == ""
+        gate.set()
+        await anyio.wait_all_tasks_blocked()
+        await world.say("and sugar")
+        seen = await world.agent.operations.status()
+        assert (seen.strategy, seen.subgoals, seen.active_subgoal) == (strategy, 1, "make tea")
+    asked = provider.asides[0].messages[0].content
+    assert asked.startswith("<messages>\nuser: tea, please")
+
+
+@pytest.mark.requirement("H-10", "H-39")
+@pytest.mark.parametrize(
+    "chosen", [settings("reactive"), settings("subgoal_mig", enabled=False)], ids=["another strategy", "switched off"]
+)
+async def test_nothing_is_asked_when_it_is_off(sqlite_database: Database, tmp_path: Path, chosen: Settings) -> None:
+    provider = ScriptedProvider(context_window=8_000, otherwise=says("ok", usage=Usage()))
+    world = world_of(sqlite_database, tmp_path, provider, chosen)
+    async with background(world):
+        await world.say("tea, please " * 600)
+        await world.say("and milk")
+        await anyio.wait_all_tasks_blocked()
+    assert provider.asides == []
+    assert (await world.agent.operations.status()).subgoals == 0
+
+
+@pytest.mark.requirement("Z-56", "H-04", "H-19", "H-35")
+@pytest.mark.parametrize("strategy", ["subgoal", "subgoal_mig"])
+async def test_each_pruning_leaves_the_registry_and_the_scores_in_the_dump(
+    sqlite_database: Database, tmp_path: Path, strategy: StrategyName
+) -> None:
+    scripts = []
+    for number in range(5):
+        scripts += [calls("echo", {"text": "row " * 500}, id=f"c{number}"), says("looked", usage=Usage())]
+    provider = ScriptedProvider(context_window=4_000, scripts=scripts, aside=says(TEA))
+    world = world_of(sqlite_database, tmp_path, provider, settings(strategy))
+    world.agent.context.dumps.start(tmp_path / "dumps")
+    for number in range(5):
+        await world.say(f"look {number}")
+    names = sorted(path.name.split("-", 1)[1] for path in (tmp_path / "dumps").iterdir())
+    assert "subgoal-registry.txt" in names
+    assert names.count("subgoal-registry.txt") >= names.count("pruning-scores.txt") > 0

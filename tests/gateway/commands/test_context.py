@@ -1,0 +1,58 @@
+"""The window of the conversation: /compact, /context, /debug-dump, in people's words and through the whole house."""
+
+import pytest
+
+from tests.gateway.world import ANN, BOB, GROUP, World
+
+SUMMARY = "<summary>\nGoal: birds\nAccomplished: seen\nKey Decisions: none\nRelevant Files: none\n</summary>"
+
+
+@pytest.fixture(autouse=True)
+def summariser(world: World) -> None:
+    world.script(
+        {"match": {"system_contains": "You write the memory"}, "reply": {"text": SUMMARY}},
+        {"match": {}, "reply": {"text": "fine"}},
+    )
+
+
+async def talk(world: World, turns: int) -> None:
+    for number in range(turns):
+        await world.answered(f"bird number {number} " + "and more about it " * 30, "fine")
+
+
+@pytest.mark.requirement("Z-77")
+async def test_compact_summarises_now_and_status_shows_what_it_gained(world: World) -> None:
+    assert "nothing to compact yet" in await world.asks("/compact")
+    await talk(world, 6)
+    assert "→" in await world.asks("/compact the heron", "Summarised")
+    request = next(body for body in world.llm.bodies if "You write the memory" in str(body["messages"][0]))
+    assert "keep this above all: the heron" in str(request["messages"][0])
+    await world.answered("go on", "fine")
+    assert "conversation summary" in str(world.llm.bodies[-1]["messages"])
+    assert "Compaction: " in await world.asks("/status", "Status")
+
+
+async def test_context_lists_what_fills_the_window(world: World) -> None:
+    await talk(world, 2)
+    answer = await world.asks("/context", "What fills my window")
+    assert "instructions and tools: " in answer
+    assert "people: " in answer
+    assert "my answers: " in answer
+    assert "pinned: the first request and standing rules: " in answer
+    assert "🟢" in answer
+
+
+async def test_in_a_group_only_admins_compact(world: World) -> None:
+    assert "admin" in (await world.asks("/compact", "admin", chat=GROUP, person=BOB)).lower()
+
+
+async def test_dumps_are_for_admins_and_hold_the_requests(world: World) -> None:
+    assert "admin" in (await world.asks("/debug-dump", "admin", chat=BOB, person=BOB)).lower()
+    answer = await world.asks("/debug-dump", "Dumping what goes")
+    assert "dumps/" in answer
+    await world.say("a secret bird")
+    await world.shows("fine")
+    (folder,) = (world.home / "dumps").glob("*/*")
+    assert any("a secret bird" in path.read_text() for path in folder.glob("*-request.json"))
+    assert "Dumping is off" in await world.asks("/debug-dump off", "off")
+    assert "means nothing here" in await world.asks("/debug-dump sideways", "means nothing", chat=ANN)
