@@ -304,24 +304,8 @@ async def test_every_exit_saves(sqlite_database: Database, tmp_path: Path, scrip
     assert world.outbox.ended == 1
 
 
-NAMES = [
-    "length",
-    "limit",
-    "agent",
-    "provider",
-    "ref",
-    "window",
-    "seconds",
-    "until",
-    "left",
-    "needed",
-    "name",
-    "model",
-    "count",
-    "before",
-    "after",
-    "percent",
-]
+NAMES = {"length", "limit", "agent", "provider", "ref", "window", "seconds", "until", "left", "needed", "name", "model"}
+NAMES |= {"count", "before", "after", "percent"}
 
 
 def test_every_phrase_is_english_and_complete() -> None:

@@ -1,11 +1,13 @@
 """Reminders and schedules in the chat: /remind /loop /heartbeat /schedules /timezone (DESIGN §7)."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 
 from agent.assembly import house_tools
 from agent.tools.arguments import mistakes_in
+from agent.tools.overflow import Outputs
 from gateway.scheduler import ledger
 from tests.fakes.clock import FakeClock
 from tests.fakes.schedules import FakeSchedules
@@ -182,7 +184,7 @@ async def test_the_agent_sets_lists_and_cancels(world: World) -> None:
     ],
 )
 def test_what_is_too_long_is_refused_before_it_runs(tool: str, arguments: dict[str, object]) -> None:
-    tools = {one.spec.name: one for one in house_tools(FakeClock(), FakeSchedules())}
+    tools = {one.spec.name: one for one in house_tools(FakeClock(), Outputs(Path()), FakeSchedules())}
     assert len(mistakes_in(arguments, tools[tool].spec.schema)) == 1
 
 
