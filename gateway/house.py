@@ -426,7 +426,7 @@ def _stop(
 
 
 async def _ask(delivery: Delivery, key: ConversationKey, question: Question, language: str) -> Answer:
-    channel = delivery.channel_for(key)
+    channel = await delivery.reachable(key, question.timeout_s)
     return await delivery.questions.ask(channel, question, language) if channel is not None else Answer(None)
 
 

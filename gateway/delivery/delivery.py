@@ -123,6 +123,13 @@ class Delivery:
             else:  # nothing is sent any more; the next start does it
                 self._workers.discard(key)
 
+    async def reachable(self, key: ConversationKey, within_s: float) -> Channel | None:
+        """The place, as soon as its account is open: work that a crash cut off goes on before accounts are."""
+        gives_up = self.clock.monotonic() + within_s
+        while (channel := self.channel_for(key)) is None and self.clock.monotonic() < gives_up:
+            await self.clock.sleep(FIRST_LOOK_S)
+        return channel
+
     def look_again(self) -> None:
         """An account was opened: send what waited for it. (Without this it is noticed within half a minute.)"""
         self._opening.end()

@@ -115,14 +115,20 @@ class Slack(Place):
 
     def __init__(self, doubles: Doubles, program: Program) -> None:
         super().__init__(doubles, program)
+        self._thread = ""
         self._ann = OnSlack(doubles)
 
     def config(self) -> str:
         return configs.slack(self.doubles, more="text_limit = 3000")
 
     async def say(self, text: str, *, in_group: bool = False) -> None:
-        words = f"<@U0DOUBLE> {text}" if in_group else text
-        await self._ann.say(words, *(("C0GENERAL",) if in_group else ()), wait=False)
+        if not in_group:
+            await self._ann.say(text, wait=False)
+            return
+        # A thread is a conversation of its own: all of it is said in one.
+        within = {"thread_ts": self._thread} if self._thread else {}
+        said = await self._ann.say(f"<@U0DOUBLE> {text}", "C0GENERAL", wait=False, **within)
+        self._thread = self._thread or said
 
     async def shown(self, *, in_group: bool = False) -> list[str]:
         return [str(one["text"]) for one in await self._ann.messages(*(("C0GENERAL",) if in_group else ()))]
