@@ -4,7 +4,7 @@ from gateway.cli.letters import letters
 
 command = letters(
     "dead",
-    "Messages that could not be answered, and answers that could not be delivered.",
+    "Messages and answers that were given up.",
     columns=("id", "at", "conversation", "attempts", "why", "text"),
     empty="No dead letters.",
     retry="Try it again.",

@@ -19,7 +19,7 @@ COMMANDS = {
     "pair": ("gateway.cli.pair", "Let people in: list, approve or deny pairing codes."),
     "inbox": ("gateway.cli.inbox", "Messages that wait for their turn."),
     "outbox": ("gateway.cli.outbox", "Answers that are on their way."),
-    "dead": ("gateway.cli.dead", "Dead letters: list, retry or drop them."),
+    "dead": ("gateway.cli.dead", "Messages and answers that were given up: list, retry or drop them."),
     "export": ("gateway.cli.export", "Write a conversation as JSON lines."),
     "usage": ("gateway.cli.usage", "What was spent, by whom and for what; every call as CSV."),
     "backup": ("gateway.cli.backup", "Copy the database, also while the gateway runs."),

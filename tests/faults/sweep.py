@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,10 @@ class Sweep:
         try:
             await self._script(rules_for(cell, tag))
             if in_group:  # something to forget
+                there = len(await self.place.shown(in_group=True))
                 await self.place.say("something to forget", in_group=True)
+                answered = partial(_more_than, there)
+                await hears(self.place, answered, "an answer", in_group=True, seconds=SETTLES_WITHIN_S)
                 await self._rest()
             before = len(await self.place.shown(in_group=in_group))
             self._arm(cell)
@@ -271,6 +275,10 @@ class Sweep:
         for session, role, parts in self._rows(query):
             found.setdefault(session, []).append(Message(role=role, parts=decode_parts(parts)))
         return found
+
+
+def _more_than(count: int, seen: list[str]) -> bool:
+    return len(seen) > count
 
 
 def _flat(text: str) -> str:

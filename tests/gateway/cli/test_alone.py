@@ -12,7 +12,9 @@ from tests.gateway.cli.conftest import Tieline
     ("args", "said"),
     [
         (["pair", "list"], "Nobody waits to be let in.\n"),
-        (["inbox"], "No dead letters.\n"),
+        (["inbox"], "No message waits.\n"),
+        (["outbox"], "Everything is sent.\n"),
+        (["dead"], "No dead letters.\n"),
     ],
     ids=" ".join,
 )
