@@ -6,6 +6,7 @@ It owns what compaction remembers and reads no database: what must be written wa
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Protocol
 
 from agent.compaction import rungs
@@ -20,6 +21,7 @@ from agent.compaction.housekeeping import Housekeeping
 from agent.compaction.ladder import Limits, Standing, Step, limits_for, next_step
 from agent.compaction.state import CompactionState, Load, Options, SessionSummary
 from agent.compaction.summaries import structured
+from agent.compaction.window import Window
 from agent.core.errors import AgentError
 from agent.core.events import (
     CompactComplete,
@@ -164,7 +166,6 @@ class Engine:
             jobs += [self._summarise_pairs, self._summarise_session]
         jobs += self._housekeeping.jobs(options, compacted=state.asked_this_turn)
         if jobs:
-            self._working = True
             self._spawn(lambda: self._work(jobs))
 
     def provider_switched(self) -> None:
@@ -304,6 +305,7 @@ class Engine:
     # Between turns
 
     async def _work(self, jobs: list[Job]) -> None:
+        self._working = True
         try:
             for job in jobs:
                 await job()
@@ -321,7 +323,7 @@ class Engine:
             except (AgentError, TimeoutError) as error:
                 log.info("a tool pair was not summarised: %s", error)
                 return
-            self._found.append(lambda key=response.key, text=text: self._defer(key, text))  # type: ignore[misc]
+            self._found.append(partial(self._defer, window, response.key, text))
 
     async def _summarise_session(self) -> None:
         """The summary that L2 will need: of the oldest half, as it is now."""
@@ -330,7 +332,7 @@ class Engine:
         end = half(window)
         if state.summary is not None or end < 3:
             return
-        last = window[end - 1].key
+        first, last = window[0].key, window[end - 1].key
         leaving = rungs.leaving_from(state, end)
         try:
             text = await structured(self._ask, [entry.stored for entry in leaving], provider=memory.summary_provider)
@@ -338,7 +340,7 @@ class Engine:
             log.info("no summary was made ahead of time: %s", error)
             self._compactor.failed(self._run)
             return
-        self._found.append(lambda: self._remember(last, text))
+        self._found.append(partial(self._remember, window, first, last, text))
 
     def _take_found(self, load: Load) -> None:
         """What the background found out counts from here on; nothing is waited for."""
@@ -351,16 +353,18 @@ class Engine:
                 state.settled = 0  # results that were spared may be cleared now
         self._housekeeping.take(self.options)
 
-    def _defer(self, key: int, text: str) -> None:
-        window = self.state.window
+    def _defer(self, window: Window, key: int, text: str) -> None:
+        if window is not self.state.window:
+            return  # people took something back or went elsewhere: it may tell of what is no longer there
         for position in window.results:
             if window[position].key == key:
                 window.defer(position, text)
                 return
 
-    def _remember(self, key: int, text: str) -> None:
-        """The summary counts if the last message it covers is still where such a thing can be found."""
-        window = self.state.window
+    def _remember(self, window: Window, first: int, key: int, text: str) -> None:
+        """The summary counts if the window begins as it did, and still holds the last message that is covered."""
+        if window is not self.state.window or not len(window) or window[0].key != first:
+            return
         for position in range(len(window)):
             if window[position].key == key:
                 self.state.summary = SessionSummary(text=text, end=position + 1)
