@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from agent.compaction.ahead import Job
 from agent.compaction.asking import Question
-from agent.compaction.engine import Engine, Job
+from agent.compaction.engine import Engine
 from agent.compaction.settings import CompressionSettings, Level, MemorySettings, MicrocompactSettings
 from agent.compaction.state import CompactionState, Load, Options
 from agent.core.errors import AgentError, ContextTooLong, ProviderBusy
