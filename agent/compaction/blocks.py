@@ -1,6 +1,6 @@
 """What pruning may take: results of tools outside the protected tail (SPEC §8.9). Pure."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from agent.compaction.changes import Cleared, Clearing
@@ -24,11 +24,15 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """What a score may depend on besides the blocks. `goal` is "" while none is known."""
+    """What a score may depend on besides the blocks. `goal` is "" while none is known.
+
+    `pause` lets others go on for a moment: a worker thread calls it now and then, so that the event loop is not late.
+    """
 
     size: int  # messages in the window
     goal: str
     tiers: Tiers
+    pause: Callable[[], None] | None = None
 
 
 def blocks_in(

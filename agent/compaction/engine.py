@@ -4,22 +4,21 @@ It owns what compaction remembers and reads no database: what must be written wa
 """
 
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from agent.compaction import rungs
+from agent.compaction.ahead import Ahead, Job
 from agent.compaction.asking import Ask
 from agent.compaction.blocks import Block
 from agent.compaction.by_model import Compactor
 from agent.compaction.cooldown import Cooldown
-from agent.compaction.deferred import pairs_to_summarise, summary_of
-from agent.compaction.draining import boundary, half
+from agent.compaction.draining import boundary
 from agent.compaction.dumps import Dumps, registry_text, scores_text
 from agent.compaction.housekeeping import Housekeeping
 from agent.compaction.ladder import Limits, Standing, Step, limits_for, next_step
-from agent.compaction.state import CompactionState, Load, Options, SessionSummary
-from agent.compaction.summaries import structured
+from agent.compaction.state import CompactionState, Load, Options
 from agent.core.errors import AgentError
 from agent.core.events import (
     CompactComplete,
@@ -44,9 +43,6 @@ class Flush(Protocol):
 
     async def __call__(self) -> None:
         """One try, bounded; failing costs the notes and nothing else."""
-
-
-Job = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Engine:
@@ -75,12 +71,12 @@ class Engine:
         self._spawn = spawn
         self._flush = flush
         self._run: RunId | None = None
-        self._found: list[Callable[[], None]] = []  # what the background found out, to be taken between calls
         self._working = False
         self._housekeeping = Housekeeping(state=state, ask=ask, count_text=count_text)
         self._compactor = Compactor(
             conversation=conversation, state=state, ask=ask, publish=publish, now=now, count_text=count_text
         )
+        self._ahead = Ahead(state=state, ask=ask, failed=lambda: self._compactor.failed(self._run))
 
     def begin_turn(self, run: RunId, options: Options) -> None:
         """A turn begins: before anything in it may compact (SPEC §8.7)."""
@@ -161,10 +157,9 @@ class Engine:
 
                 jobs.append(refresh)
         if load.tokens(state.window) > AHEAD * self._limits(load).soft and state.breaker.allows(state.turn):
-            jobs += [self._summarise_pairs, self._summarise_session]
+            jobs += self._ahead.jobs(options)
         jobs += self._housekeeping.jobs(options, compacted=state.asked_this_turn)
         if jobs:
-            self._working = True
             self._spawn(lambda: self._work(jobs))
 
     def provider_switched(self) -> None:
@@ -304,64 +299,18 @@ class Engine:
     # Between turns
 
     async def _work(self, jobs: list[Job]) -> None:
+        self._working = True
         try:
             for job in jobs:
                 await job()
         finally:
             self._working = False
 
-    async def _summarise_pairs(self) -> None:
-        """Deferred summaries of the oldest pairs; the first that fails ends the batch (SPEC §8.4)."""
-        state, memory = self.state, self.options.memory
-        window = state.window
-        due = pairs_to_summarise(window, window.results, state.tiers, cutoff=memory.tool_call_cutoff, end=len(window))
-        for request, response in [(window[position - 1], window[position]) for position in due]:
-            try:
-                text = await summary_of(self._ask, request, response, provider=memory.summary_provider)
-            except (AgentError, TimeoutError) as error:
-                log.info("a tool pair was not summarised: %s", error)
-                return
-            self._found.append(lambda key=response.key, text=text: self._defer(key, text))  # type: ignore[misc]
-
-    async def _summarise_session(self) -> None:
-        """The summary that L2 will need: of the oldest half, as it is now."""
-        state, memory = self.state, self.options.memory
-        window = state.window
-        end = half(window)
-        if state.summary is not None or end < 3:
-            return
-        last = window[end - 1].key
-        leaving = rungs.leaving_from(state, end)
-        try:
-            text = await structured(self._ask, [entry.stored for entry in leaving], provider=memory.summary_provider)
-        except (AgentError, TimeoutError) as error:
-            log.info("no summary was made ahead of time: %s", error)
-            self._compactor.failed(self._run)
-            return
-        self._found.append(lambda: self._remember(last, text))
-
     def _take_found(self, load: Load) -> None:
         """What the background found out counts from here on; nothing is waited for."""
-        found, self._found = self._found, []
-        for take in found:
-            take()
+        self._ahead.take()
         if self.options.uses_subgoals:
             state = self.state
             if state.watch.poll(state.window, load.raw(load.window)):
                 state.settled = 0  # results that were spared may be cleared now
         self._housekeeping.take(self.options)
-
-    def _defer(self, key: int, text: str) -> None:
-        window = self.state.window
-        for position in window.results:
-            if window[position].key == key:
-                window.defer(position, text)
-                return
-
-    def _remember(self, key: int, text: str) -> None:
-        """The summary counts if the last message it covers is still where such a thing can be found."""
-        window = self.state.window
-        for position in range(len(window)):
-            if window[position].key == key:
-                self.state.summary = SessionSummary(text=text, end=position + 1)
-                return

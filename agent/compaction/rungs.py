@@ -3,8 +3,10 @@
 Every one leaves the tool pairs whole. Only pruning may wait: scores that compare pairs are found in a worker thread.
 """
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import anyio
 
@@ -24,6 +26,7 @@ MOST_DIGEST = 24_000  # characters of a mechanical digest
 PRUNE_SLACK = 0.15  # of the soft threshold: freeing more at once keeps the prefix still, and cached, for many turns
 PROTECTED_SHARE = 0.35  # of a small window, where the setting would protect everything
 
+PAUSE_S = 0.0001  # of a comparing thread, after each result: else it would hold the interpreter for 5 ms at a time
 LEAST_CUT = 2_000  # characters of a result that is left alone even when nothing fits
 CHARS_A_TOKEN = 4
 CUT = "[… {count} characters left out to save room; recall_transcript can find them …]"
@@ -95,9 +98,12 @@ async def prune(
     blocks = blocks_of(state, options, load, count)
     if not blocks or need <= 0:
         return NOTHING
-    scene = Scene(size=len(state.window), goal=goal_of(state.window), tiers=state.tiers)
     score = STRATEGIES[strategy]
-    scores = await anyio.to_thread.run_sync(score, blocks, scene) if strategy in QUADRATIC else score(blocks, scene)
+    scene = Scene(size=len(state.window), goal=goal_of(state.window), tiers=state.tiers)
+    if strategy in QUADRATIC:
+        scores = await anyio.to_thread.run_sync(score, blocks, replace(scene, pause=partial(time.sleep, PAUSE_S)))
+    else:
+        scores = score(blocks, scene)
     if note is not None:
         note(strategy, blocks, scores)
     return _cleared(state, evicted(blocks, scores, need))

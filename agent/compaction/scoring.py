@@ -3,15 +3,18 @@
 Pure, and quadratic in the number of pieces: whoever has more than a few asks in a worker thread (Z-64).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 Frequencies = Mapping[str, float]
 
 
-def redundancies(relevances: Sequence[float], texts: Sequence[Frequencies]) -> list[float]:
+def redundancies(
+    relevances: Sequence[float], texts: Sequence[Frequencies], pause: Callable[[], None] | None = None
+) -> list[float]:
     """For each piece its largest similarity with a piece of higher relevance; 0 where there is none.
 
-    The same as asking `relevance.similarity` for every pair; done word by word, since most pairs share few.
+    The same as asking `relevance.similarity` for every pair; done word by word, since most pairs share few. `pause` is
+    called after each piece.
     """
     order = sorted(range(len(relevances)), key=lambda index: -relevances[index])
     weights = [sum(text.values()) for text in texts]
@@ -19,6 +22,8 @@ def redundancies(relevances: Sequence[float], texts: Sequence[Frequencies]) -> l
     holders: dict[str, list[tuple[int, float]]] = {}  # of each word: pieces strictly more relevant, and its share there
     level: list[int] = []  # exactly as relevant as the one looked at: no rivals of each other
     for index in order:
+        if pause is not None:
+            pause()
         if level and relevances[level[0]] > relevances[index]:
             for above in level:
                 for word, share in texts[above].items():
@@ -41,9 +46,11 @@ def _largest(
     return max((both / (weight + weights[other] - theirs[other]) for other, both in shared.items()), default=0.0)
 
 
-def marginal_gains(relevances: Sequence[float], texts: Sequence[Frequencies]) -> list[float]:
+def marginal_gains(
+    relevances: Sequence[float], texts: Sequence[Frequencies], pause: Callable[[], None] | None = None
+) -> list[float]:
     """Relevance less redundancy; what tells little, or only what others tell, is the first to go (Z-53)."""
     return [
         relevance - redundancy
-        for relevance, redundancy in zip(relevances, redundancies(relevances, texts), strict=True)
+        for relevance, redundancy in zip(relevances, redundancies(relevances, texts, pause), strict=True)
     ]

@@ -100,7 +100,7 @@ class CompactionState:
 
     def forget(self) -> None:
         """The store knows better: the window is read again, and what went by its positions is void."""
-        self.window = Window(self.count)
+        self.window = Window(self.count, after=self.window.newest_key)
         self.watch = SubgoalWatch()
         self.tiers = NoTiers()
         self.focus.forget()

@@ -93,7 +93,12 @@ def _relevances(blocks: Sequence[Block], scene: Scene) -> list[float]:
 
 
 def _gains(blocks: Sequence[Block], scene: Scene, relevances: Sequence[float]) -> list[float | None]:
-    gains = marginal_gains(relevances, [frequencies(block.text) for block in blocks])
+    texts = []
+    for block in blocks:
+        texts.append(frequencies(block.text))
+        if scene.pause is not None:
+            scene.pause()
+    gains = marginal_gains(relevances, texts, scene.pause)
     return [_unless_active(block, scene, gain) for block, gain in zip(blocks, gains, strict=True)]
 
 

@@ -53,12 +53,15 @@ class Unwritten:
 
 
 class Window(Sequence[Entry]):
-    """The entries in the order the model reads them. Each operation costs what it touches, appending O(1)."""
+    """The entries in the order the model reads them. Each operation costs what it touches, appending O(1).
 
-    def __init__(self, count: CountMessage) -> None:
+    Keys are above `after`: so those of a window that took another's place mean nothing in it.
+    """
+
+    def __init__(self, count: CountMessage, *, after: int = 0) -> None:
         self._count = count
         self._entries: list[Entry] = []
-        self._next_key = 0
+        self.newest_key = after
         self.tokens = 0  # raw, of all entries
         self.arrived = 0  # raw, of all that was ever appended
         self.results: list[int] = []  # positions of what holds results of tools, ascending
@@ -200,12 +203,12 @@ class Window(Sequence[Entry]):
     def _entry(
         self, message: Message, *, shown: Message | None = None, place: int | None = None, deferred: str = ""
     ) -> Entry:
-        self._next_key += 1
+        self.newest_key += 1
         if deferred:
-            self.waiting.add(self._next_key)
+            self.waiting.add(self.newest_key)
         seen = message if shown is None else shown
         return Entry(
-            key=self._next_key,
+            key=self.newest_key,
             message=seen,
             stored=message,
             tokens=self._count(seen),

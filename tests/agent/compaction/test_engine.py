@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from agent.compaction.ahead import Job
 from agent.compaction.asking import Question
-from agent.compaction.engine import Engine, Job
+from agent.compaction.engine import Engine
 from agent.compaction.settings import CompressionSettings, Level, MemorySettings, MicrocompactSettings
 from agent.compaction.state import CompactionState, Load, Options
 from agent.core.errors import AgentError, ContextTooLong, ProviderBusy
@@ -440,3 +441,20 @@ async def test_compact_on_demand_keeps_what_was_asked() -> None:
     assert done.tokens_after < done.tokens_before
     assert "keep this above all: the name of the dog" in life.model.asked[0].system
     assert await life.engine.compact_now(life.load(), life.options) is None
+
+
+async def test_what_was_made_for_another_window_is_dropped() -> None:
+    life = Life()
+    life.state.window.append(text_message("user", "go"))
+    for _ in range(8):
+        life.tool(650)
+    await life.turn()
+    await life.background()
+    life.state.forget()  # people took the last exchange back
+    life.state.window.append(text_message("user", "go"))
+    for _ in range(8):
+        life.tool(10)
+    life.begin()
+    life.engine._take_found(life.load())
+    assert not life.state.window.waiting
+    assert life.state.summary is None

@@ -21,7 +21,9 @@ from agent.compaction.ladder import Step
 from agent.compaction.pairs import repaired
 from agent.compaction.settings import CompressionSettings, Level, MemorySettings, MicrocompactSettings, StrategyName
 from agent.compaction.state import CompactionState, Load, Options
+from agent.compaction.subgoals import Subgoals
 from agent.compaction.tiers import Tier
+from agent.compaction.window import Window
 from agent.core.errors import ContextTooLong, ProviderBusy
 from agent.core.events import (
     CompactComplete,
@@ -66,6 +68,19 @@ class Model:
                 return "Goal: a\nAccomplished: b\nKey Decisions: c\nRelevant Files: d"
 
 
+class Noted(Subgoals):
+    """Notes what was let go: where nothing else could leave, the oldest part of the active subgoal must."""
+
+    def __init__(self, window: Window) -> None:
+        super().__init__()
+        self.window = window
+        self.let_go: set[int] = set()  # keys
+
+    def release_before(self, position: int) -> None:
+        self.let_go |= {self.window[place].key for place in self.active(len(self.window)) if place < position}
+        super().release_before(position)
+
+
 class Lives(RuleBasedStateMachine):
     """One conversation. `said` has every message as it was said, by its id."""
 
@@ -78,6 +93,7 @@ class Lives(RuleBasedStateMachine):
         self.said: dict[int, Message] = {}
         self.calls = self.turn = 0
         self.state = CompactionState(count=_count)
+        self.subgoals = self.state.watch.subgoals = Noted(self.state.window)
         self.options, self.window = Options(), 4_000
         self.engine = Engine(
             conversation=ConversationId("c"),
@@ -201,6 +217,8 @@ class Lives(RuleBasedStateMachine):
         assert taken == sorted(taken), "rungs are taken in their order (G-31)"
         if not first:
             assert self.model.calls["compaction"] == asked, "no model is asked between two rounds of tools"
+        if self.subgoals.let_go:
+            assert {Step.HIGH, Step.HARD, Step.DIGEST} & set(taken), "only where nothing else could leave"
         if self.options.level == "off":
             assert set(taken) <= {Step.MICROCOMPACT}
         return sum(isinstance(event, CompactTriggered) for event in self.events)
@@ -211,13 +229,14 @@ class Lives(RuleBasedStateMachine):
             self.state.watch.poll(self.state.window, self.window)
 
     def _active(self) -> list[int]:
-        """The keys of what is active now."""
+        """The keys of what is active now; what is let go from here on is noted."""
         window = self.state.window
+        self.subgoals.let_go.clear()
         return [window[position].key for position in self.state.tiers.active(len(window))]
 
     def _still_there(self, keys: list[int]) -> None:
         places = {entry.key: place for place, entry in enumerate(self.state.window)}
-        for key in keys:
+        for key in set(keys) - self.subgoals.let_go:
             assert key in places, "an active message left the window (Z-50, Z-51)"
             assert self.state.tiers.tier(places[key]) is Tier.ACTIVE, "an active message lost its tier (Z-44)"
 

@@ -129,4 +129,4 @@ async def test_the_event_tells_how_many_tools_the_model_is_offered(sqlite_databa
     one.write_persona("default", "---\nname: T\n---\nHi.")
     await one.say("hi")
     counts = [event.tool_count for event in one.events if isinstance(event, ExecuteStarted)]
-    assert counts == [1, len({tool.spec.name for tool in one.tools} - FOCUS_TOOLS)]  # Focus is off
+    assert counts == [1, len({tool.spec.name for tool in one.tools} - FOCUS_TOOLS)], "Focus is off"

@@ -35,17 +35,24 @@ def test_the_shipped_file_names_every_setting_with_its_default(tmp_path: Path) -
         section, default = shipped.get(name, {}), getattr(defaults, name)
         if name == "llm":
             continue
-        assert is_dataclass(default)
-        for field in fields(default):
-            value = getattr(default, field.name)
-            if (name, field.name) == ("spending", "limits"):
-                assert "# [[spending.limits]]" in text
-            elif field.name in section:
-                written = section[field.name]
-                assert (tuple(written) if isinstance(written, list) else written) == value, f"{name}.{field.name}"
-            else:
-                assert value is None, f"{name}.{field.name} is missing in config/gateway.toml"
-                assert f"# {field.name} = " in text, f"{name}.{field.name}"
+        names_every_key(name, section, default, text)
+
+
+def names_every_key(name: str, section: dict[str, Any], default: Any, text: str) -> None:
+    """The section, and those inside of it, holds each key with its default; what has none stands as a comment."""
+    assert is_dataclass(default)
+    for field in fields(default):
+        value, key = getattr(default, field.name), f"{name}.{field.name}"
+        if key == "spending.limits":
+            assert "# [[spending.limits]]" in text
+        elif is_dataclass(value):
+            names_every_key(key, section.get(field.name, {}), value, text)
+        elif field.name in section:
+            written = section[field.name]
+            assert (tuple(written) if isinstance(written, list) else written) == value, key
+        else:
+            assert value is None, f"{key} is missing in config/gateway.toml"
+            assert f"# {field.name} = " in text, key
 
 
 def test_every_key_in_a_commented_example_exists(tmp_path: Path) -> None:

@@ -113,10 +113,11 @@ async def test_old_files_and_empty_folders_go(house: House) -> None:
     old, young = house.file("files/a/0-x.txt", 6), house.file("files/b/0-x.txt", 4)
     being_filled, left_empty = house.file("files/c/", 0), house.file("files/d/", 6)
     export, fresh_export = house.file("exports/old.jsonl", 1.1), house.file("exports/new.jsonl", 0.9)
+    output, fresh_output = house.file("outputs/telegram%3A1/a.txt", 7.1), house.file("outputs/telegram%3A1/b.txt", 6.9)
     other = house.file("agents/default/AGENT.md", 400)
     await house.upkeep.tidy()
-    assert [path.exists() for path in (old, left_empty, export)] == [False] * 3
-    assert [path.exists() for path in (young, being_filled, fresh_export, other)] == [True] * 4
+    assert [path.exists() for path in (old, left_empty, export, output)] == [False] * 4
+    assert [path.exists() for path in (young, being_filled, fresh_export, fresh_output, other)] == [True] * 5
 
 
 async def test_the_newest_backups_stay_and_so_do_copies_of_other_kinds(house: House) -> None:

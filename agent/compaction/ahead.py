@@ -1,0 +1,93 @@
+"""Summaries made ahead of time, in the background: nobody waits for them, and they count between two calls (SPEC §8.4).
+
+What was made for a window that is no longer there is dropped.
+"""
+
+import logging
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from agent.compaction.asking import Ask
+from agent.compaction.breaker import Breaker
+from agent.compaction.deferred import pairs_to_summarise, summary_of
+from agent.compaction.draining import half
+from agent.compaction.rungs import leaving_from
+from agent.compaction.state import CompactionState, Options, SessionSummary
+from agent.compaction.summaries import structured
+from agent.compaction.window import Window
+from agent.core.errors import AgentError
+
+Job = Callable[[], Coroutine[Any, Any, None]]
+
+log = logging.getLogger("tieline.compaction")
+
+
+class Ahead:
+    """One conversation's. `failed` is told when no summary of the session could be had."""
+
+    def __init__(self, *, state: CompactionState, ask: Ask, failed: Callable[[], None]) -> None:
+        self._state = state
+        self._ask = ask
+        self._failed = failed
+        self._options = Options()
+        self._found: list[Callable[[], None]] = []
+
+    def jobs(self, options: Options) -> list[Job]:
+        """What to do after this turn."""
+        self._options = options
+        return [self._pairs, self._session]
+
+    def take(self) -> None:
+        """What was found out counts from here on."""
+        found, self._found = self._found, []
+        for take in found:
+            take()
+
+    async def _pairs(self) -> None:
+        """Deferred summaries of the oldest pairs; the first that fails ends the batch (SPEC §8.4)."""
+        state, memory = self._state, self._options.memory
+        window = state.window
+        due = pairs_to_summarise(window, window.results, state.tiers, cutoff=memory.tool_call_cutoff, end=len(window))
+        for request, response in [(window[position - 1], window[position]) for position in due]:
+            try:
+                text = await summary_of(self._ask, request, response, provider=memory.summary_provider)
+            except (AgentError, TimeoutError) as error:
+                log.info("a tool pair was not summarised: %s", error)
+                return
+            self._found.append(partial(self._defer, window, response.key, text))
+
+    async def _session(self) -> None:
+        """The summary that L2 will need: of the oldest half, as it is now."""
+        state, memory = self._state, self._options.memory
+        window = state.window
+        end = half(window)
+        if state.summary is not None or end < 3:
+            return
+        first, last = window[0].key, window[end - 1].key
+        leaving = leaving_from(state, end)
+        try:
+            text = await structured(self._ask, [entry.stored for entry in leaving], provider=memory.summary_provider)
+        except (AgentError, TimeoutError) as error:
+            log.info("no summary was made ahead of time: %s", error)
+            self._failed()
+            return
+        state.breaker = Breaker()
+        self._found.append(partial(self._remember, window, first, last, text))
+
+    def _defer(self, window: Window, key: int, text: str) -> None:
+        if window is not self._state.window:
+            return  # people took something back or went elsewhere: it may tell of what is no longer there
+        for position in window.results:
+            if window[position].key == key:
+                window.defer(position, text)
+                return
+
+    def _remember(self, window: Window, first: int, key: int, text: str) -> None:
+        """The summary counts if the window begins as it did, and still holds the last message that is covered."""
+        if window is not self._state.window or not len(window) or window[0].key != first:
+            return
+        for position in range(len(window)):
+            if window[position].key == key:
+                self._state.summary = SessionSummary(text=text, end=position + 1)
+                return
