@@ -84,7 +84,7 @@ ladder: setup ## take 100,000 random lives through the context ladder
 e2e: setup ## drive the program as people do, in a real browser too (SHORT=1 for the short form)
 	$(BIN)/pytest -q -n 2 tests/e2e --timeout=300 $(if $(SHORT),-m "not slow",) $(ARGS)
 
-zones: setup ## compare schedules with an oracle in every time zone, over ten years (about ten minutes)
+zones: setup ## compare schedules with an oracle in every time zone, over ten years (minutes)
 	$(BIN)/pytest -q -s tests/gateway/scheduler/test_zones_oracle.py -m slow --timeout=7200 $(ARGS)
 
 foreign: setup ## ask every provider against a mock that others wrote (needs npm; no part of CI)
