@@ -97,14 +97,21 @@ def house_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[T
     )
 
 
+def house_tool_names() -> frozenset[str]:
+    """What `house_tools` are called, for who has no house to build them in."""
+    tools = (CurrentTime, Calculate, ReadOutput, RecallTranscript, StartFocus, CompleteFocus)
+    later = (SchedulePeriodic, ScheduleDeferred, ListSchedules, CancelTask)
+    return frozenset(tool.spec.name for tool in (*tools, *later))
+
+
 def shared_executor(tools: tuple[Tool, ...], clock: Clock, outputs: Outputs) -> Executor:
     """The one executor of the process (Z-03)."""
     return Executor(Toolbox(tools), clock, outputs)
 
 
-def known_tools(executor: Executor) -> frozenset[str]:
-    """The names that an AGENT.md may list."""
-    return executor.toolbox.names | frozenset(PSEUDO_TOOLS)
+def known_tools(names: frozenset[str]) -> frozenset[str]:
+    """What an AGENT.md may list, where there are tools of these names."""
+    return names | frozenset(PSEUDO_TOOLS)
 
 
 def assemble(

@@ -220,7 +220,7 @@ async def build(
     )
     outputs = Outputs(settings.home)
     executor = shared_executor(house_tools(clock, outputs, scheduling), clock, outputs)
-    definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor))
+    definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor.toolbox.names))
     tokenizer = Tokenizer(settings.context.tokenizer)
     waking: Waking
     house = CommandHouse(

@@ -138,10 +138,8 @@ def _agents(settings: Settings) -> Iterator[Diagnosis]:
     assembly = import_module("agent.assembly")
     definitions_module = import_module("agent.definitions")
     errors = import_module("agent.core.errors")
-    clock = import_module("agent.core.clock").SystemClock()
-    outputs = import_module("agent.tools.overflow").Outputs(settings.home)
-    executor = assembly.shared_executor(assembly.house_tools(clock, outputs), clock, outputs)
-    definitions = definitions_module.Definitions(live.agent_folders(), known_tools=assembly.known_tools(executor))
+    known_tools = assembly.known_tools(assembly.house_tool_names())
+    definitions = definitions_module.Definitions(live.agent_folders(), known_tools=known_tools)
     for name in sorted({*definitions.names(), settings.agent.name}):
         try:
             definitions.load(name)

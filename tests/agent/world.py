@@ -155,7 +155,7 @@ class World:
             new_id=self.new_id,
             bus=self.bus,
             phrases=english,
-            definitions=Definitions([self.home / "agents"], known_tools=known_tools(executor)),
+            definitions=Definitions([self.home / "agents"], known_tools=known_tools(executor.toolbox.names)),
             executor=executor,
             built_ins=self.built_ins,
             settings=lambda: self.settings,

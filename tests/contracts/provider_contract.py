@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import anyio
 import pytest
 
-from agent.core.errors import AgentError, ContextTooLong, ProviderBusy, ProviderRefused
+from agent.core.errors import AgentError, ContextTooLong, ProviderBusy, ProviderRefused, RequestInvalid
 from agent.core.messages import (
     FilePart,
     Message,
@@ -382,7 +382,7 @@ class WireContract(ProviderContract):
             pytest.param(503, ProviderBusy, id="unavailable"),
             pytest.param(529, ProviderBusy, id="overloaded"),
             pytest.param(408, ProviderBusy, id="time-out of the server"),
-            pytest.param(400, ProviderRefused, id="bad request"),
+            pytest.param(400, RequestInvalid, id="bad request"),
             pytest.param(401, ProviderRefused, id="bad key"),
             pytest.param(403, ProviderRefused, id="not allowed"),
             pytest.param(404, ProviderRefused, id="no such model"),

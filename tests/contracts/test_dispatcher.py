@@ -94,7 +94,11 @@ class Interposing:
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         result = await self.database.write(work)
-        if result is None and getattr(work, "__name__", "") == "_begin" and self.between is not None:
+        if (
+            result is None
+            and getattr(getattr(work, "func", work), "__name__", "") == "_begin"
+            and self.between is not None
+        ):
             between, self.between = self.between, None
             await between()
         return result

@@ -107,7 +107,7 @@ class ScriptedProvider:
     closed: bool = False
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        if not request.reminder:  # every request of a turn has one
+        if not request.reminder and request.max_tokens is not None:  # a question beside the turns
             self.asides.append(request)
             script = self.aside
         else:

@@ -382,11 +382,16 @@ async def test_a_slash_command_in_a_channel_counts_for_its_threads(stage: Stage)
     asked = await ann.say(f"{ME} which model is this", "C0CHOICE")
     await answered(ann, asked, "C0CHOICE", "which model is this")
     assert (await stage.asked("which model is this"))[0]["body"]["model"] == "model-b"
-    await ann.say("/provider reset", "C0CHOICE", thread_ts=asked)
-    await answered(ann, asked, "C0CHOICE", "Back to the default")
+    await ann.say("/provider a", "C0CHOICE", thread_ts=asked)
+    await answered(ann, asked, "C0CHOICE", "This chat now uses")
     await ann.say("and which one now", "C0CHOICE", thread_ts=asked)
     await answered(ann, asked, "C0CHOICE", "and which one now")
     assert (await stage.asked("and which one now"))[0]["body"]["model"] == "model-a"
+    await ann.say("/provider reset", "C0CHOICE", thread_ts=asked)
+    await answered(ann, asked, "C0CHOICE", "Back to")
+    await ann.say("and at last", "C0CHOICE", thread_ts=asked)
+    await answered(ann, asked, "C0CHOICE", "and at last")
+    assert (await stage.asked("and at last"))[0]["body"]["model"] == "model-b", "what the channel uses"
 
     await stage.script("run away", " ".join(f"word{number}" for number in range(300)), token_delay=0.05)
     await ann.say(f"{ME} run away", "C0CHOICE")

@@ -14,7 +14,7 @@ from aiohttp import web
 from pydantic import SecretStr
 
 from agent.core.clock import SystemClock
-from agent.core.errors import AgentError, ProviderBusy, ProviderRefused
+from agent.core.errors import AgentError, ProviderBusy, ProviderRefused, RequestInvalid
 from agent.core.messages import FilePart, Message, TextPart, text_message
 from agent.providers.opening import LazyProvider, Surroundings
 from agent.providers.provider import Request, SystemPrompt
@@ -129,7 +129,7 @@ async def test_connections_are_used_again(tmp_path: Path) -> None:
         pytest.param(says(200, "<html>", "text/html"), ProviderRefused, "web page; check base_url", id="a web page"),
         pytest.param(says(307, "", location="/x"), ProviderRefused, "307", id="a redirection"),
         pytest.param(says(502, "<h1>Bad  gateway</h1>", "text/html"), ProviderBusy, "<h1>Bad gateway</h1>", id="a 502"),
-        pytest.param(says(400, "{broken"), ProviderRefused, "{broken", id="an error that is no JSON"),
+        pytest.param(says(400, "{broken"), RequestInvalid, "{broken", id="an error that is no JSON"),
         pytest.param(sends("data: {}\n"), ProviderBusy, "cut", id="a stream without anything"),
         pytest.param(sends(event(content="x"), "data: {nope\n\n", END), ProviderBusy, "malformed", id="broken JSON"),
         pytest.param(sends(b"data: \xff\xff\n\n", END), ProviderBusy, "malformed", id="no UTF-8"),
