@@ -32,7 +32,7 @@ $(STAMP): requirements/dev.lock pyproject.toml
 
 compiled: setup ## compile once what each process of a test run would else compile for itself
 	@$(PYTEST) -qq --collect-only > /dev/null
-	@$(BIN)/python -c "import anthropic, litellm, tiktoken"
+	@LITELLM_LOCAL_MODEL_COST_MAP=True $(BIN)/python -c "import anthropic, litellm, tiktoken"
 
 run: setup ## start the gateway
 	@$(BIN)/tieline run $(ARGS)

@@ -118,7 +118,7 @@ class App:
         _log.info("ended")
 
     async def _build(self) -> Any:
-        module = await anyio.to_thread.run_sync(import_module, "gateway.house")
+        module = await anyio.to_thread.run_sync(import_module, "gateway.building")
         errors = await anyio.to_thread.run_sync(import_module, "agent.storage.errors")
         try:
             return await module.build(

@@ -46,7 +46,8 @@ class Call:
 
     `route` gives the chosen provider and then those that may stand in, `prepare` the request for one of them; both are
     asked before each attempt, so that another choice counts at once (Z-20). `silence_s` bounds the wait for each piece,
-    `stream_s` the whole stream. `seed` spreads the back-off and is the same in a replay (B-02).
+    `stream_s` the whole stream. `seed` spreads the back-off and is the same in a replay (B-02). A call to make `once` is not
+    repeated at the same provider: whoever asks has another way.
     """
 
     route: Callable[[], Sequence[Provider]]
@@ -56,6 +57,7 @@ class Call:
     silence_s: float
     stream_s: float
     seed: str
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +159,7 @@ class Models:
             outcome = await self._try(call, provider, circuit, taker, watcher)
             if isinstance(outcome, Answered):
                 return outcome
-            delay = self._delay(call, outcome, provider, taker.begun, tries) if patient else None
+            delay = self._delay(call, outcome, provider, taker.begun, tries) if patient and not call.once else None
             if delay is not None and delay > PATIENCE_S and others_let(circuits, index, self._clock.monotonic()):
                 delay = None
             if delay is None:

@@ -63,6 +63,7 @@ class SideCalls:
             silence_s=question.timeout_s,
             stream_s=question.timeout_s,
             seed=f"{states.session.conversation}:{question.purpose}",
+            once=True,
         )
         with anyio.fail_after(question.timeout_s):
             answered = await states.provider.models.ask(call, Unwatched())

@@ -254,6 +254,7 @@ async def test_the_status_tells_what_was_gained_and_the_calls_are_counted(
         await world.say(f"{number}: " + "word " * 500)
     done = next(event for event in world.events if isinstance(event, CompactComplete))
     assert f"Compacting: {done.tokens_before}→{done.tokens_after} tokens" in world.outbox.statuses
+    await world.ledger.flush()
     rows = await world.usage_rows()
     assert sum(row.purpose == "compaction" for row in rows) == len(model.asides)
 

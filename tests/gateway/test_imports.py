@@ -32,7 +32,7 @@ def test_the_help_imports_nothing_but_click() -> None:
 
 def test_the_house_is_what_is_heavy() -> None:
     """The counterpart: the check above can see what it looks for."""
-    assert {"sqlalchemy", "alembic"} & loaded_by("gateway.house")
+    assert {"sqlalchemy", "alembic"} & loaded_by("gateway.building")
 
 
 def test_the_settings_of_every_platform_come_without_its_library() -> None:

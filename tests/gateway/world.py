@@ -1,4 +1,4 @@
-"""The gateway as `gateway.house` builds it, in this process: real database, fake accounts, the model double.
+"""The gateway as `gateway.building` builds it, in this process: real database, fake accounts, the model double.
 
 The screens of the accounts outlive a restart, as those of platforms do.
 """
@@ -20,12 +20,13 @@ from agent.core.events import Event, EventBus
 from agent.core.outbox import Say
 from agent.storage.database import Database
 from agent.storage.tables import inbox, outbox
+from gateway.building import build
 from gateway.channels.adapter import ChannelSettings, Surroundings
 from gateway.channels.inbound import Attachment, ChatType, Inbound, Mention, Pressed, Receipt, Said, Sender
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.config.live import Live
 from gateway.config.settings import Sections, Settings, load
-from gateway.house import House, build
+from gateway.house import House
 from gateway.phrases.catalogue import read_catalogue
 from gateway.router.notices import Notices
 from gateway.storage import grants

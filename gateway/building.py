@@ -1,0 +1,282 @@
+"""Builds the house: every room once, on the open database, each handed what it needs of the others.
+
+Loaded by name after the web server is bound: it imports what is slow to import.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from agent.assembly import Shared, house_tools, known_tools, shared_executor
+from agent.between_turns import BetweenTurns
+from agent.core.clock import Clock
+from agent.core.events import EventBus
+from agent.core.ids_source import random_uuid
+from agent.definitions import Definitions
+from agent.hearing import Hearing
+from agent.providers.calling import Models
+from agent.providers.opening import Surroundings as ProviderSurroundings
+from agent.providers.registry import Registry as Providers
+from agent.providers.transcription import Transcribers
+from agent.storage.retries import SteadyDatabase
+from agent.tools.overflow import Outputs
+from agent.turn.tokenizer import Tokenizer
+from gateway.access.book import AccessBook
+from gateway.access.decisions import Decisions
+from gateway.channels.adapter import Adapter, Surroundings
+from gateway.commands.all import all_commands
+from gateway.commands.desk import Desk
+from gateway.commands.house import House as CommandHouse
+from gateway.config.live import Live
+from gateway.conversations.registry import Registry as Conversations
+from gateway.delivery.delivery import Delivery
+from gateway.house import House
+from gateway.operations.bystanders import Bystanders
+from gateway.operations.desk import Operations
+from gateway.phrases.catalogue import Catalogue
+from gateway.router.attachments import Attachments
+from gateway.router.house import House as RouterHouse
+from gateway.router.house import Rules
+from gateway.router.notices import Notices
+from gateway.router.router import Router
+from gateway.running import go_betweens
+from gateway.running.accounts import Accounts
+from gateway.running.agents import Waking
+from gateway.running.alerts import Alerts
+from gateway.running.chosen import load_chosen
+from gateway.running.dispatching import Running, local_dispatcher
+from gateway.running.overview import OverviewDesk
+from gateway.running.schedules import Scheduling
+from gateway.running.spending import SpendingDesk, open_ledger
+from gateway.running.upkeep import Upkeep
+from gateway.storage import grants
+from gateway.storage.opening import open_database
+from gateway.telemetry.loop_lag import LoopLag
+from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.trouble import Troubles
+
+
+async def build(
+    live: Live,
+    *,
+    clock: Clock,
+    bus: EventBus,
+    metrics: Metrics,
+    troubles: Troubles,
+    lag: LoopLag,
+    phrase: Catalogue,
+    adapter_opened: Callable[[Adapter], None],
+    version: str,
+    web_url: str,
+) -> House:
+    """Open the database and build the rooms on it. Raises DatabaseUnusable with the fix."""
+    settings, started_at = live.settings, clock.now()
+    inner = await open_database(settings.database.url, settings.home)
+    database = SteadyDatabase(inner, clock=clock, on_trouble=partial(go_betweens.storage_trouble, troubles))
+    book = AccessBook(await database.read(grants.all_grants))
+    chosen = await load_chosen(database)
+    live.listen(lambda _: setattr(delivery, "settings", chosen.delivery(live)))
+
+    around = ProviderSurroundings(home=settings.home, clock=clock)
+    providers = Providers(
+        live.provider_settings(), around, failover=settings.llm.failover, aliases=settings.llm.aliases
+    )
+    live.listen(partial(go_betweens.providers_changed, live, providers))
+    ledger = await open_ledger(live, database, clock, bus)
+    models = Models(
+        clock,
+        meter=ledger,
+        policy=lambda: live.settings.retry,
+        on_health=partial(go_betweens.provider_health, troubles),
+    )
+    decisions = Decisions()
+
+    alerts: Alerts
+    accounts = Accounts(
+        settings.channels,
+        Surroundings(
+            clock=clock,
+            home=settings.home,
+            known_places=partial(go_betweens.known_places, database, clock),
+            catch_up_max_age_s=settings.network.catch_up_max_age,
+            proxy=settings.network.proxy,
+            public_url=settings.web.public_url or web_url,
+        ),
+        opened=lambda adapter: go_betweens.opened(adapter, adapter_opened, delivery),
+        failed=lambda name, reason: alerts.login_refused(name, reason),
+    )
+    delivery = Delivery(
+        database,
+        accounts.channel,
+        clock,
+        home=settings.home,
+        phrase=phrase,
+        reports=go_betweens.Reports(lambda: alerts),
+        settings=chosen.delivery(live),
+        is_busy=lag.is_busy,
+    )
+    notices = Notices(database, clock, delivery.wake)
+    alerts = Alerts(
+        database=database,
+        clock=clock,
+        troubles=troubles,
+        health=accounts.health,
+        owners=lambda: go_betweens.owners(live, book),
+        notices=notices,
+        phrase=phrase,
+    )
+
+    spending = SpendingDesk(bus, alerts, notices, phrase)
+    held = partial(go_betweens.held, live, chosen)
+    scheduling = Scheduling(
+        live,
+        database,
+        clock,
+        book,
+        phrase,
+        metrics,
+        deliver=delivery.wake,
+        work=lambda conversation: dispatcher.wake(conversation),
+        tell_owner=alerts.tell,
+    )
+    outputs = Outputs(settings.home)
+    executor = shared_executor(house_tools(clock, outputs, scheduling), clock, outputs)
+    definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor.toolbox.names))
+    tokenizer = Tokenizer(settings.context.tokenizer)
+    waking: Waking
+    house = CommandHouse(
+        home=settings.home,
+        database=database,
+        clock=clock,
+        phrase=phrase,
+        started_at=started_at,
+        access=lambda: live.settings.access,
+        book=book,
+        decisions=decisions,
+        providers=lambda: providers,
+        default_queue_mode=lambda: live.settings.queue.mode,
+        default_verbosity=lambda: live.settings.delivery.verbosity,
+        persistence=lambda: live.settings.session.provider_persistence,
+        held=held,
+        preference_changed=lambda place: waking.refresh(place),
+        health=accounts.health,
+        stop=lambda conversation, reason, said_at: go_betweens.stop(
+            conversations, waking.running_since, conversation, reason, said_at
+        ),
+        running_since=lambda conversation: waking.running_since(conversation),
+        ledger=ledger,
+        more_allowed=spending.more_allowed,
+        ask=partial(go_betweens.ask, delivery),
+        schedules=scheduling.desk,
+        setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
+    )
+    desk = Desk(all_commands(), house, lambda conversation: waking.operations(conversation))
+    background = BetweenTurns()
+    shared = Shared(
+        home=settings.home,
+        database=database,
+        clock=clock,
+        new_id=random_uuid,
+        bus=bus,
+        phrases=phrase,
+        definitions=definitions,
+        executor=executor,
+        built_ins=desk,
+        settings=lambda: live.settings.turn,
+        ledger=ledger,
+        hearing=Hearing(
+            home=settings.home,
+            clock=clock,
+            ledger=ledger,
+            transcribers=Transcribers(lambda: providers, lambda: live.settings.transcription),
+            policy=lambda: live.settings.retry,
+        ),
+        models=models,
+        relief=spending.relief,
+        count=tokenizer,
+        background=background,
+    )
+    waking = Waking(
+        shared,
+        providers=lambda: providers,
+        outbox_for=delivery.outbox_for,
+        held=held,
+        around=chosen.around,
+    )
+    session = settings.session
+    conversations = Conversations(waking.wake, clock=clock, idle_s=session.idle_minutes * 60, most=session.most_awake)
+    dispatcher = local_dispatcher(live, database, clock, conversations, delivery, alerts, phrase)
+    router = Router(
+        RouterHouse(
+            database=database,
+            clock=clock,
+            rules=lambda: Rules(
+                access=live.settings.access,
+                queue_depth=live.settings.queue.max_depth,
+                catch_up_max_age_s=live.settings.network.catch_up_max_age,
+            ),
+            book=book,
+            decisions=decisions,
+            desk=desk,
+            notices=notices,
+            questions=delivery.questions,
+            conversations=Running(dispatcher, conversations),
+            outbox_for=delivery.outbox_for,
+            queue_mode=lambda conversation: chosen.mode(conversation, live),
+            channel=accounts.channel,
+            wake=dispatcher.wake,
+            attachments=Attachments(settings.home, phrase, limit_mb=lambda: live.settings.retention.attachment_mb),
+            phrase=phrase,
+            tell_owner=alerts.tell,
+            met=alerts.met,
+            setting_changed=house.setting_changed,
+            knows_parent=chosen.knows,
+            learn_parent=lambda thread, parent: chosen.learn(thread, parent, database, clock),
+        )
+    )
+    operations = Operations(
+        database,
+        clock=clock,
+        home=settings.home,
+        phrase=phrase,
+        bystanders=Bystanders(granted=book.note, deliver=delivery.wake, work=dispatcher.wake, settle=ledger.flush),
+    )
+    return House(
+        database=database,
+        keep_owning=inner.keep,
+        accounts=accounts,
+        router=router,
+        delivery=delivery,
+        dispatcher=dispatcher,
+        conversations=conversations,
+        ledger=ledger,
+        schedules=scheduling.runner,
+        providers=providers,
+        operations=operations,
+        overview=OverviewDesk(
+            database=database,
+            clock=clock,
+            version=version,
+            started_at=started_at,
+            providers=providers,
+            accounts=accounts,
+            conversations=conversations,
+            dispatcher=dispatcher,
+            operations=operations,
+            ledger=ledger,
+            metrics=metrics,
+            troubles=troubles,
+            lag=lag,
+            in_use=waking.in_use,
+        ),
+        upkeep=Upkeep(
+            database,
+            clock=clock,
+            home=settings.home,
+            retention=lambda: live.settings.retention,
+            ledger_days=lambda: live.settings.scheduler.ledger_days,
+        ),
+        alerts=alerts,
+        phrase=phrase,
+        tokenizer=tokenizer,
+        background=background,
+    )

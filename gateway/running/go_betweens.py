@@ -1,0 +1,121 @@
+"""What rooms ask of each other through the house: a few lines each, handed out as callables by `gateway.building`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from agent.core.clock import Clock
+from agent.core.ids import ConversationId
+from agent.core.outbox import Answer, Question
+from agent.providers.registry import Registry as Providers
+from agent.storage.database import Database
+from agent.storage.moments import from_us, to_us
+from gateway.access.book import AccessBook
+from gateway.channels.adapter import Adapter, Place
+from gateway.channels.keys import ConversationKey
+from gateway.config.live import Live
+from gateway.config.settings import Settings
+from gateway.conversations.choices import Configured, Held, configured_only
+from gateway.conversations.choices import held as held_by
+from gateway.conversations.registry import Registry as Conversations
+from gateway.delivery.delivery import Delivery
+from gateway.running.alerts import Alerts
+from gateway.running.chosen import Chosen
+from gateway.storage import places
+from gateway.telemetry.trouble import Troubles
+
+KNOWN_FOR = timedelta(days=7)  # conversations that catch-up looks at (DESIGN §13.15)
+
+
+def held(live: Live, chosen: Chosen, conn: Connection, key: ConversationKey) -> Held:
+    """What holds for the place; without persistence only what the configuration says (Z-68)."""
+    channels = live.settings.channels
+    configured = next((Configured(provider=one.provider, locked=one.provider_locked) for one in channels
+                       if one.channel_type == key.channel_type), Configured())  # fmt: skip
+    if not live.settings.session.provider_persistence:
+        return configured_only(configured)
+    return held_by(conn, key, chosen.around(key), configured)
+
+
+def opened(adapter: Adapter, mount: Callable[[Adapter], None], delivery: Delivery) -> None:
+    """Its routes are served, and what waited for the account is sent."""
+    mount(adapter)
+    delivery.look_again()
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """What delivery tells the owner; the alerts are built after it."""
+
+    alerts: Callable[[], Alerts]
+
+    def dead(self, key: ConversationKey, outbox_id: int, reason: str) -> None:
+        self.alerts().undeliverable(key, outbox_id, reason)
+
+    def gone(self, key: ConversationKey, reason: str) -> None:
+        self.alerts().tell("owner_gone", {"chat": str(key)})
+
+
+async def known_places(database: Database, clock: Clock, channel_type: str) -> Sequence[Place]:
+    since = to_us(clock.now() - KNOWN_FOR)
+    found = await database.read(lambda conn: places.known_places(conn, channel_type, since=since))
+    return [
+        Place(
+            key=ConversationKey.parse(place.conversation),
+            last_message_id=place.last_message_id,
+            last_at=from_us(place.last_at),
+        )
+        for place in found
+    ]
+
+
+def stop(
+    conversations: Conversations,
+    running_since: Callable[[ConversationId], datetime | None],
+    conversation: ConversationId,
+    reason: str,
+    said_at: datetime,
+) -> bool:
+    """End the run that went on when the word came: one that began later was not meant (PEERS §3, theme 17).
+
+    Where nothing runs itself, what is meant are the threads: a Slack command cannot be given in one.
+    """
+
+    def meant(key: ConversationId) -> bool:
+        since = running_since(key)
+        return since is None or since <= said_at
+
+    if meant(conversation) and conversations.stop(conversation, reason):
+        return True
+    return conversations.stop_within(conversation, reason, meant)
+
+
+async def ask(delivery: Delivery, key: ConversationKey, question: Question, language: str) -> Answer:
+    channel = await delivery.reachable(key, question.timeout_s)
+    return await delivery.questions.ask(channel, question, language) if channel is not None else Answer(None)
+
+
+def owners(live: Live, book: AccessBook) -> Sequence[str]:
+    return (*live.settings.access.admins, *book.owners)
+
+
+def providers_changed(live: Live, providers: Providers, fresh: Settings) -> None:
+    providers.reload(live.provider_settings(), failover=fresh.llm.failover, aliases=fresh.llm.aliases)
+
+
+def provider_health(troubles: Troubles, name: str, trouble: str | None) -> None:
+    if trouble is None:
+        troubles.over("provider", name)
+    else:
+        fix = "look at the provider's status page and at its key; others answer meanwhile if [llm] failover names them"
+        troubles.report("provider", name, trouble, fix=fix)
+
+
+def storage_trouble(troubles: Troubles, reason: str | None) -> None:
+    if reason is None:
+        troubles.over("storage", "database")
+    else:
+        fix = "free some disk space, or look whether the database server runs"
+        troubles.report("storage", "database", reason, fix=fix, blocking=True)
