@@ -46,8 +46,8 @@ class Call:
 
     `route` gives the chosen provider and then those that may stand in, `prepare` the request for one of them; both are
     asked before each attempt, so that another choice counts at once (Z-20). `silence_s` bounds the wait for each piece,
-    `stream_s` the whole stream. `seed` spreads the back-off and is the same in a replay (B-02). A call to make `once` is not
-    repeated at the same provider: whoever asks has another way.
+    `stream_s` the whole stream. `seed` spreads the back-off and is the same in a replay (B-02). A call to make `once`
+    is not repeated at the same provider: whoever asks has another way.
     """
 
     route: Callable[[], Sequence[Provider]]
