@@ -45,10 +45,8 @@ async def prepare(doubles: Doubles) -> None:
             "match": {"system_contains": "You follow a conversation"},
             "reply": {"text": "CURRENT: plan the trip\nCOMPLETED: NONE"},
         },
-        {
-            "match": {"contains": "long list of wishes"},
-            "reply": {"text": "wishes noted", "ttft": 10.0},
-        },  # a busy process shows status lines late,
+        # Ten seconds: a busy process shows its status lines late.
+        {"match": {"contains": "long list of wishes"}, "reply": {"text": "wishes noted", "ttft": 10.0}},
     ]
     await doubles.llm.post("script", rules, append="1")
 
