@@ -110,6 +110,7 @@ def test_all_mistakes_come_at_once_with_the_nearest_key(tmp_path: Path) -> None:
             id="two defaults",
         ),
         pytest.param({"lock": {"lock_timeout_ms": 1000}}, "lock.lock_timeout_ms", id="a lease shorter than its beat"),
+        pytest.param({"memory": {"soft_compaction_threshold": 0.95}}, "must rise between", id="soft above hard"),
     ],
 )
 @pytest.mark.requirement("G-29")
