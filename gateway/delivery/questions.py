@@ -18,7 +18,7 @@ from agent.core.outbox import Answer, Question
 from agent.core.phrases import Phrases
 from gateway.channels.channel import Channel
 from gateway.channels.document import Document, Plain
-from gateway.channels.errors import ChannelError
+from gateway.channels.errors import ChannelBusy, ChannelError
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import Button, Outbound, SentRef
 from gateway.delivery.draft import CALL_DEADLINE_S
@@ -75,8 +75,7 @@ class Questions:
         shown: Shown | None = None
         self._open[token] = entry
         try:
-            with anyio.fail_after(CALL_DEADLINE_S):
-                shown = await self._show(channel, question, parts, self._buttons(question, token, language))
+            shown = await self._show_soon(channel, question, parts, self._buttons(question, token, language))
             if entry.answer.choice is None:
                 passing("question.open")
                 await entry.rest.sleep(question.timeout_s)
@@ -118,6 +117,20 @@ class Questions:
                     self._answer(entry, Answer(choice, person))
                     return True
         return False
+
+    async def _show_soon(
+        self, channel: Channel, question: Question, parts: tuple[Document, ...], buttons: tuple[tuple[Button, ...], ...]
+    ) -> Shown:
+        """As soon as the platform lets us, within the question's time: after a start an account may sign in late."""
+        gives_up = self._clock.monotonic() + question.timeout_s
+        while True:
+            try:
+                with anyio.fail_after(CALL_DEADLINE_S):
+                    return await self._show(channel, question, parts, buttons)
+            except ChannelBusy as error:
+                if len(parts) > 1 or self._clock.monotonic() + error.after_s >= gives_up:  # no piece comes twice
+                    raise
+                await self._clock.sleep(error.after_s)
 
     def _answer(self, entry: _Open, answer: Answer) -> None:
         if entry.answer.choice is None:  # the first one counts
