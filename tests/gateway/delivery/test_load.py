@@ -42,3 +42,20 @@ async def test_what_was_held_back_is_shown_when_there_is_time_again(world: World
         await world.pass_time(2)
         assert world.screen().texts == ["The cat"]
         assert world.screen().made("typing")
+
+
+async def test_a_machine_that_is_always_busy_still_shows_something_now_and_then(world: World) -> None:
+    world.is_busy = True
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        voice.preview("The cat")
+        await world.pass_time(4)
+        assert world.screen().texts == []
+        await world.pass_time(2)
+        assert world.screen().texts == ["The cat"]
+        voice.preview(" sat")
+        await world.pass_time(4)
+        assert world.screen().texts == ["The cat"], "the next one waits as long"
+        await world.pass_time(2)
+        assert world.screen().texts == ["The cat sat"]
