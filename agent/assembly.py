@@ -24,6 +24,9 @@ from agent.hearing import Hearing
 from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
+from agent.memory.memory import Memory
+from agent.memory.notes import path_of
+from agent.memory.tools import MEMORY_TOOLS, Forget, Recall, Remember, SessionSearch
 from agent.operations import follow_definition
 from agent.providers.calling import Models
 from agent.storage.database import Database
@@ -37,7 +40,6 @@ from agent.tools.recall_transcript import RecallTranscript
 from agent.tools.schedules import CancelTask, ListSchedules, ScheduleDeferred, SchedulePeriodic, Schedules
 from agent.tools.toolbox import Toolbox
 from agent.turn.decision import PSEUDO_TOOLS
-from agent.turn.notes import path_of
 from agent.turn.room import show_compaction
 from agent.turn.settings import Settings
 from agent.turn.side_calls import SideCalls
@@ -74,6 +76,7 @@ class Shared:
     built_ins: BuiltIns
     ledger: Ledger
     hearing: Hearing
+    memory: Memory
     models: Models
     settings: Callable[[], Settings]
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons] = lambda error, incoming, conversation: ()
@@ -88,6 +91,10 @@ def house_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[T
         Calculate(),
         ReadOutput(outputs),
         RecallTranscript(),
+        Remember(),
+        Recall(),
+        SessionSearch(),
+        Forget(),
         StartFocus(),
         CompleteFocus(),
         SchedulePeriodic(schedules),
@@ -101,7 +108,7 @@ def house_tool_names() -> frozenset[str]:
     """What `house_tools` are called, for who has no house to build them in."""
     tools = (CurrentTime, Calculate, ReadOutput, RecallTranscript, StartFocus, CompleteFocus)
     later = (SchedulePeriodic, ScheduleDeferred, ListSchedules, CancelTask)
-    return frozenset(tool.spec.name for tool in (*tools, *later))
+    return frozenset(tool.spec.name for tool in (*tools, *later)) | MEMORY_TOOLS
 
 
 def shared_executor(tools: tuple[Tool, ...], clock: Clock, outputs: Outputs) -> Executor:
@@ -142,6 +149,7 @@ def assemble(
             phrases=shared.phrases,
             ledger=shared.ledger,
             hearing=shared.hearing,
+            memory=shared.memory,
             relief=shared.relief,
         ),
         lifecycle=LifecycleState(),

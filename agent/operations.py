@@ -198,6 +198,13 @@ class Operations:
             badge=badge_of(tally.last_before, tally.last_after, tally.last_at_ms, now_ms),
         )
 
+    def memory_changed(self) -> None:
+        """Something was forgotten, or the memory switched: nothing that was read before counts any more."""
+        states = self._states
+        states.message.forget()
+        states.memory.off, states.memory.signature = None, None
+        states.provider.cache.forget()
+
     def dump(self, directory: Path | None) -> None:
         """Write what goes to models and comes back into `directory`, from now on; None: no more (SPEC §20.1)."""
         dumps = self._states.context.dumps

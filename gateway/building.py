@@ -13,6 +13,7 @@ from agent.core.events import EventBus
 from agent.core.ids_source import random_uuid
 from agent.definitions import Definitions
 from agent.hearing import Hearing
+from agent.memory.memory import Memory
 from agent.providers.calling import Models
 from agent.providers.opening import Surroundings as ProviderSurroundings
 from agent.providers.registry import Registry as Providers
@@ -23,10 +24,12 @@ from agent.turn.tokenizer import Tokenizer
 from gateway.access.book import AccessBook
 from gateway.access.decisions import Decisions
 from gateway.channels.adapter import Adapter, Surroundings
+from gateway.channels.keys import ConversationKey
 from gateway.commands.all import all_commands
 from gateway.commands.desk import Desk
 from gateway.commands.house import House as CommandHouse
 from gateway.config.live import Live
+from gateway.conversations.audiences import places_of
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
 from gateway.house import House
@@ -138,6 +141,12 @@ async def build(
         work=lambda conversation: dispatcher.wake(conversation),
         tell_owner=alerts.tell,
     )
+    memory = Memory(
+        database,
+        clock,
+        settings=lambda: live.settings.memory,
+        places=lambda conversation: places_of(ConversationKey.parse(conversation), chosen.parents.get(conversation)),
+    )
     outputs = Outputs(settings.home)
     executor = shared_executor(house_tools(clock, outputs, scheduling), clock, outputs)
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor.toolbox.names))
@@ -167,6 +176,7 @@ async def build(
         more_allowed=spending.more_allowed,
         ask=partial(go_betweens.ask, delivery),
         schedules=scheduling.desk,
+        memory=memory,
         setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
     )
     desk = Desk(all_commands(), house, lambda conversation: waking.operations(conversation))
@@ -190,6 +200,7 @@ async def build(
             transcribers=Transcribers(lambda: providers, lambda: live.settings.transcription),
             policy=lambda: live.settings.retry,
         ),
+        memory=memory,
         models=models,
         relief=spending.relief,
         count=tokenizer,
@@ -249,6 +260,7 @@ async def build(
         dispatcher=dispatcher,
         conversations=conversations,
         ledger=ledger,
+        memory=memory,
         schedules=scheduling.runner,
         providers=providers,
         operations=operations,
@@ -274,6 +286,7 @@ async def build(
             home=settings.home,
             retention=lambda: live.settings.retention,
             ledger_days=lambda: live.settings.scheduler.ledger_days,
+            miss_days=lambda: live.settings.memory.recall.miss_days,
         ),
         alerts=alerts,
         phrase=phrase,

@@ -8,6 +8,7 @@ from anyio.abc import TaskGroup
 
 from agent.between_turns import BetweenTurns
 from agent.ledger.ledger import Ledger
+from agent.memory.memory import Memory
 from agent.providers.registry import Registry as Providers
 from agent.storage.database import Database
 from agent.turn.tokenizer import Tokenizer
@@ -39,6 +40,7 @@ class House:
     dispatcher: LocalDispatcher
     conversations: Conversations
     ledger: Ledger
+    memory: Memory
     providers: Providers
     operations: Operations
     overview: OverviewDesk
@@ -59,6 +61,7 @@ class House:
         tasks.start_soon(self.alerts.run)
         tasks.start_soon(self.ledger.run)
         tasks.start_soon(self.background.run)
+        tasks.start_soon(self.memory.misses.run)
 
     async def take_in(self, tasks: TaskGroup) -> None:
         """Open the accounts and let them hear."""
@@ -86,4 +89,5 @@ class House:
             await self.conversations.aclose()
             await self.providers.aclose()
             await self.ledger.aclose()
+            await self.memory.misses.flush()
             await self.database.aclose()

@@ -9,6 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
+from agent.memory.settings import GraphSettings, RecallSettings, SemanticSettings
+
 FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
 
 Level = Literal["off", "safe", "full"]
@@ -181,6 +183,9 @@ class MemorySettings:
     compression: CompressionSettings = field(default_factory=CompressionSettings)
     focus: FocusSettings = field(default_factory=FocusSettings)
     sidequest: SidequestSettings = field(default_factory=SidequestSettings)
+    recall: RecallSettings = field(default_factory=RecallSettings)
+    semantic: SemanticSettings = field(default_factory=SemanticSettings)
+    graph: GraphSettings = field(default_factory=GraphSettings)
 
     def __post_init__(self) -> None:
         thresholds = (

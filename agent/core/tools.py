@@ -56,11 +56,29 @@ class Recall(Protocol):
         """The whole of one message, a page at a time. Raises ToolError when it is none of those."""
 
 
+class Remembering(Protocol):
+    """What is kept for longer than a session, as far as who is present may see it. Each call returns what the model
+    reads; raises ToolError with what is wrong."""
+
+    async def remember(self, text: str, *, confidence: float, replaces: int | None, call: str) -> str:
+        """Keep a fact. Safe to repeat."""
+
+    async def recall(self, query: str) -> str:
+        """Facts and messages of any session that fit best."""
+
+    async def forget(self, fact: int) -> str:
+        """Forget one fact."""
+
+    async def search_sessions(self, query: str) -> str:
+        """Messages of other sessions that hold the words."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
     """What a call may know of its surroundings. `idempotency_key` is the same when a call is repeated after a crash.
 
-    `recall` finds what left the window. `focus` is there where the operator has switched Focus on.
+    `recall` finds what left the window. `focus` is there where the operator has switched Focus on, `memory` where
+    nobody has switched it off.
     """
 
     conversation: ConversationId
@@ -72,6 +90,7 @@ class ToolContext:
     asker: Asker = Asker()
     recall: Recall | None = None
     focus: Bracketing | None = None
+    memory: Remembering | None = None
 
 
 class Tool(Protocol):

@@ -7,6 +7,7 @@ import anyio
 from agent.core.events import ContextBuilt, ContextDegraded
 from agent.tools.deferring import loaded_in
 from agent.turn.notes import read_notes, says_terminated
+from agent.turn.recalling import open_memory, recall
 from agent.turn.requests import estimate_of
 from agent.turn.room import load_window, options_of, sync_window
 from agent.turn.run import Executed, Notice, Prepared, Run
@@ -58,9 +59,11 @@ def _in_back_off(run: Run, states: States) -> bool:
 
 
 async def _advance(run: Run, states: States) -> None:
-    await read_notes(states.memory, run.settings.context.memory_chars)
+    await read_notes(states.memory, run.settings.context.memory_chars, states.runtime.clock.now())
     if not states.message.loaded:
         await load_history(run, states)
+    await open_memory(run, states)
+    await recall(run, states)
 
 
 async def load_history(run: Run, states: States) -> None:

@@ -14,6 +14,7 @@ from agent.storage import inbox_rows, outbox_rows
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
 from agent.turn.accounting import total_cost
+from agent.turn.remembering import keep_words
 from agent.turn.room import notices_of, sync_window, write_window
 from agent.turn.run import Executed, Notice, Persisted, Run, Verdict
 from agent.turn.saving import growth_of, note_stored, write_growth
@@ -53,6 +54,8 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         placed = write_window(conn, step, states) if step is not None else []
         if run.opened and runs.end_run(conn, work.inbox_id, ENDS[executed.verdict], at):
             ids = write_growth(conn, growth, run, conversation, at)
+            if not unheard:
+                keep_words(conn, run, [*run.ids, *ids], at=at)
         if unheard:  # a heartbeat with nothing to say must not fill the history that every call sends
             store.hide_run(conn, work.inbox_id)
         for part, say in enumerate(says):

@@ -7,6 +7,7 @@ from agent.compaction.integrity import orphans_in
 from agent.compaction.pairs import repaired, with_orphaned_uses_answered
 from agent.compaction.window import Window
 from agent.core.messages import FilePart, Message
+from agent.memory.tools import MEMORY_TOOLS
 from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema
 from agent.tools.deferring import deferred, search_tool
 from agent.tools.focus import FOCUS_TOOLS
@@ -45,6 +46,8 @@ def scope_of(run: Run, states: States) -> frozenset[str]:
     names = states.tool.executor.toolbox.names
     if not run.settings.memory.focus.enabled:
         names -= FOCUS_TOOLS
+    if states.memory.off or not run.settings.memory.recall.enabled:
+        names -= MEMORY_TOOLS
     allowed = run.definition.tools
     return names if allowed is None else names & allowed
 
@@ -124,7 +127,7 @@ def build_request(
         messages=sound(window),
         tools=tools,
         owner=states.message,
-        reminder=f"{run.reminder}\n{hint}" if hint else run.reminder,
+        reminder=_before_the_words(run, hint),
         max_tokens=max_tokens or run.definition.max_tokens,
         cache_tier=cache_tier_for(tokens),
         routing_hint=routing_hint_for(
@@ -150,8 +153,14 @@ def sound(window: Window) -> list[Message]:
 
 def _fixed(run: Run, states: States, system: SystemPrompt, tools: ToolSchema) -> int:
     estimator = states.metrics.estimator
-    prompt = estimator.text(system.stable) + estimator.text(system.volatile) + estimator.text(run.reminder)
+    before = _before_the_words(run)
+    prompt = estimator.text(system.stable) + estimator.text(system.volatile) + estimator.text(before)
     return prompt + estimator.tools(tools)
+
+
+def _before_the_words(run: Run, hint: str = "") -> str:
+    """What stands before the newest words and in no history: recall is data, so it comes before the house's own."""
+    return "\n".join(filter(None, (run.recall, run.reminder, hint)))
 
 
 def _too_large(provider: Provider, fixed: int, room: int) -> Notice:

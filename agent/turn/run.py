@@ -14,6 +14,7 @@ from agent.core.messages import Message
 from agent.core.outbox import Audience, Buttons
 from agent.definitions import Definition
 from agent.inbox import Work
+from agent.memory.audience import Scope
 from agent.providers.metering import Spent
 from agent.sessions.runs import Checkpoint
 from agent.turn.guards import Progress
@@ -93,6 +94,8 @@ class Run:
     began: float  # monotonic
     reminder: str
     speech: Speech
+    memory: Scope | None = None  # what it may see of the memory; None: it is off
+    recall: str = ""  # what it was reminded of, framed; stands before the reminder
     staged: StagedChanges = field(default_factory=StagedChanges)
     opened: bool = False  # the turn row is committed
     resumed: bool = False

@@ -26,6 +26,7 @@ from agent.hearing import Hearing
 from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
+from agent.memory.memory import Memory
 from agent.providers.calling import Models
 from agent.providers.provider import Provider, ToolSchema
 from agent.providers.slot import Choice, Chooser
@@ -157,11 +158,12 @@ class ToolState:
 
 @dataclass(slots=True, kw_only=True)
 class MemoryState:
-    """MEMORY.md of this conversation as it was read last."""
+    """MEMORY.md of this conversation as it was read last. `off`: people want nothing kept here; None: ask the store."""
 
     path: Path
     signature: tuple[int, int] | None = None
     text: str = ""
+    off: bool | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -181,6 +183,7 @@ class RuntimeState:
     phrases: Phrases
     ledger: Ledger
     hearing: Hearing
+    memory: Memory
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons]
 
 

@@ -11,12 +11,14 @@ from agent.core.groups import first_error
 from agent.core.ids import CallId
 from agent.core.messages import Message, ToolResult, ToolUse
 from agent.core.tools import Asker, ToolContext
+from agent.memory.desk import MemoryDesk
 from agent.providers.replies import Reply
 from agent.sessions.recollection import Recollection
 from agent.sessions.runs import Checkpoint
 from agent.tools.batches import batches_of
 from agent.tools.deferring import SEARCH
 from agent.tools.executor import Limits, Outcome
+from agent.turn.calling import bill_of
 from agent.turn.decision import parts_with
 from agent.turn.requests import scope_of
 from agent.turn.run import Run, Step
@@ -118,6 +120,7 @@ async def _run_one(use: ToolUse, run: Run, states: States) -> ToolResult:
         asker=_asker(run),
         recall=Recollection(states.runtime.database, run.session, states.metrics.estimator.text),
         focus=states.message.compaction.focus if run.settings.memory.focus.enabled else None,
+        memory=_memory(run, states),
     )
     outcome = Outcome(content=STOPPED, is_error=True)
     passing("tool.started")
@@ -140,6 +143,13 @@ async def _run_one(use: ToolUse, run: Run, states: States) -> ToolResult:
         states.context.dumps.write(f"tool-{use.name}.txt", outcome.content)
     result = ToolResult(tool_use_id=use.id, content=outcome.content, is_error=outcome.is_error)
     return await shortened(result, use.name, run, states, confirmed=outcome.confirmed)
+
+
+def _memory(run: Run, states: States) -> MemoryDesk | None:
+    if run.memory is None:
+        return None
+    bill = bill_of(run, states)
+    return MemoryDesk(memory=states.runtime.memory, scope=run.memory, bill=bill, inbox_id=run.work.inbox_id)
 
 
 def _asker(run: Run) -> Asker:

@@ -3,7 +3,19 @@
 from collections.abc import Callable
 
 from gateway.channels.outbound import CommandSpec
-from gateway.commands import context, model, people, queue, remind, schedules, session, spending, status, timezone
+from gateway.commands import (
+    context,
+    memory,
+    model,
+    people,
+    queue,
+    remind,
+    schedules,
+    session,
+    spending,
+    status,
+    timezone,
+)
 from gateway.commands import help as help_family
 from gateway.commands.command import Call, Command, Commands, Reply
 
@@ -27,6 +39,8 @@ def all_commands() -> Commands:
             session.RETRY,
             session.UNDO,
             session.SESSIONS,
+            memory.MEMORY,
+            memory.GRAPH,
             queue.QUEUE,
             queue.CLEAR_QUEUE,
             queue.DROP_LAST,

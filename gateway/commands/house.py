@@ -12,6 +12,7 @@ from agent.core.ids import ConversationId
 from agent.core.outbox import Answer, Question
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Account
+from agent.memory.memory import Memory
 from agent.providers.registry import Registry
 from agent.storage.database import Database
 from gateway.access.book import AccessBook
@@ -54,4 +55,5 @@ class House:
     more_allowed: Callable[[Account, ConversationKey], Awaitable[None]]
     ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]
     schedules: Schedules
+    memory: Memory
     setting_changed: Callable[[ConversationId, str, str], None]

@@ -10,6 +10,8 @@ from pathlib import Path
 import anyio
 
 from agent.core.clock import Clock
+from agent.memory import misses
+from agent.storage import cleaning
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.moments import to_us
@@ -34,13 +36,15 @@ class Upkeep:
         home: Path,
         retention: Callable[[], RetentionSettings],
         ledger_days: Callable[[], int],
+        miss_days: Callable[[], int],
     ) -> None:
-        """`ledger_days` is how long the ledger of schedules is kept."""
+        """`ledger_days` is how long the ledger of schedules is kept, `miss_days` what the memory did not find."""
         self._database = database
         self._clock = clock
         self._home = home
         self._retention = retention
         self._ledger_days = ledger_days
+        self._miss_days = miss_days
 
     async def run(self) -> None:
         await self._clock.sleep(FIRST_S)
@@ -66,6 +70,9 @@ class Upkeep:
         while await self._database.write(pruning) >= BATCH:
             await self._clock.sleep(0.2)
         at = now.timestamp()
+        misses_before = int(at - timedelta(days=self._miss_days()).total_seconds())
+        await self._database.write(partial(misses.prune, before_s=misses_before))
+        await self._clean(to_us(now))
         await anyio.to_thread.run_sync(
             _remove_files, self._home / "files", at - timedelta(days=retention.attachment_days).total_seconds()
         )
@@ -76,6 +83,14 @@ class Upkeep:
             _remove_files, self._home / "exports", at - timedelta(days=EXPORT_DAYS).total_seconds()
         )
         await anyio.to_thread.run_sync(_keep_newest, self._home / "backups", retention.backups)
+
+    async def _clean(self, at: int) -> None:
+        """What people had forgotten leaves the database's file as well."""
+        if not await self._database.read(cleaning.is_due):
+            return
+        while not await self._database.write(cleaning.clean):
+            await self._clock.sleep(0.1)
+        await self._database.write(partial(cleaning.note_cleaned, at=at))
 
 
 def _remove_files(folder: Path, before: float) -> None:

@@ -2,9 +2,9 @@
 
 from sqlalchemy import BigInteger, Boolean, Column, Index, Table, Text, UniqueConstraint, text
 
+from agent.storage.memory_tables import metadata as metadata  # with those of the memory and the gateway on it
 from agent.storage.partial import partial_index
 from agent.storage.tables import Id
-from agent.storage.tables import metadata as metadata  # with the gateway's tables on it
 
 channel_preference = Table(
     "channel_preference",

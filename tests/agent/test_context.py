@@ -14,12 +14,12 @@ from agent.core.events import ContextBuilt, ContextDegraded
 from agent.core.ids import ConversationId
 from agent.core.messages import FilePart, Message, ToolUse
 from agent.inbox import Work
+from agent.memory.notes import path_of
 from agent.providers.provider import Usage
 from agent.sessions import store
 from agent.sessions.records import Stored
 from agent.storage.database import Database
 from agent.storage.tables import message as message_table
-from agent.turn.notes import path_of
 from agent.turn.settings import ContextSettings, Settings, TimeoutSettings
 from tests.agent.test_crashes import MortalDatabase
 from tests.agent.world import KEY, World

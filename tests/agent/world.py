@@ -26,6 +26,8 @@ from agent.hearing import Hearing
 from agent.inbox import Incoming, Opening, Work, WorkKind
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Spending
+from agent.memory.memory import Memory
+from agent.memory.vectors import Vectors
 from agent.operations import Operations
 from agent.providers.calling import Models
 from agent.providers.provider import Provider
@@ -121,6 +123,8 @@ class World:
             self.clock, meter=self.ledger, policy=lambda: RetryPolicy(backoff_ms=1, stream_backoff_ms=1)
         )
         self.built_ins = FakeBuiltIns()
+        self.vectors: Vectors | None = None
+        self.memory = self.new_memory()
         self.tools = (*house_tools(self.clock, Outputs(self.home), FakeSchedules()), *tools)
         self.epoch = 0
         self.background = BetweenTurns()  # nothing of it is done unless a test runs it
@@ -138,6 +142,15 @@ class World:
             bus=self.bus,
             journal=self.home / "ledger.journal",
             spending=lambda: self.spending,
+        )
+
+    def new_memory(self) -> Memory:
+        """The memory of a process."""
+        return Memory(
+            self.database,
+            self.clock,
+            settings=lambda: self.settings.memory,
+            vectors=self.vectors,
         )
 
     def write_persona(self, name: str, text: str) -> Path:
@@ -161,6 +174,7 @@ class World:
             settings=lambda: self.settings,
             ledger=self.ledger,
             hearing=Hearing(home=self.home, clock=self.clock, ledger=self.ledger),
+            memory=self.memory,
             models=self.models,
             background=self.background,
         )

@@ -10,11 +10,11 @@ from agent.agent import Agent
 from agent.core import errors
 from agent.core.errors import AgentError
 from agent.inbox import Work
+from agent.memory.notes import path_of
 from agent.storage.database import Database
 from agent.turn.context import prepare
 from agent.turn.execute import execute
 from agent.turn.intake import take_in
-from agent.turn.notes import path_of
 from agent.turn.persist import persist
 from agent.turn.pipeline import begin
 from agent.turn.run import Run, StagedChanges

@@ -31,7 +31,14 @@ class House:
     def __init__(self, database: Database, clock: FakeClock, home: Path) -> None:
         self.database, self.clock, self.home = database, clock, home
         self.retention = RETENTION
-        self.upkeep = Upkeep(database, clock=clock, home=home, retention=lambda: self.retention, ledger_days=lambda: 90)
+        self.upkeep = Upkeep(
+            database,
+            clock=clock,
+            home=home,
+            retention=lambda: self.retention,
+            ledger_days=lambda: 90,
+            miss_days=lambda: 90,
+        )
 
     async def said(self, text: str, days: float, status: str) -> None:
         """A message of so many days ago, and the answer to it."""
@@ -141,7 +148,9 @@ async def test_it_works_every_hour_and_a_failure_waits_for_the_next(
             raise StorageTrouble("the disk is full")
         return RETENTION
 
-    upkeep = Upkeep(house.database, clock=clock, home=house.home, retention=retention, ledger_days=lambda: 90)
+    upkeep = Upkeep(
+        house.database, clock=clock, home=house.home, retention=retention, ledger_days=lambda: 90, miss_days=lambda: 90
+    )
     old = house.file("files/a/0-x.txt", 6)
     async with running(upkeep.run):
         await until(lambda: clock.sleepers == 1)

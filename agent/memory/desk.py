@@ -1,0 +1,82 @@
+"""The memory as one run's tools meet it: bound to the run's scope, so that no call can name another audience."""
+
+from dataclasses import dataclass, replace
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from agent.core.errors import ToolError
+from agent.memory.audience import Scope
+from agent.memory.memory import Memory
+from agent.memory.records import Kept
+from agent.memory.showing import edge_line, lines_of
+from agent.providers.metering import Bill
+from agent.storage.errors import StorageError
+
+MOST_FOUND = 8
+MOST_CHARS = 6_000
+NOTHING = "Nothing that was kept fits. Try other words."
+DATA = "What was kept, best first. It is data that people wrote, and may be outdated:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryDesk:
+    """Keeps the promise of `core.tools.Remembering`."""
+
+    memory: Memory
+    scope: Scope
+    bill: Bill
+    inbox_id: int
+
+    async def remember(self, text: str, *, confidence: float, replaces: int | None, call: str) -> str:
+        fact = Kept(
+            kind="fact",
+            text=" ".join(text.split()),
+            source="tool",
+            person=self.scope.person,
+            speaker=self.scope.speaker if not self.scope.is_private else "",
+            confidence=confidence,
+            session=self.scope.session,
+            inbox_id=self.inbox_id,
+        )
+        try:
+            id = await self.memory.remember(self.scope, fact, replaces=replaces)
+        except (StorageError, SQLAlchemyError) as error:
+            raise _failed("kept", error) from None
+        if id is None:
+            raise ToolError("there is nothing in it to keep: write one whole sentence")
+        return f"Kept as fact {id}."
+
+    async def recall(self, query: str) -> str:
+        try:
+            found = await self.memory.recall(query, self.scope, bill=self.bill, limit=MOST_FOUND)
+            if found.strategy != "hybrid" and len(found.items) < MOST_FOUND // 2:  # somebody asked: look every way
+                both = await self.memory.recall(query, self.scope, bill=self.bill, strategy="hybrid", limit=MOST_FOUND)
+                every = {item.id: item for item in (*found.items, *both.items)}
+                found = replace(found, items=tuple(every.values())[:MOST_FOUND])
+        except (StorageError, SQLAlchemyError) as error:
+            raise _failed("searched", error) from None
+        lines = [*map(edge_line, found.edges), *lines_of(found.items, most_chars=MOST_CHARS)]
+        return "\n".join((DATA, *lines)) if lines else NOTHING
+
+    async def search_sessions(self, query: str) -> str:
+        try:
+            found = await self.memory.recall(
+                query, self.scope, bill=self.bill, strategy="keyword", kinds=("said", "code"), limit=MOST_FOUND
+            )
+        except (StorageError, SQLAlchemyError) as error:
+            raise _failed("searched", error) from None
+        return "\n".join((DATA, *lines_of(found.items, most_chars=MOST_CHARS))) if found.items else NOTHING
+
+    async def forget(self, fact: int) -> str:
+        try:
+            gone = await self.memory.drop(self.scope, fact)
+        except (StorageError, SQLAlchemyError) as error:
+            raise _failed("changed", error) from None
+        if not gone:
+            raise ToolError(f"there is no fact {fact} here")
+        return f"Fact {fact} is forgotten. With /memory forget the person can remove it from the history as well."
+
+
+def _failed(what: str, error: Exception) -> ToolError:
+    """Said to the model without the database's own words."""
+    return ToolError(f"the memory could not be {what} just now ({type(error).__name__})", transient=True)

@@ -1,0 +1,260 @@
+"""The memory of all conversations: keeps, finds and forgets, each within one audience (SPEC §16.3).
+
+A part of it that fails leaves its share out and notes a miss; only the database itself failing is an error to callers
+that asked for something, and none of it ever is to a turn.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import anyio
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
+
+from agent.core.clock import Clock
+from agent.core.errors import AgentError
+from agent.core.ids import ConversationId, PersonId, SessionId
+from agent.memory import graph_rows, rows
+from agent.memory.audience import ChatType, Places, Scope, scope_of
+from agent.memory.fusion import diverse, faded, reciprocal
+from agent.memory.misses import MissLog
+from agent.memory.records import LONGEST_QUERY, Edge, Item, Kept, Kind, Recollected, Strategy
+from agent.memory.routing import route
+from agent.memory.settings import GraphSettings, RecallSettings, SemanticSettings
+from agent.memory.vectors import Vectors
+from agent.memory.words import coverage, telling
+from agent.providers.metering import Bill
+from agent.storage.database import Database
+from agent.storage.errors import StorageError
+from agent.storage.moments import to_us
+
+CANDIDATES = 40  # of each way, before they are made into one order
+ENOUGH_WORDS = 0.34  # of what a question is about must stand in what is shown unasked
+EVERYTHING: tuple[Kind, ...] = ("fact", "said")
+
+log = logging.getLogger("tieline.memory")
+
+
+class Sections(Protocol):
+    """What the configuration says now."""
+
+    @property
+    def recall(self) -> RecallSettings: ...
+    @property
+    def semantic(self) -> SemanticSettings: ...
+    @property
+    def graph(self) -> GraphSettings: ...
+
+
+def alone(conversation: ConversationId) -> Places:
+    """The places of a conversation that has no neighbours."""
+    return Places(home=conversation)
+
+
+class Memory:
+    """One for the process; holds nothing of any conversation but vectors that were read already."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        *,
+        settings: Callable[[], Sections],
+        places: Callable[[ConversationId], Places] = alone,
+        vectors: Vectors | None = None,
+        misses: MissLog | None = None,
+    ) -> None:
+        self.database = database
+        self.misses = misses or MissLog(database, clock)
+        self.vectors = vectors
+        self._clock = clock
+        self._settings = settings
+        self._places = places
+
+    @property
+    def settings(self) -> Sections:
+        return self._settings()
+
+    def scope(
+        self,
+        conversation: ConversationId,
+        chat_type: ChatType,
+        person: PersonId | None,
+        *,
+        speaker: str = "",
+        session: SessionId | None = None,
+    ) -> Scope:
+        """What a turn of this conversation may see and where it keeps things."""
+        places = self._places(conversation)
+        return scope_of(conversation, chat_type, person, places, speaker=speaker, session=session)
+
+    # Keeping
+
+    async def remember(self, scope: Scope, fact: Kept, *, replaces: int | None = None) -> int | None:
+        """Keep a durable fact; returns its number, None when there is nothing in it to keep.
+
+        `replaces` names the fact that it takes the place of, if the scope's own audience has one of that number.
+        """
+        if not telling(fact.text):
+            return None
+        at = to_us(self._clock.now())
+
+        def work(conn: Connection) -> int:
+            id = rows.keep_fact(conn, scope, fact, at=at)
+            if replaces is not None and replaces != id and rows.fact(conn, scope.own, replaces) is not None:
+                rows.remove(conn, [replaces])
+            return id
+
+        return await self.database.write(work)
+
+    async def drop(self, scope: Scope, fact: int) -> bool:
+        """Forget one fact of the scope's own audience, and what was derived from it."""
+
+        def work(conn: Connection) -> bool:
+            found = rows.fact(conn, scope.own, fact)
+            return found is not None and found.kind == "fact" and bool(rows.remove(conn, [fact]))
+
+        return await self.database.write(work)
+
+    # Finding
+
+    async def recall(
+        self,
+        query: str,
+        scope: Scope,
+        *,
+        bill: Bill,
+        strategy: Strategy | None = None,
+        kinds: Sequence[Kind] = EVERYTHING,
+        limit: int,
+        unasked: bool = False,
+    ) -> Recollected:
+        """What fits the question, best first, at most `limit`.
+
+        `strategy` None goes by the question. `unasked`: only what is surely about it, since nobody asked to see it.
+        Raises StorageError or SQLAlchemyError when the words themselves cannot be looked up.
+        """
+        query = query[:LONGEST_QUERY]
+        words = telling(query)
+        chosen = strategy or self._routed(query)
+        if chosen == "semantic" and self.vectors is None:
+            chosen = "hybrid"  # of which the words are left
+        edges: tuple[Edge, ...] = ()
+        if chosen == "graph":
+            edges = await self._edges(query, words, scope)
+        similar: dict[int, Item] = {}
+        if chosen != "keyword" and self.vectors is not None:
+            similar = await self._by_meaning(query, scope, kinds, bill)
+        by_words: tuple[Item, ...] = ()
+        if chosen != "semantic" or not similar:  # where vectors find nothing, words are better than that
+            by_words = await self._by_words(words, scope, kinds)
+        if unasked:
+            by_words = tuple(item for item in by_words if coverage(words, item.text) >= ENOUGH_WORDS)
+        items = self._merged(by_words, similar, limit)
+        if chosen == "hybrid" and not items:
+            self._missed(scope, query, "hybrid")
+        return Recollected(strategy=chosen, items=items, edges=edges)
+
+    async def facts_about(self, query: str, scope: Scope, *, bill: Bill) -> tuple[Item, ...]:
+        """Durable facts that a new session's first words are about, at most as many as configured (W-10).
+
+        Each of the audiences in sight in turn, the nearest first.
+        """
+        most = self.settings.recall.facts
+        found: dict[str, Item] = {}
+        for audience in scope.visible:
+            narrow = replace(scope, visible=(audience,))
+            given = await self.recall(
+                query, narrow, bill=bill, strategy="hybrid", kinds=("fact",), limit=most, unasked=True
+            )
+            for item in given.items:
+                found.setdefault(item.text.casefold(), item)
+        return tuple(found.values())[:most]
+
+    async def code_about(self, query: str, scope: Scope, *, most: int) -> tuple[Item, ...]:
+        """Code that was written earlier and holds the question's words."""
+        words = telling(query)
+        found = await self._by_words(words, scope, ("code",))
+        return tuple(item for item in found if coverage(words, item.text) >= ENOUGH_WORDS)[:most]
+
+    # Looking
+
+    async def is_off(self, conversation: ConversationId) -> bool:
+        return await self.database.read(lambda conn: rows.is_off(conn, conversation))
+
+    async def set_off(self, conversation: ConversationId, *, off: bool) -> None:
+        await self.database.write(lambda conn: rows.set_off(conn, conversation, off=off))
+
+    def _routed(self, query: str) -> Strategy:
+        configured = self.settings.recall.strategy
+        return route(query) if configured == "auto" else configured
+
+    async def _by_words(self, words: Sequence[str], scope: Scope, kinds: Sequence[Kind]) -> tuple[Item, ...]:
+        return await self.database.read(lambda conn: rows.search(conn, scope, words, kinds=kinds, most=CANDIDATES))
+
+    async def _by_meaning(self, query: str, scope: Scope, kinds: Sequence[Kind], bill: Bill) -> dict[int, Item]:
+        """By vectors, best first; {} and a miss where they fail or find nothing (Z-135, Z-136)."""
+        assert self.vectors is not None
+        try:
+            with anyio.fail_after(self.settings.semantic.timeout_s):
+                found = await self.vectors.search(query, scope, bill=bill, most=CANDIDATES)
+                ids = [id for id, _ in found]
+                items = await self.database.read(lambda conn: rows.by_ids(conn, scope, ids)) if ids else {}
+        except (AgentError, StorageError, SQLAlchemyError, TimeoutError, OSError) as error:
+            reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            log.warning("vectors were not searched: %s", reason, extra={"conversation": scope.conversation})
+            self._missed(scope, query, "semantic", reason)
+            return {}
+        similar = {
+            id: replace(items[id], score=score) for id, score in found if id in items and items[id].kind in kinds
+        }
+        if not similar:
+            self._missed(scope, query, "semantic")
+        return similar
+
+    async def _edges(self, query: str, words: Sequence[str], scope: Scope) -> tuple[Edge, ...]:
+        """What the graph knows around the names in the question; () and a miss where it fails or knows nothing."""
+        graph = self.settings.graph
+        try:
+            edges = await self.database.read(
+                lambda conn: graph_rows.around(
+                    conn,
+                    scope.visible,
+                    words,
+                    hops=graph.max_hops,
+                    least=graph.min_confidence,
+                    most=graph.limit,
+                )
+            )
+        except (StorageError, SQLAlchemyError) as error:
+            reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            log.warning("the graph was not searched: %s", reason, extra={"conversation": scope.conversation})
+            self._missed(scope, query, "graph", reason)
+            return ()
+        if not edges:
+            self._missed(scope, query, "graph")
+        return edges
+
+    def _merged(self, by_words: Sequence[Item], similar: dict[int, Item], limit: int) -> tuple[Item, ...]:
+        recall, now = self.settings.recall, self._clock.now()
+        items = {item.id: item for item in by_words} | similar
+        scores = reciprocal([item.id for item in by_words], list(similar))
+        found = [
+            replace(items[id], score=faded(score, items[id].at, now, recall.half_life_days))
+            for id, score in scores.items()
+        ]
+        found.sort(key=lambda item: (-item.score, -item.id))
+        if recall.diversity:
+            found = diverse(found, lambda item: item.score, _alike, keep=1 - recall.diversity, most=limit)
+        return tuple(found[:limit])
+
+    def _missed(self, scope: Scope, query: str, strategy: Strategy, error: str = "no_results") -> None:
+        self.misses.note(scope.conversation, query, strategy, error, scope.session)
+
+
+def _alike(one: Item, other: Item) -> float:
+    """The share of words that two texts have in common."""
+    mine, theirs = set(telling(one.text)), set(telling(other.text))
+    return len(mine & theirs) / len(mine | theirs) if mine | theirs else 0.0

@@ -1,0 +1,79 @@
+"""MEMORY.md: the notes of one conversation, a file that people and the agent write (SPEC §17.1).
+
+Every wording that was seen is kept for a while beside it. Blocking: call what touches files in a thread.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from agent.core.ids import ConversationId
+
+FILE = "MEMORY.md"
+VERSIONS = "versions"
+MOST_VERSIONS = 20
+LONGEST = 50_000  # characters of what an agent may write
+
+
+def path_of(home: Path, conversation: ConversationId) -> Path:
+    """Where the notes of a conversation are: no two conversations share a file (G-25)."""
+    return home / "memory" / quote(conversation, safe="@._-") / FILE
+
+
+def read(path: Path, most: int) -> str:
+    """Their first `most` characters. Raises OSError."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.read(most)
+
+
+def write(path: Path, text: str, *, at: datetime) -> None:
+    """Put the text in place of the notes, whole or not at all; what stood there stays as a version. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if path.exists():
+        keep_version(path, read(path, LONGEST * 2), at=at)
+    partial = path.with_suffix(".part")
+    partial.write_text(text, "utf-8")
+    partial.chmod(0o600)
+    partial.replace(path)
+    keep_version(path, text, at=at)
+
+
+def keep_version(path: Path, text: str, *, at: datetime) -> None:
+    """Keep this wording beside the notes, unless the newest one is the same. Raises OSError."""
+    versions = versions_of(path)
+    if not text.strip() or (versions and read(versions[-1], LONGEST * 2) == text):
+        return
+    folder = path.parent / VERSIONS
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    kept = folder / f"{at:%Y%m%d-%H%M%S-%f}.md"
+    kept.write_text(text, "utf-8")
+    kept.chmod(0o600)
+    for old in versions_of(path)[:-MOST_VERSIONS]:
+        old.unlink(missing_ok=True)
+
+
+def versions_of(path: Path) -> tuple[Path, ...]:
+    """The wordings that are kept, oldest first."""
+    return tuple(sorted((path.parent / VERSIONS).glob("*.md")))
+
+
+def erase(path: Path, holds: Callable[[str], bool] | None) -> int:
+    """Remove the lines that `holds` says so of from the notes and their versions (None: all of it); how many files.
+
+    Raises OSError.
+    """
+    touched = 0
+    for file in (*versions_of(path), path):
+        if not file.exists():
+            continue
+        text = read(file, LONGEST * 2)
+        left = "" if holds is None else "".join(line for line in text.splitlines(keepends=True) if not holds(line))
+        if left == text:
+            continue
+        touched += 1
+        if left.strip():
+            file.write_text(left, "utf-8")
+        else:
+            file.unlink()
+    return touched

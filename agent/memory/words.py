@@ -1,0 +1,92 @@
+"""Which words of a text tell what it is about, and the full-text query they make. Pure."""
+
+import re
+from collections.abc import Sequence
+
+from agent.memory.audience import Audience, word_of
+
+MOST_WORDS = 24  # of a query
+_WORD = re.compile(r"[^\W_]+")
+_FENCE = re.compile(r"^(?:```|~~~)[^\n]*\n(.*?)^(?:```|~~~)\s*$", re.MULTILINE | re.DOTALL)
+
+# Words that nearly every message holds; English and German.
+STOP = frozenset(
+    _WORD.findall(
+        """
+        a about after all also am an and any are as at be because been before but by can cannot could did do does
+        doing done don down during each few for from further get give go got had has have having he her here hers
+        him his how i if in into is it its itself just know let like ll me more most my myself no nor not now of off
+        ok okay on once only or other our ours out over own please re s same say said says she should so some still
+        such t tell than thank thanks that the their theirs them then there these they this those through to too
+        under until up us ve very was we were what when where which while who whom whose why will with would yes you
+        your yours aber als am an auch auf aus bei bin bist bitte da dann das dass dein deine dem den der des dich
+        die dir doch du ein eine einem einen einer eines er es euch euer für hab habe haben hast hat hatte ich ihm
+        ihn ihr ihre im in ist ja jetzt kann kannst man mein meine meinem meinen meiner mich mir mit nach nein nicht
+        noch nun nur oder schon sein seine sich sie sind so über um und uns unser von vor war waren warum was weil
+        welche welcher welches wenn wer wie wieder wir wird wo zu zum zur
+        """
+    )
+)
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """Every word, in lower case, in order."""
+    return tuple(_WORD.findall(text.lower()))
+
+
+def telling(text: str) -> tuple[str, ...]:
+    """The words that say what it is about, each once; all of them where that would leave nothing."""
+    every = tuple(dict.fromkeys(words_of(text)))
+    return tuple(word for word in every if word not in STOP)[:MOST_WORDS] or every[:MOST_WORDS]
+
+
+def is_about_something(text: str) -> bool:
+    """Whether it holds a word that a memory can be asked for; a greeting does not."""
+    return any(len(word) > 2 and word not in STOP for word in words_of(text))
+
+
+def coverage(words: Sequence[str], text: str) -> float:
+    """The share (0..1) of `words` that begin like a word of the text: close enough for plurals and cases."""
+    if not words:
+        return 0.0
+    stems = {stem(word) for word in words_of(text)}
+    return sum(stem(word) in stems for word in words) / len(words)
+
+
+def stem(word: str) -> str:
+    """The beginning that forms of a word share."""
+    return word if len(word) <= 4 or any(char.isdigit() for char in word) else word[: max(4, len(word) - 2)]
+
+
+def sqlite_query(words: Sequence[str], audiences: Sequence[Audience]) -> str:
+    """Any of the words, in those audiences, for FTS5; nothing that was written can be an operator."""
+    scopes = " OR ".join(word_of(audience) for audience in audiences)
+    wanted = " OR ".join(f'"{word}"' for word in words)
+    return f"(scope : ({scopes})) AND ({{speaker text}} : ({wanted}))"
+
+
+def postgres_query(words: Sequence[str]) -> str:
+    """Any of the words, for `to_tsquery`."""
+    return " | ".join(words)
+
+
+def code_in(text: str) -> tuple[str, ...]:
+    """The fenced blocks of a text."""
+    return tuple(found.strip("\n") for found in _FENCE.findall(text) if found.strip())
+
+
+def without_code(text: str) -> str:
+    """The text with an ellipsis in place of each fenced block."""
+    return _FENCE.sub("…", text) if "```" in text or "~~~" in text else text
+
+
+def pieces(text: str, longest: int) -> tuple[str, ...]:
+    """The text in pieces of at most so many characters, cut at the end of a line, a sentence or a word."""
+    found = []
+    rest = text.strip()
+    while len(rest) > longest:
+        cut = max(rest.rfind(mark, longest // 2, longest) for mark in ("\n", ". ", " "))
+        cut = cut + 1 if cut > 0 else longest
+        found.append(rest[:cut].strip())
+        rest = rest[cut:].strip()
+    return tuple(piece for piece in (*found, rest) if piece)

@@ -1,0 +1,148 @@
+"""The tables of the memory: what was kept, its vectors, its graph, what was not found, what was erased.
+
+On the same metadata as what a turn's commit touches, because what people say is kept by that commit.
+"""
+
+from sqlalchemy import (
+    DDL,
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    Text,
+    UniqueConstraint,
+    event,
+    text,
+)
+from sqlalchemy.schema import ExecutableDDLElement
+
+from agent.storage.tables import Id, metadata
+
+# Kept up by triggers. `scope` is the audience as one word: a search never walks through what others have kept.
+MEMORY_FULL_TEXT = (
+    "CREATE VIRTUAL TABLE memory_fts USING fts5(scope, speaker, text, "
+    "content='memory', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2')",
+    "CREATE TRIGGER memory_written AFTER INSERT ON memory BEGIN "
+    "INSERT INTO memory_fts(rowid, scope, speaker, text) VALUES (new.id, new.scope, new.speaker, new.text); END",
+    "CREATE TRIGGER memory_removed AFTER DELETE ON memory BEGIN "
+    "INSERT INTO memory_fts(memory_fts, rowid, scope, speaker, text) "
+    "VALUES ('delete', old.id, old.scope, old.speaker, old.text); END",
+    "CREATE TRIGGER memory_rewritten AFTER UPDATE OF scope, speaker, text ON memory BEGIN "
+    "INSERT INTO memory_fts(memory_fts, rowid, scope, speaker, text) "
+    "VALUES ('delete', old.id, old.scope, old.speaker, old.text); "
+    "INSERT INTO memory_fts(rowid, scope, speaker, text) VALUES (new.id, new.scope, new.speaker, new.text); END",
+)
+POSTGRES_FULL_TEXT = (
+    "CREATE INDEX memory_fts_words ON memory USING gin (to_tsvector('english', speaker || ' ' || text))"
+)
+
+
+def _only_on(dialect: str, statement: str) -> ExecutableDDLElement:
+    made: ExecutableDDLElement = DDL(statement).execute_if(dialect=dialect)  # type: ignore[no-untyped-call]
+    return made
+
+
+memory = Table(
+    "memory",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("audience", Text, nullable=False),  # who may see it: `person:…` or `place:…` (agent.memory.audience)
+    Column("scope", Text, nullable=False),
+    Column("kind", Text, nullable=False),  # fact | said | code
+    Column("conv", Text, nullable=False),  # where it was said
+    Column("person", Text),  # who said it; None: the agent
+    Column("speaker", Text, nullable=False, server_default=""),  # what they call themselves
+    Column("text", Text, nullable=False),
+    Column("source", Text, nullable=False),  # chat | tool | person | flush
+    Column("confidence", Float, nullable=False, server_default="1"),
+    Column("session_id", Text),
+    Column("message_id", BigInteger),  # of the transcript
+    Column("inbox_id", BigInteger),  # the run that it comes from
+    Column("dedup", Text, nullable=False, unique=True),
+    Column("created_at", BigInteger, nullable=False),
+)
+Index("ix_memory_audience", memory.c.audience, memory.c.kind, memory.c.id)
+Index("ix_memory_conv", memory.c.conv, memory.c.id)
+for _statement in MEMORY_FULL_TEXT:
+    event.listen(memory, "after_create", _only_on("sqlite", _statement))
+event.listen(memory, "before_drop", _only_on("sqlite", "DROP TABLE IF EXISTS memory_fts"))
+event.listen(memory, "after_create", _only_on("postgresql", POSTGRES_FULL_TEXT))
+
+memory_vector = Table(
+    "memory_vector",
+    metadata,
+    Column("memory_id", BigInteger, ForeignKey("memory.id"), primary_key=True),
+    Column("audience", Text, nullable=False),
+    Column("model", Text, nullable=False),  # vectors of different models cannot be compared
+    Column("vector", LargeBinary, nullable=False),  # 32-bit floats, of length 1
+)
+Index("ix_memory_vector_audience", memory_vector.c.audience, memory_vector.c.model, memory_vector.c.memory_id)
+
+entity = Table(
+    "entity",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("audience", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("key", Text, nullable=False),  # the name as it is compared
+    UniqueConstraint("audience", "key"),
+)
+
+relation = Table(
+    "relation",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("audience", Text, nullable=False),
+    Column("subject_id", BigInteger, ForeignKey("entity.id"), nullable=False),
+    Column("word", Text, nullable=False),
+    Column("object_id", BigInteger, ForeignKey("entity.id"), nullable=False),
+    Column("confidence", Float, nullable=False),
+    Column("active", Boolean, nullable=False, server_default=text("true")),  # false: something newer says otherwise
+    Column("memory_id", BigInteger, ForeignKey("memory.id"), nullable=False),  # what it was read from
+    Column("created_at", BigInteger, nullable=False),
+    UniqueConstraint("subject_id", "word", "object_id"),
+)
+Index("ix_relation_object", relation.c.object_id)
+Index("ix_relation_memory", relation.c.memory_id)
+
+# What a conversation has chosen, and how far its graph was read.
+memory_place = Table(
+    "memory_place",
+    metadata,
+    Column("conv", Text, primary_key=True),
+    Column("off", Boolean, nullable=False, server_default=text("false")),
+    Column("graphed_upto", BigInteger, nullable=False, server_default="0"),
+)
+
+# Read by operators and by jobs that improve recall; neither models nor people see it (SPEC §16.4).
+skill_outcomes = Table(
+    "skill_outcomes",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("outcome_type", Text, nullable=False),  # memory_miss
+    Column("conv", Text, nullable=False),
+    Column("query", Text, nullable=False),
+    Column("strategy", Text, nullable=False),  # semantic | graph | hybrid
+    Column("error", Text, nullable=False),  # or no_results
+    Column("session_id", Text),
+    Column("ts", BigInteger, nullable=False),  # UTC, whole seconds
+)
+Index("ix_skill_outcomes_type", skill_outcomes.c.outcome_type, skill_outcomes.c.ts)
+
+# That something was erased, never what. `cleaned_at` None: the file's free pages may still hold it.
+memory_erasure = Table(
+    "memory_erasure",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("conv", Text, nullable=False),
+    Column("person", Text),
+    Column("items", Integer, nullable=False),
+    Column("messages", Integer, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("cleaned_at", BigInteger),
+)

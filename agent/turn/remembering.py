@@ -1,0 +1,73 @@
+"""What a run leaves in the memory: the words that were said, kept by the run's own commit (Z-15).
+
+A memory that takes nothing costs the words there and never the turn (B-50).
+"""
+
+import logging
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from agent.core.messages import Message
+from agent.memory import rows
+from agent.memory.records import LONGEST_SAID, Kept
+from agent.memory.words import code_in, is_about_something, pieces, without_code
+from agent.sessions.store import text_of
+from agent.storage.retries import is_trouble
+from agent.turn.prompt import words_of
+from agent.turn.run import Run
+
+log = logging.getLogger("tieline.turn")
+
+
+def keep_words(conn: Connection, run: Run, ids: Sequence[int | None], *, at: int) -> None:
+    """Keep what the person and the agent said in the run; `ids` are its messages' in the transcript."""
+    if run.memory is None:
+        return
+    things = [
+        thing
+        for message, id in zip(run.messages, ids, strict=False)
+        if id is not None
+        for thing in _of(message, id, run)
+    ]
+    try:
+        if conn.dialect.name == "sqlite":  # a statement that fails leaves the transaction as it was
+            rows.keep(conn, run.memory, things, at=at)
+        elif things:
+            with conn.begin_nested():
+                rows.keep(conn, run.memory, things, at=at)
+    except DBAPIError as error:
+        if is_trouble(error):
+            raise
+        log.warning("what was said is not in the memory: %s", str(error.orig), extra={"run": run.id})
+
+
+def _of(message: Message, id: int, run: Run) -> list[Kept]:
+    person, speaker = run.work.incoming.person, run.memory.speaker if run.memory else ""
+    if message is run.messages[0]:
+        if run.work.kind != "message":
+            return []  # the house's own words
+        text = words_of(message)
+    elif message.role == "assistant":
+        text, person, speaker = text_of(message), None, ""
+    else:
+        return []
+    kept = []
+    parts = [("said", piece) for piece in pieces(without_code(text), LONGEST_SAID) if is_about_something(piece)]
+    parts += [("code", block[:LONGEST_SAID]) for block in code_in(text)]
+    for number, (kind, part) in enumerate(parts):
+        kept.append(
+            Kept(
+                kind="code" if kind == "code" else "said",
+                text=part,
+                source="chat",
+                person=person,
+                speaker=speaker,
+                session=run.session,
+                message_id=id,
+                inbox_id=run.work.inbox_id,
+                piece=number,
+            )
+        )
+    return kept

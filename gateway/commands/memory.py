@@ -1,0 +1,253 @@
+"""What the bot has kept: /memory (list, search, add, forget, notes, export, off, on) and /graph.
+
+Everything is of the place where the command is given: a person's own in a direct chat, the group's in a group.
+"""
+
+import json
+import secrets
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import anyio
+from sqlalchemy import Connection
+
+from agent.core.outbox import FileRef, Question
+from agent.memory import graph_rows, notes, rows
+from agent.memory.audience import Scope
+from agent.memory.erasing import forget, preview
+from agent.memory.forgetting import Erased, Target
+from agent.memory.memory import EVERYTHING
+from agent.memory.notes import path_of
+from agent.memory.records import LONGEST_FACT, Item, Kept
+from agent.memory.words import telling
+from agent.tools.overflow import FOLDER as OUTPUTS
+from gateway.access.policy import Role
+from gateway.commands.command import Call, Command, Reply, refused
+
+PAGE = 15  # facts of one list
+MOST_FOUND = 8
+MOST_SHOWN = 200  # characters of one thing
+MOST_NOTES = 3_000
+LEAST_WORDS = 3  # characters of what is forgotten by its words
+
+
+async def memory(call: Call) -> Reply:
+    """The family's door: the first word says what to do."""
+    verb, _, rest = call.args.partition(" ")
+    run = VERBS.get(verb.lower() or "list")
+    if run is None:
+        return Reply(text=call.house.phrase("memory_usage", call.incoming.language, given=verb), private=True)
+    if call.in_group and verb.lower() in FOR_ADMINS and call.role < Role.ADMIN:
+        return refused(call)
+    return await run(call, rest.strip())
+
+
+def _scope(call: Call) -> Scope:
+    """Without a session: what stands in the window may be looked up as well."""
+    incoming = call.incoming
+    return call.house.memory.scope(call.agent.conversation, incoming.chat_type, incoming.person)
+
+
+async def _list(call: Call, rest: str) -> Reply:
+    """The facts of this place, the newest first, and how much else is kept."""
+    phrase, language, scope = call.house.phrase, call.incoming.language, _scope(call)
+    page = max(1, int(rest)) if rest.isdecimal() and len(rest) < 6 else 1
+    conversation = call.agent.conversation
+
+    def read(conn: Connection) -> tuple[tuple[Item, ...], dict[str, int], bool]:
+        facts = rows.facts(conn, scope.own, most=PAGE, after=PAGE * (page - 1))
+        return facts, dict(rows.counts(conn, scope.own)), rows.is_off(conn, conversation)
+
+    facts, counts, off = await call.house.database.read(read)
+    lines = [phrase("memory_title_private" if scope.is_private else "memory_title_group", language), ""]
+    lines += [_line(call, fact) for fact in facts] or [phrase("memory_no_facts", language)]
+    if counts.get("fact", 0) > PAGE * page:
+        lines.append(phrase("memory_more", language, page=page + 1))
+    said = counts.get("said", 0) + counts.get("code", 0)
+    lines += ["", phrase("memory_counts", language, facts=counts.get("fact", 0), said=said)]
+    if off or not call.house.memory.settings.recall.enabled:
+        lines.append(phrase("memory_is_off", language))
+    lines.append(phrase("memory_hint", language))
+    return Reply(text="\n".join(lines), private=True)
+
+
+async def _search(call: Call, words: str) -> Reply:
+    """Facts and messages that hold the words."""
+    phrase, language = call.house.phrase, call.incoming.language
+    if not words:
+        return Reply(text=phrase("memory_usage", language, given="search"), private=True)
+    scope = _scope(call)
+    found = await call.house.database.read(
+        lambda conn: rows.search(conn, scope, telling(words), kinds=EVERYTHING, most=MOST_FOUND)
+    )
+    if not found:
+        return Reply(text=phrase("memory_nothing_found", language), private=True)
+    return Reply(text="\n".join(_line(call, item) for item in found), private=True)
+
+
+async def _add(call: Call, words: str) -> Reply:
+    """Keeps a fact in the person's own words."""
+    phrase, language, incoming = call.house.phrase, call.incoming.language, call.incoming
+    scope = _scope(call)
+    fact = Kept(
+        kind="fact",
+        text=" ".join(words.split())[:LONGEST_FACT],
+        source="person",
+        person=incoming.person,
+        speaker="" if scope.is_private else incoming.display,
+    )
+    id = await call.house.memory.remember(scope, fact) if words else None
+    if id is None:
+        return Reply(text=phrase("memory_usage", language, given="add"), private=True)
+    return Reply(text=phrase("memory_added", language, id=id), private=True)
+
+
+async def _forget(call: Call, what: str) -> Reply:
+    """Erases a fact by its number, what holds some words, or all; after a question (DESIGN §13.9)."""
+    phrase, language, house = call.house.phrase, call.incoming.language, call.house
+    scope = _scope(call)
+    others_too = not call.in_group or call.role >= Role.ADMIN
+    number = what.removeprefix("#")
+    everything = what.lower() in ("all", "everything", "alles")
+    target = Target(
+        scope=scope,
+        item=int(number) if number.isdecimal() and len(number) < 16 else None,
+        words="" if everything or number.isdecimal() else what.strip("\"'“”„ "),
+        only_by=None if others_too else call.incoming.person,
+    )
+    if not what or (not everything and target.item is None and len(target.words) < LEAST_WORDS):
+        return Reply(text=phrase("memory_usage", language, given="forget"), private=True)
+    if not others_too and target.only_by is None:
+        return refused(call)
+    there = await preview(house.memory, target)
+    if not there.items and not there.messages and not everything:
+        return Reply(text=phrase("memory_nothing_found", language), private=True)
+    if not await _sure(call, there):
+        return Reply(text=phrase("memory_kept", language), private=True)
+    erased = await forget(house.memory, target, home=house.home, outputs=OUTPUTS, clock=house.clock)
+    call.agent.memory_changed()
+    text = phrase("memory_forgotten", language, items=erased.items, messages=erased.messages)
+    return Reply(text=text, private=True)
+
+
+async def _sure(call: Call, there: Erased) -> bool:
+    values = {"items": there.items, "messages": there.messages}
+    question = Question(
+        prompt=call.house.phrase("memory_question", call.incoming.language, **values),
+        asked_of=call.incoming.person,
+        interaction=call.incoming.interaction,
+    )
+    answer = await call.house.ask(call.key, question, call.incoming.language)
+    return answer.choice == "yes"
+
+
+async def _notes(call: Call, rest: str) -> Reply:
+    """MEMORY.md of this conversation as it stands."""
+    path = path_of(call.house.home, call.agent.conversation)
+    try:
+        text = await anyio.to_thread.run_sync(notes.read, path, MOST_NOTES + 1)
+    except OSError:
+        text = ""
+    if not text.strip():
+        return Reply(text=call.house.phrase("memory_no_notes", call.incoming.language), private=True)
+    return Reply(text=text if len(text) <= MOST_NOTES else f"{text[:MOST_NOTES]}…", private=True)
+
+
+async def _export(call: Call, rest: str) -> Reply:
+    """All that is kept here, as a file of JSON."""
+    scope = _scope(call)
+
+    def read(conn: Connection) -> str:
+        kept = [
+            {
+                "id": item.id,
+                "kind": item.kind,
+                "text": item.text,
+                "by": item.person,
+                "source": item.source,
+                "confidence": item.confidence,
+                "at": item.at.isoformat(),
+            }
+            for item in rows.everything(conn, scope.own)
+        ]
+        edges = [
+            {"subject": edge.subject, "relation": edge.word, "object": edge.object, "confidence": edge.confidence}
+            for edge in graph_rows.listed(conn, (scope.own,), most=10_000)
+        ]
+        return json.dumps({"kept": kept, "relations": edges}, ensure_ascii=False, indent=1)
+
+    written = await call.house.database.read(read)
+    # The name cannot be guessed: files of the data directory are handed out by name.
+    path = Path("exports", f"{secrets.token_hex(8)}.json")
+    await anyio.to_thread.run_sync(_write, call.house.home / path, written)
+    file = FileRef(path=str(path), name="memory.json", mime_type="application/json")
+    return Reply(text=call.house.phrase("memory_exported", call.incoming.language), files=(file,))
+
+
+async def _off(call: Call, rest: str) -> Reply:
+    """Nothing is kept or recalled here from now on; what is there stays until it is forgotten."""
+    await call.house.memory.set_off(call.agent.conversation, off=True)
+    call.agent.memory_changed()
+    return Reply(text=call.house.phrase("memory_off", call.incoming.language))
+
+
+async def _on(call: Call, rest: str) -> Reply:
+    await call.house.memory.set_off(call.agent.conversation, off=False)
+    call.agent.memory_changed()
+    return Reply(text=call.house.phrase("memory_on", call.incoming.language))
+
+
+async def graph(call: Call) -> Reply:
+    """What the graph knows: of some names, or the newest of it."""
+    phrase, language, scope = call.house.phrase, call.incoming.language, _scope(call)
+    settings = call.house.memory.settings.graph
+
+    def read(conn: Connection) -> list[str]:
+        if call.args:
+            words = telling(call.args)
+            found = graph_rows.around(conn, scope.visible, words, hops=settings.max_hops, least=0.0, most=PAGE)
+        else:
+            found = graph_rows.listed(conn, scope.visible, most=PAGE)
+        return [f"- {edge.text} ({edge.confidence:.0%})" for edge in found]
+
+    lines = await call.house.database.read(read)
+    if not lines:
+        return Reply(text=phrase("graph_off" if not settings.enabled else "graph_empty", language), private=True)
+    return Reply(text="\n".join((phrase("graph_title", language), "", *lines)), private=True, verbatim=True)
+
+
+def _line(call: Call, item: Item) -> str:
+    text = " ".join(item.text.split())
+    shown = text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 1]}…"
+    key = "memory_fact" if item.kind == "fact" else "memory_said"
+    who = item.speaker or ("" if item.person is not None else call.house.phrase("memory_me", call.incoming.language))
+    return call.house.phrase(
+        key, call.incoming.language, id=item.id, text=shown, when=f"{item.at:%Y-%m-%d}", who=f", {who}" if who else ""
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.write_text(text, "utf-8")
+    path.chmod(0o600)
+
+
+VERBS: dict[str, Callable[[Call, str], Awaitable[Reply]]] = {
+    "list": _list,
+    "search": _search,
+    "add": _add,
+    "forget": _forget,
+    "notes": _notes,
+    "export": _export,
+    "off": _off,
+    "on": _on,
+}
+FOR_ADMINS = frozenset({"export", "off", "on"})
+
+MEMORY = Command(
+    name="memory",
+    run=memory,
+    group="chat",
+    usage="[list | search … | add … | forget number/words/all | notes | export | off | on]",
+)
+GRAPH = Command(name="graph", run=graph, group="chat", usage="[names]")

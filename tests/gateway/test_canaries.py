@@ -1,0 +1,111 @@
+"""Secrets told in one place, over random schedules of turns, sessions, tools and reminders: none reaches another.
+
+Every request that leaves for the model is looked at, whoever's turn made it (PEERS §4.14).
+"""
+
+import json
+import random
+import re
+from typing import Any
+
+import pytest
+
+from agent.core.ids import ConversationId, PersonId
+from agent.inbox import Incoming
+from agent.storage import inbox_rows
+from agent.storage.moments import to_us
+from agent.storage.payloads import encode_incoming
+from tests.gateway.world import ANN, BOB, GROUP, World
+
+TOPIC = f"{GROUP}:7"  # a topic of the group: the same people
+# Who is in which place, and who shares what is kept there.
+PLACES: dict[str, tuple[str, str, str]] = {
+    "anns-chat": (ANN, ANN, "ann"),
+    "bobs-chat": (BOB, BOB, "bob"),
+    "group-by-ann": (ANN, GROUP, "group"),
+    "group-by-bob": (BOB, GROUP, "group"),
+    "topic-by-ann": (ANN, TOPIC, "group"),
+}
+CANARY = re.compile(r"canary-(\w+)-\d+")
+STEPS = 24
+
+
+def tool(name: str, arguments: dict[str, Any], when: str) -> list[dict[str, Any]]:
+    call = {"type": "tool_use", "name": name, "input": arguments}
+    return [
+        {"match": {"contains": when, "tool_result": False}, "reply": {"blocks": [call]}},
+        {"match": {"contains": when, "tool_result": True}, "reply": {"text": f"done {when}"}},
+    ]
+
+
+async def remind(world: World, place: str, words: str, step: int) -> None:
+    """A schedule fires there, with its task for the model, as `gateway.scheduler.firing` puts it into the inbox."""
+    person, chat, _ = PLACES[place]
+    conversation = ConversationId(f"telegram:{chat}")
+    incoming = Incoming(
+        text=f"[Scheduled task] {words}",
+        person=PersonId(f"telegram:{person}"),
+        chat_type="direct" if chat == person else "group",
+        received_at=world.clock.now(),
+    )
+    at = to_us(world.clock.now())
+    await world.database.write(
+        lambda conn: inbox_rows.admit(
+            conn,
+            conversation=conversation,
+            kind="reminder",
+            dedup=f"rem:{step}",
+            payload=encode_incoming(incoming),
+            at=at,
+        )
+    )
+    world.house.dispatcher.wake(conversation)
+
+
+def leaks(world: World, place_of_step: dict[int, str]) -> list[str]:
+    """Canaries that stand in a request of another audience than theirs; each request holds the number of its step."""
+    found = []
+    for body in world.llm.bodies:
+        words = [str(message["content"]) for message in body["messages"] if message["role"] == "user"]
+        steps = re.findall(r"step (\d+)!", words[-1])
+        audience = PLACES[place_of_step[int(steps[-1])]][2]
+        whole = json.dumps(body)
+        found += [f"{hit.group()} in a request of {audience}" for hit in CANARY.finditer(whole) if hit[1] != audience]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.requirement("G-25")
+async def test_no_canary_crosses(world: World, seed: int) -> None:
+    draw = random.Random(seed)
+    place_of_step: dict[int, str] = {}
+    for step in range(STEPS):
+        place = place_of_step[step] = draw.choice(list(PLACES))
+        person, chat, audience = PLACES[place]
+        canary = f"canary-{audience}-{step}"
+        to = {"person": person, "chat": chat}
+        match draw.choice(("tell", "tell", "keep", "ask", "search", "new", "remind")):
+            case "tell":
+                await world.answered(f"the gate password is {canary}, step {step}!", f"step {step}!", **to)
+            case "keep":
+                when = f"keep the password, step {step}!"
+                world.script(*tool("remember", {"fact": f"The gate password is {canary}."}, when))
+                await world.answered(when, f"done {when}", **to)
+                world.script()
+            case "ask":
+                await world.answered(f"which gate password is it, step {step}!", f"step {step}!", **to)
+            case "search":
+                when = f"look up the gate password, step {step}!"
+                name = draw.choice(("recall", "session_search"))
+                world.script(*tool(name, {"query": "gate password canary"}, when))
+                await world.answered(when, f"done {when}", **to)
+                world.script()
+            case "new":
+                await world.asks("/new", **to)
+            case _:
+                await remind(world, place, f"say the gate password, step {step}!", step)
+                await world.shows(f"step {step}!", chat)
+                await world.settled()
+    assert leaks(world, place_of_step) == []
+    recalled = [one for one in map(json.dumps, world.llm.bodies) if "<memory>" in one and CANARY.search(one)]
+    assert recalled, "and within an audience they do come back"

@@ -1,0 +1,170 @@
+"""What is told in one chat and comes back in another session, never in another audience, and goes when it shall."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from tests.fakes.waiting import until
+from tests.gateway.world import ANN, BOB, GROUP, World
+
+DAY_S = 86_400.0
+SECRET = "HAT-4471"
+TOLD = f"Please keep in mind that my locker code is {SECRET}, I use it at the gym."
+ASKED = "Which locker code do I use at the gym?"
+
+
+def keeps(fact: str, when: str) -> Sequence[dict[str, Any]]:
+    """The model calls `remember` when it is told so, and then says that it did."""
+    call = {"type": "tool_use", "name": "remember", "input": {"fact": fact}}
+    return (
+        {"match": {"contains": when, "tool_result": False}, "reply": {"blocks": [call]}},
+        {"match": {"contains": when, "tool_result": True}, "reply": {"text": "I will keep that."}},
+    )
+
+
+def sent(world: World, words: str) -> str:
+    """The newest request that holds these words, as it went out."""
+    return next(
+        written
+        for body in reversed(world.llm.bodies)
+        if words in (written := json.dumps(body["messages"], ensure_ascii=False))
+    )
+
+
+def bytes_of(home: Path) -> bytes:
+    """All of the database's files."""
+    return b"".join(path.read_bytes() for path in sorted(home.glob("tieline.db*")))
+
+
+@pytest.mark.requirement("W-10", "W-11", "W-68", "Z-15", "G-25")
+async def test_a_fact_of_monday_answers_on_friday_and_never_in_a_group(world: World) -> None:
+    world.script(*keeps(f"Ann's locker code at the gym is {SECRET}.", TOLD))
+    await world.answered(TOLD, "I will keep that.")
+    world.script()
+    await world.asks("/new")
+    world.clock.ahead_s += 4 * DAY_S
+
+    world.script({"match": {"contains": ASKED}, "reply": {"text": "The one you told me."}})
+    await world.answered(ASKED, "The one you told me.")
+    friday = sent(world, ASKED)
+    block = friday[friday.index("<memory>") : friday.index("</memory>")]
+    assert "[known facts]" in block
+    assert block.index("[known facts]") < block.index("[semantic recall]"), "in fixed order"
+    assert f"Ann's locker code at the gym is {SECRET}." in block
+    assert friday.index("</memory>") < friday.rindex("<reminder>"), "data stands before the house's own words"
+    assert ASKED in friday.split("</reminder>")[-1]
+
+    await world.answered("And what else was there about the gym code?")
+    later = sent(world, "what else was there")
+    assert "[known facts]" not in later, "only a session's first words bring facts"
+    assert SECRET not in later[: later.rindex("<memory>")], "what was recalled before is not stored"
+
+    world.script()
+    await world.answered("@bot " + ASKED, "@bot", chat=GROUP)
+    assert SECRET not in sent(world, "@bot")
+    await world.answered("which locker code does she use at the gym, do you know", "which locker", person=BOB)
+    assert SECRET not in sent(world, "does she use")
+
+
+async def test_what_a_group_said_stays_there(world: World) -> None:
+    await world.answered("we meet at the Blue Heron café on Thursdays", chat=GROUP)
+    await world.asks("/new", chat=GROUP)
+    await world.answered("which café do we meet at on Thursdays?", chat=GROUP)
+    assert "Blue Heron" in sent(world, "which café")
+    await world.answered("tell me: which café was it on Thursdays?")
+    assert "Blue Heron" not in sent(world, "tell me: which")
+
+
+async def test_people_see_and_take_back_what_is_kept(world: World) -> None:
+    added = await world.asks("/memory add My sister Ida lives in Oslo", "Kept as fact")
+    number = added.split("#")[1].rstrip(".")
+    listed = await world.asks("/memory", "Ida lives in Oslo")
+    assert f"#{number}" in listed
+    assert "Facts: 1." in listed
+    assert "Oslo" in await world.asks("/memory search Oslo", "Oslo")
+    await world.hears(world.said(f"/memory forget {number}"))
+    await world.shows("Forget this for good?")
+    await world.hears(world.said("no"))
+    await world.shows("Nothing was forgotten.")
+    await world.hears(world.said(f"/memory forget {number}", id="second"))
+    await until(lambda: world.texts()[-1].startswith("Forget this for good?"))
+    await world.hears(world.said("yes"))
+    await world.shows("Forgotten. Things I had kept: 1.")
+    assert "No facts yet." in await world.asks("/memory list", "No facts yet.")
+
+
+@pytest.mark.parametrize("what", [pytest.param(SECRET.lower(), id="the words"), pytest.param("all", id="everything")])
+async def test_what_is_forgotten_leaves_no_byte(world: World, what: str) -> None:
+    world.script(*keeps(f"Ann's locker code at the gym is {SECRET}.", TOLD))
+    await world.answered(TOLD, "I will keep that.")
+    world.script()
+    await world.answered("I also like herons.", "herons")
+    await world.asks("/new")
+    await world.answered(ASKED)
+    notes = world.home / "memory" / "telegram%3A77" / "MEMORY.md"
+    notes.parent.mkdir(parents=True)
+    notes.write_text(f"- code: {SECRET}\n- likes herons\n")
+    await world.answered("hello there, how are the herons?", "herons?")
+    assert SECRET.encode() in bytes_of(world.home)
+
+    await world.hears(world.said(f"/memory forget {what}"))
+    await world.shows("Forget this for good?")
+    await world.hears(world.said("yes"))
+    await world.shows("Forgotten.")
+    await world.settled()
+    await world.house.upkeep.tidy()
+    assert SECRET.lower().encode() not in bytes_of(world.home).lower()
+    for word in (b"4471", b"locker") if what == "all" else (b"4471",):
+        assert word not in bytes_of(world.home)
+    kept = "".join(path.read_text() for path in notes.parent.rglob("*.md"))
+    assert SECRET not in kept
+    assert ("herons" in kept) is (what != "all")
+    await world.answered(ASKED + " Again?", "Again?")
+    assert SECRET not in sent(world, "Again?")
+
+
+async def test_off_keeps_and_shows_nothing(world: World) -> None:
+    await world.asks("/memory off", "The memory is off here")
+    await world.answered("my favourite plover is the ringed plover")
+    await world.asks("/new")
+    await world.answered("what is my favourite plover?")
+    asked = sent(world, "what is my favourite plover?")
+    assert "ringed" not in asked
+    assert "remember" not in {tool["function"]["name"] for tool in world.llm.bodies[-1]["tools"]}
+    await world.asks("/memory on", "The memory is on here")
+    await world.answered("my favourite heron is the night heron")
+    await world.asks("/new")
+    await world.answered("what is my favourite heron?")
+    assert "night heron" in sent(world, "what is my favourite heron?")
+
+
+async def test_in_a_group_nobody_erases_the_words_of_others(world: World) -> None:
+    await world.answered("the deploy key is under the doormat", chat=GROUP)
+    await world.answered("my own umbrella is under the doormat too", chat=GROUP, person=BOB)
+    await world.hears(world.said("/memory forget doormat", chat=GROUP, person=BOB))
+    await world.shows("Forget this for good?", GROUP)
+    await world.hears(world.said("yes", chat=GROUP, person=BOB))
+    await world.shows("Forgotten.", GROUP)
+    await world.settled()
+    held = await world.database.read(lambda conn: conn.execute(text("SELECT text FROM memory")).scalars().all())
+    assert any("deploy key" in one for one in held)
+    assert not any("umbrella" in one for one in held)
+
+
+@pytest.mark.requirement("B-50")
+async def test_a_memory_that_fails_costs_no_turn(world: World) -> None:
+    def ruin(conn: Any) -> None:
+        conn.execute(text("DROP TABLE memory_fts"))
+
+    await world.database.write(ruin)
+    assert await world.answered("what is said now cannot be kept", "cannot be kept")
+    assert await world.answered("and nothing can be looked up either", "looked up")
+    said = await world.database.read(lambda conn: conn.execute(text("SELECT count(*) FROM message")).scalar_one())
+    assert said == 4, "the transcript has both turns"
+    assert not any("memory" in one.lower() for one in world.texts())
+
+

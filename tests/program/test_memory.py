@@ -1,0 +1,69 @@
+"""What a person tells the running program on one day and hears again later; what /memory shows and takes away."""
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tests.program import configs
+from tests.program.people import GROUP, OnDiscord, OnTelegram
+from tests.program.stage import Stage, on_stage
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+FACT = "Ann's boat is called Wandering Albatross."
+TOLD = "Remember that my boat is called Wandering Albatross."
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    home = tmp_path_factory.mktemp("h", numbered=True)
+    async with on_stage(home, lambda doubles, _: configs.telegram(doubles) + configs.discord(doubles)) as stage:
+        yield stage
+
+
+@pytest.mark.requirement("W-10", "W-68")
+async def test_told_in_a_direct_chat_and_known_after_a_kill(stage: Stage) -> None:
+    ann = OnTelegram(stage.doubles)
+    call = {"type": "tool_use", "name": "remember", "input": {"fact": FACT}}
+    rules = [
+        {"match": {"contains": TOLD, "tool_result": False}, "times": 1, "reply": {"blocks": [call]}},
+        {"match": {"contains": TOLD, "tool_result": True}, "times": 1, "reply": {"text": "A fine name, kept."}},
+    ]
+    await stage.doubles.llm.post("script", rules, append="1")
+    await ann.say(TOLD)
+    await ann.hears("A fine name, kept.")
+    await ann.say("/new")
+    await ann.hears("new conversation")
+    await stage.program.settled()
+    stage.program.kill()
+    stage.program.start()
+    await stage.program.ready()
+
+    await ann.say("what is my boat called?")
+    asked = json.dumps((await stage.asking("what is my boat called?"))["body"]["messages"])
+    assert "[known facts]" in asked
+    assert FACT in asked
+    await ann.hears("what is my boat called?")
+
+    await ann.send({"user": ann.user, "chat": GROUP, "text": "what is the boat of Ann called?"})
+    elsewhere = json.dumps((await stage.asking("the boat of Ann"))["body"]["messages"])
+    assert "Albatross" not in elsewhere
+    ben = OnDiscord(stage.doubles)
+    await ben.say("which boat is it, by the way?")
+    assert "Albatross" not in json.dumps((await stage.asking("which boat is it"))["body"]["messages"])
+
+
+async def test_memory_shows_and_forgets(stage: Stage) -> None:
+    ann = OnTelegram(stage.doubles)
+    await ann.say("/memory")
+    assert FACT in await ann.hears("What I have kept")
+    await ann.say("/memory forget albatross")
+    await ann.hears("Forget this for good?")
+    await ann.say("yes")
+    await ann.hears("Forgotten. Things I had kept")
+    await ann.say("/memory search wandering albatross")
+    await ann.hears("nothing like that")
+    await ann.say("/graph")
+    await ann.hears("nothing that belongs together")
