@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from agent.memory.audience import Audience, word_of
 
 MOST_WORDS = 24  # of a query
+_ENDINGS = ("ing", "ed", "es", "en", "em", "s", "n", "e")  # the longest first
 _WORD = re.compile(r"[^\W_]+")
 _FENCE = re.compile(r"^(?:```|~~~)[^\n]*\n(.*?)^(?:```|~~~)\s*$", re.MULTILINE | re.DOTALL)
 
@@ -13,6 +14,8 @@ _FENCE = re.compile(r"^(?:```|~~~)[^\n]*\n(.*?)^(?:```|~~~)\s*$", re.MULTILINE |
 STOP = frozenset(
     _WORD.findall(
         """
+        hello hi hey morning evening night bye good great nice cool fine sure well maybe
+        hallo moin servus danke tschüss guten morgen abend nacht gut super schön klar vielleicht
         a about after all also am an and any are as at be because been before but by can cannot could did do does
         doing done don down during each few for from further get give go got had has have having he her here hers
         him his how i if in into is it its itself just know let like ll me more most my myself no nor not now of off
@@ -46,7 +49,7 @@ def is_about_something(text: str) -> bool:
 
 
 def coverage(words: Sequence[str], text: str) -> float:
-    """The share (0..1) of `words` that begin like a word of the text: close enough for plurals and cases."""
+    """The share (0..1) of `words` that stand in the text, in whatever form."""
     if not words:
         return 0.0
     stems = {stem(word) for word in words_of(text)}
@@ -54,8 +57,11 @@ def coverage(words: Sequence[str], text: str) -> float:
 
 
 def stem(word: str) -> str:
-    """The beginning that forms of a word share."""
-    return word if len(word) <= 4 or any(char.isdigit() for char in word) else word[: max(4, len(word) - 2)]
+    """The word without the ending of a plural, a case or a tense, in English and German; roughly."""
+    if any(char.isdigit() for char in word):
+        return word
+    ending = next((one for one in _ENDINGS if word.endswith(one) and len(word) - len(one) >= 3), "")
+    return word.removesuffix(ending)
 
 
 def sqlite_query(words: Sequence[str], audiences: Sequence[Audience]) -> str:

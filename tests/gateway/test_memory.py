@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from tests.fakes.waiting import until
-from tests.gateway.world import ANN, BOB, GROUP, World
+from tests.gateway.world import BOB, GROUP, World
 
 DAY_S = 86_400.0
 SECRET = "HAT-4471"
@@ -166,5 +166,3 @@ async def test_a_memory_that_fails_costs_no_turn(world: World) -> None:
     said = await world.database.read(lambda conn: conn.execute(text("SELECT count(*) FROM message")).scalar_one())
     assert said == 4, "the transcript has both turns"
     assert not any("memory" in one.lower() for one in world.texts())
-
-

@@ -47,7 +47,7 @@ async def test_told_in_a_direct_chat_and_known_after_a_kill(stage: Stage) -> Non
     assert FACT in asked
     await ann.hears("what is my boat called?")
 
-    await ann.send({"user": ann.user, "chat": GROUP, "text": "what is the boat of Ann called?"})
+    await ann.send({"user": ann.user, "chat": GROUP, "text": "@double_bot what is the boat of Ann called?"})
     elsewhere = json.dumps((await stage.asking("the boat of Ann"))["body"]["messages"])
     assert "Albatross" not in elsewhere
     ben = OnDiscord(stage.doubles)

@@ -1,0 +1,259 @@
+"""Kept, found, failed and missed, on both databases."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, select, text
+
+from agent.compaction.settings import MemorySettings
+from agent.core.ids import ConversationId, PersonId
+from agent.memory import graph_rows, rows
+from agent.memory.audience import Scope
+from agent.memory.memory import Memory
+from agent.memory.misses import BATCH, LONGEST_QUERY, MOST_WAITING, OUTCOME, MissLog, prune
+from agent.memory.records import Edge, Kept
+from agent.memory.settings import GraphSettings, RecallSettings
+from agent.memory.vectors import NoVectors, Vectors, nearest, unit
+from agent.providers.metering import Bill
+from agent.storage.database import Database
+from agent.storage.memory_tables import entity, memory, memory_vector, relation, skill_outcomes
+from agent.storage.moments import to_us
+from tests.fakes.clock import FakeClock
+from tests.fakes.embedding import FakeEmbedder
+
+CHAT = ConversationId("telegram:77")
+ANN = PersonId("telegram:77")
+BILL = Bill(purpose="turn", conversation=CHAT)
+
+
+class Room:
+    """A memory over a database, with vectors from a fake embedder unless told otherwise."""
+
+    def __init__(self, database: Database, clock: FakeClock, *, vectors: bool = True) -> None:
+        self.database, self.clock = database, clock
+        self.settings = MemorySettings()
+        self.embedder = FakeEmbedder(same={"vessel": "boat"})
+
+        async def embedder() -> FakeEmbedder:
+            return self.embedder
+
+        self.vectors = Vectors(database, embedder) if vectors else None
+        self.memory = Memory(database, clock, settings=lambda: self.settings, vectors=self.vectors)
+        self.scope = self.memory.scope(CHAT, "direct", ANN)
+
+    async def fact(self, words: str, scope: Scope | None = None, **more: Any) -> int:
+        fact = Kept(kind="fact", text=words, source="tool", person=ANN, **more)
+        id = await self.memory.remember(scope or self.scope, fact)
+        assert id is not None
+        if self.vectors is not None:
+            await self.vectors.catch_up((scope or self.scope).own, BILL)
+        return id
+
+    async def texts(self, query: str, **more: Any) -> Sequence[str]:
+        found = await self.memory.recall(query, more.pop("scope", self.scope), bill=BILL, limit=5, **more)
+        return [item.text for item in found.items]
+
+    async def missed(self) -> list[Any]:
+        await self.memory.misses.flush()
+        return list(
+            await self.database.read(
+                lambda conn: conn.execute(select(skill_outcomes).order_by(skill_outcomes.c.id)).all()
+            )
+        )
+
+
+async def test_a_fact_is_kept_once_found_and_replaced(database: Database, clock: FakeClock) -> None:
+    room = Room(database, clock, vectors=False)
+    first = await room.fact("Ann's boat is called Albatross.")
+    assert await room.fact("ann's boat is called ALBATROSS") == first
+    await room.fact("Ann drinks tea at four.")
+    assert await room.texts("what is her boat called?") == ["Ann's boat is called Albatross."]
+    newer = await room.memory.remember(
+        room.scope, Kept(kind="fact", text="Ann's boat is called Petrel.", source="tool"), replaces=first
+    )
+    assert await room.texts("boat") == ["Ann's boat is called Petrel."]
+    assert newer is not None
+    assert await room.memory.remember(room.scope, Kept(kind="fact", text="?!", source="tool")) is None
+    assert await room.memory.drop(room.scope, newer)
+    assert not await room.memory.drop(room.scope, newer)
+    assert await room.texts("boat") == []
+
+
+@pytest.mark.requirement("G-25")
+async def test_audiences_are_strangers(database: Database, clock: FakeClock) -> None:
+    room = Room(database, clock)
+    group = room.memory.scope(ConversationId("telegram:-5"), "group", ANN)
+    bob = room.memory.scope(CHAT, "direct", PersonId("telegram:78"))
+    number = await room.fact("The harbour password is heron.")
+    for other in (group, bob):
+        for strategy in ("keyword", "semantic", "hybrid", "graph"):
+            assert await room.texts("harbour password heron", scope=other, strategy=strategy) == []
+        assert not await room.memory.drop(other, number)
+        fact = Kept(kind="fact", text="Another thing entirely.", source="tool")
+        await room.memory.remember(other, fact, replaces=number)
+    assert await room.texts("harbour password") == ["The harbour password is heron."]
+
+
+async def test_words_and_meaning_are_made_into_one_order(database: Database, clock: FakeClock) -> None:
+    room = Room(database, clock)
+    await room.fact("The boat lies in the harbour of Oslo.")
+    await room.fact("A vessel needs paint each spring.")
+    await room.fact("The dentist is on Tuesday.")
+    assert await room.texts("boat", strategy="keyword") == ["The boat lies in the harbour of Oslo."]
+    assert set(await room.texts("boat", strategy="semantic")) == {
+        "The boat lies in the harbour of Oslo.",
+        "A vessel needs paint each spring.",
+    }
+    assert (await room.texts("boat in Oslo", strategy="hybrid"))[0] == "The boat lies in the harbour of Oslo."
+    room.settings = MemorySettings(recall=RecallSettings(strategy="keyword"))
+    assert len(await room.texts("what about the boat there?")) == 1, "a configured way is taken always"
+
+
+async def test_vectors_follow_what_is_kept_forgotten_and_another_model(database: Database, clock: FakeClock) -> None:
+    room = Room(database, clock)
+    first = await room.fact("The boat lies in Oslo.")
+    assert len(await room.texts("boat", strategy="semantic")) == 1
+    await room.fact("Another boat lies in Bergen.")
+    assert len(await room.texts("boat", strategy="semantic")) == 2, "what is new joins what was read before"
+    await room.memory.drop(room.scope, first)
+    assert await room.texts("boat", strategy="semantic") == ["Another boat lies in Bergen."]
+    room.embedder.name = "other"
+    assert room.vectors is not None
+    assert await room.vectors.catch_up(room.scope.own, BILL) == 1
+    assert await room.vectors.catch_up(room.scope.own, BILL) == 0
+    held = await database.read(lambda conn: conn.execute(select(memory_vector.c.model)).scalars().all())
+    assert held == ["other"]
+
+
+def test_nearest_is_the_same_with_and_without_numpy() -> None:
+    vectors = [unit([1.0, 0.0, 0.1]), unit([0.0, 1.0, 0.0]), unit([0.9, 0.1, 0.0])]
+    found = nearest(unit([1.0, 0.0, 0.0]), [5, 6, 7], b"".join(vectors), 0.5, 5)
+    assert [id for id, _ in found] == [5, 7]
+    with pytest.raises(NoVectors):
+        unit([0.0, 0.0])
+
+
+@pytest.mark.requirement("Z-133", "Z-134", "Z-135", "Z-138", "Z-140", "Z-142")
+async def test_what_is_not_found_is_noted(database: Database, clock: FakeClock) -> None:
+    room = Room(database, clock)
+    scope = replace(room.scope, session="s-1")  # type: ignore[arg-type]
+    await room.memory.recall("where is the petrel " + "x" * 1000, scope, bill=BILL, limit=5, strategy="hybrid")
+    missed = await room.missed()
+    assert [(row.strategy, row.error, row.session_id) for row in missed] == [
+        ("semantic", "no_results", "s-1"),
+        ("hybrid", "no_results", "s-1"),
+    ]
+    assert {row.outcome_type for row in missed} == {"memory_miss"} == {OUTCOME}
+    assert len(missed[0].query) == LONGEST_QUERY == 512
+    assert missed[0].ts == int(clock.now().timestamp())
+    assert await database.write(lambda conn: prune(conn, before_s=missed[0].ts)) == 0
+    assert await database.write(lambda conn: prune(conn, before_s=missed[0].ts + 1)) == 2
+
+
+@pytest.mark.requirement("Z-136")
+@pytest.mark.parametrize("error", [NoVectors("the network is gone"), TimeoutError(), OSError("no model")])
+async def test_vectors_that_fail_leave_the_words(database: Database, clock: FakeClock, error: Exception) -> None:
+    room = Room(database, clock)
+    await room.fact("The boat lies in Oslo.")
+    room.embedder.error = error
+    for strategy in ("semantic", "hybrid"):
+        assert await room.texts("where is the boat", strategy=strategy) == ["The boat lies in Oslo."]
+    missed = await room.missed()
+    assert [row.strategy for row in missed] == ["semantic", "semantic"]
+    assert missed[0].error.startswith(type(error).__name__)
+
+
+@pytest.mark.requirement("Z-137")
+async def test_a_graph_that_knows_nothing_or_fails(database: Database, clock: FakeClock) -> None:
+    room = Room(database, clock, vectors=False)
+    found = await room.memory.recall("who is the sister of Ida", room.scope, bill=BILL, limit=5)
+    assert found.strategy == "graph"
+    assert found.edges == ()
+
+    source = await room.fact("Ida is a sister of Ann.")
+
+    def ruin(conn: Connection) -> None:
+        edge = Edge(subject="Ida", word="sister of", object="Ann", confidence=1.0, memory_id=source)
+        graph_rows.join(conn, room.scope.own, edge, at=0)
+        conn.execute(text("DROP TABLE relation"))
+
+    await database.write(ruin)
+    found = await room.memory.recall("who is the sister of Ida", room.scope, bill=BILL, limit=5)
+    assert [item.text for item in found.items] == ["Ida is a sister of Ann."]
+    missed = await room.missed()
+    assert [row.strategy for row in missed if row.strategy == "graph"] == ["graph", "graph"]
+    assert missed[0].error == "no_results"
+    assert "relation" in missed[-1].error
+
+
+async def test_relations_are_found_within_hops_and_above_a_confidence(database: Database, clock: FakeClock) -> None:
+    room = Room(database, clock, vectors=False)
+    source = await room.fact("Ida, Ann, Bob and Cem know each other.")
+    at = to_us(clock.now())
+
+    def fill(conn: Connection) -> None:
+        for subject, word, other, sure in (
+            ("Ida Berg", "sister of", "Ann", 1.0),
+            ("Ann", "works with", "Bob", 0.9),
+            ("Bob", "married to", "Cem", 0.9),
+            ("Ann", "dislikes", "tea", 0.2),
+        ):
+            edge = Edge(subject=subject, word=word, object=other, confidence=sure, memory_id=source)
+            graph_rows.join(conn, room.scope.own, edge, at=at)
+            graph_rows.join(conn, room.scope.own, edge, at=at)
+
+    await database.write(fill)
+    found = await room.memory.recall("who is related to Ida?", room.scope, bill=BILL, limit=5)
+    assert [edge.text for edge in found.edges] == ["Ida Berg sister of Ann", "Ann works with Bob"]
+    room.settings = MemorySettings(graph=GraphSettings(max_hops=3, min_confidence=0.1))
+    found = await room.memory.recall("who is related to Ida?", room.scope, bill=BILL, limit=5)
+    assert {edge.object for edge in found.edges} == {"Ann", "Bob", "Cem", "tea"}
+    group = room.memory.scope(ConversationId("telegram:-5"), "group", ANN)
+    assert not (await room.memory.recall("who is related to Ida?", group, bill=BILL, limit=5)).edges
+
+    def moved(conn: Connection) -> None:
+        edge = Edge(subject="Ann", word="works with", object="Dora", confidence=0.9, memory_id=source)
+        graph_rows.join(conn, room.scope.own, edge, at=at, only_one=True)
+
+    await database.write(moved)
+    found = await room.memory.recall("who is related to Ann?", room.scope, bill=BILL, limit=5)
+    assert "Ann works with Bob" not in [edge.text for edge in found.edges], "what is over is not followed"
+    await room.memory.drop(room.scope, source)
+    for table in (relation, entity):
+        assert await database.read(lambda conn, table=table: conn.execute(select(table)).all()) == []
+
+
+@pytest.mark.requirement("Z-139")
+async def test_noting_a_miss_never_waits(database: Database, clock: FakeClock) -> None:
+    log = MissLog(database, clock)
+    for number in range(MOST_WAITING + 40):
+        log.note(CHAT, f"query {number}", "hybrid")
+    await log.flush()
+    held = await database.read(lambda conn: conn.execute(select(skill_outcomes.c.query)).scalars().all())
+    assert len(held) == MOST_WAITING == 256, "what does not fit is dropped"
+    assert BATCH == 16
+
+    def ruin(conn: Connection) -> None:
+        conn.execute(text("DROP TABLE skill_outcomes"))
+
+    await database.write(ruin)
+    log.note(CHAT, "lost", "hybrid")
+    await log.flush()
+
+
+async def test_off_and_counts_and_lists(database: Database, clock: FakeClock) -> None:
+    room = Room(database, clock, vectors=False)
+    assert not await room.memory.is_off(CHAT)
+    await room.memory.set_off(CHAT, off=True)
+    assert await room.memory.is_off(CHAT)
+    for number in range(3):
+        clock.advance(1)
+        await room.fact(f"Fact number {number} about boats.")
+    own = room.scope.own
+    listed = await database.read(lambda conn: rows.facts(conn, own, most=2))
+    assert [item.text[:13] for item in listed] == ["Fact number 2", "Fact number 1"]
+    assert await database.read(lambda conn: rows.counts(conn, own)) == {"fact": 3}
+    assert await database.read(lambda conn: rows.conversations(conn, own)) == (CHAT,)
+    assert len(await database.read(lambda conn: conn.execute(select(memory.c.id)).all())) == 3
