@@ -26,7 +26,7 @@ from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
 from agent.memory.memory import Memory
 from agent.memory.notes import path_of
-from agent.memory.tools import MEMORY_TOOLS, Forget, Recall, Remember, SessionSearch
+from agent.memory.tools import MEMORY_TOOLS, Forget, Recall, Remember, SessionSearch, WriteNotes
 from agent.operations import follow_definition
 from agent.providers.calling import Models
 from agent.storage.database import Database
@@ -40,6 +40,7 @@ from agent.tools.recall_transcript import RecallTranscript
 from agent.tools.schedules import CancelTask, ListSchedules, ScheduleDeferred, SchedulePeriodic, Schedules
 from agent.tools.toolbox import Toolbox
 from agent.turn.decision import PSEUDO_TOOLS
+from agent.turn.flushing import Flushing
 from agent.turn.room import show_compaction
 from agent.turn.settings import Settings
 from agent.turn.side_calls import SideCalls
@@ -95,6 +96,7 @@ def house_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[T
         Recall(),
         SessionSearch(),
         Forget(),
+        WriteNotes(),
         StartFocus(),
         CompleteFocus(),
         SchedulePeriodic(schedules),
@@ -165,6 +167,7 @@ def assemble(
         spawn=agent.context.jobs.start,
         now=shared.clock.now,
         dumps=agent.context.dumps,
+        flush=Flushing(agent),
     )
     if settings.debug.enabled:
         folder = dump_folder(shared.home / settings.debug.output_dir, conversation, shared.clock.now())

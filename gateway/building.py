@@ -12,8 +12,10 @@ from agent.core.clock import Clock
 from agent.core.events import EventBus
 from agent.core.ids_source import random_uuid
 from agent.definitions import Definitions
+from agent.embedding import Embedders
 from agent.hearing import Hearing
 from agent.memory.memory import Memory
+from agent.memory.vectors import Vectors
 from agent.providers.calling import Models
 from agent.providers.opening import Surroundings as ProviderSurroundings
 from agent.providers.registry import Registry as Providers
@@ -141,11 +143,13 @@ async def build(
         work=lambda conversation: dispatcher.wake(conversation),
         tell_owner=alerts.tell,
     )
+    embedders = Embedders(settings=lambda: live.settings.memory.semantic, providers=lambda: providers, ledger=ledger)
     memory = Memory(
         database,
         clock,
         settings=lambda: live.settings.memory,
         places=lambda conversation: places_of(ConversationKey.parse(conversation), chosen.parents.get(conversation)),
+        vectors=Vectors(database, embedders.current, least=lambda: live.settings.memory.semantic.min_similarity),
     )
     outputs = Outputs(settings.home)
     executor = shared_executor(house_tools(clock, outputs, scheduling), clock, outputs)

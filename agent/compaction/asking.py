@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-Purpose = Literal["compaction", "pair_summary", "subgoal", "task_goal", "focus", "sidequest", "taco", "flush"]
+Purpose = Literal["compaction", "pair_summary", "subgoal", "task_goal", "focus", "sidequest", "taco", "graph"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,6 +70,7 @@ class Engine:
         self._publish = publish
         self._spawn = spawn
         self._flush = flush
+        self._may_flush = True
         self._run: RunId | None = None
         self._working = False
         self._housekeeping = Housekeeping(state=state, ask=ask, count_text=count_text)
@@ -83,6 +84,10 @@ class Engine:
         self._run, self.options = run, options
         self.state.aloud = self.dumps.on
         self.state.begin_turn(options)
+
+    def may_flush(self, allowed: bool) -> None:
+        """Whether lasting notes may be written in this conversation now."""
+        self._may_flush = allowed
 
     async def before_call(self, load: Load, *, idle_minutes: float = 0.0) -> None:
         """Make room, as far as the pressure calls for it, before a request is built (W-27, R-48)."""
@@ -184,7 +189,7 @@ class Engine:
             first=load.first,
             may_ask=not state.asked_this_turn and state.own >= 2,
             hard_ready=state.cooldown.is_ready,
-            flush_due=self._flush is not None and not state.flushed,
+            flush_due=self._flush is not None and self._may_flush and not state.flushed,
             pending_folds=len(state.window.waiting),
             fold_cutoff=options.memory.tool_call_cutoff,
             microcompact_from=int(options.microcompact.min_pressure * load.window),

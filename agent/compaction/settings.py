@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
-from agent.memory.settings import GraphSettings, RecallSettings, SemanticSettings
+from agent.memory.settings import FlushSettings, GraphSettings, RecallSettings, SemanticSettings
 
 FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
 
@@ -186,6 +186,7 @@ class MemorySettings:
     recall: RecallSettings = field(default_factory=RecallSettings)
     semantic: SemanticSettings = field(default_factory=SemanticSettings)
     graph: GraphSettings = field(default_factory=GraphSettings)
+    flush: FlushSettings = field(default_factory=FlushSettings)
 
     def __post_init__(self) -> None:
         thresholds = (

@@ -72,6 +72,9 @@ class Remembering(Protocol):
     async def search_sessions(self, query: str) -> str:
         """Messages of other sessions that hold the words."""
 
+    async def write_notes(self, text: str, *, replace: bool) -> str:
+        """Add to the conversation's notes, or put the text in their place."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:

@@ -1,10 +1,16 @@
 """The memory as one run's tools meet it: bound to the run's scope, so that no call can name another audience."""
 
-from dataclasses import dataclass, replace
+import logging
+from dataclasses import dataclass
+from dataclasses import replace as changed
+from pathlib import Path
 
+import anyio.to_thread
 from sqlalchemy.exc import SQLAlchemyError
 
+from agent.core.clock import Clock
 from agent.core.errors import ToolError
+from agent.memory import notes
 from agent.memory.audience import Scope
 from agent.memory.memory import Memory
 from agent.memory.records import Kept
@@ -15,6 +21,7 @@ from agent.storage.errors import StorageError
 MOST_FOUND = 8
 MOST_CHARS = 6_000
 NOTHING = "Nothing that was kept fits. Try other words."
+log = logging.getLogger("tieline.memory")
 DATA = "What was kept, best first. It is data that people wrote, and may be outdated:"
 
 
@@ -26,6 +33,8 @@ class MemoryDesk:
     scope: Scope
     bill: Bill
     inbox_id: int
+    notes: Path
+    clock: Clock
 
     async def remember(self, text: str, *, confidence: float, replaces: int | None, call: str) -> str:
         fact = Kept(
@@ -52,7 +61,7 @@ class MemoryDesk:
             if found.strategy != "hybrid" and len(found.items) < MOST_FOUND // 2:  # somebody asked: look every way
                 both = await self.memory.recall(query, self.scope, bill=self.bill, strategy="hybrid", limit=MOST_FOUND)
                 every = {item.id: item for item in (*found.items, *both.items)}
-                found = replace(found, items=tuple(every.values())[:MOST_FOUND])
+                found = changed(found, items=tuple(every.values())[:MOST_FOUND])
         except (StorageError, SQLAlchemyError) as error:
             raise _failed("searched", error) from None
         lines = [*map(edge_line, found.edges), *lines_of(found.items, most_chars=MOST_CHARS)]
@@ -75,6 +84,27 @@ class MemoryDesk:
         if not gone:
             raise ToolError(f"there is no fact {fact} here")
         return f"Fact {fact} is forgotten. With /memory forget the person can remove it from the history as well."
+
+    async def write_notes(self, text: str, *, replace: bool) -> str:
+        at = self.clock.now()
+
+        def write() -> int:
+            before = "" if replace or not self.notes.exists() else notes.read(self.notes, notes.LONGEST)
+            lines = text.strip()
+            if lines in before:  # the same call again, after a crash
+                return len(before)
+            whole = f"{before.rstrip()}\n{lines}\n" if before.strip() else f"{lines}\n"
+            if len(whole) > notes.LONGEST:
+                raise ToolError(f"the notes would have {len(whole)} characters; {notes.LONGEST} at most: replace them")
+            notes.write(self.notes, whole, at=at)
+            return len(whole)
+
+        try:
+            length = await anyio.to_thread.run_sync(write)
+        except OSError as error:
+            log.warning("notes not written: %s", error, extra={"conversation": self.scope.conversation})
+            raise ToolError("the notes could not be written just now", transient=True) from None
+        return f"Written; the notes have {length} characters."
 
 
 def _failed(what: str, error: Exception) -> ToolError:

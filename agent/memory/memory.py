@@ -31,7 +31,7 @@ from agent.storage.errors import StorageError
 from agent.storage.moments import to_us
 
 CANDIDATES = 40  # of each way, before they are made into one order
-ENOUGH_WORDS = 0.34  # of what a question is about must stand in what is shown unasked
+ENOUGH_WORDS = 0.33  # of what a question is about must stand in what is shown unasked
 EVERYTHING: tuple[Kind, ...] = ("fact", "said")
 
 log = logging.getLogger("tieline.memory")
@@ -139,14 +139,15 @@ class Memory:
         query = query[:LONGEST_QUERY]
         words = telling(query)
         chosen = strategy or self._routed(query)
-        if chosen == "semantic" and self.vectors is None:
+        vectors = self.vectors if self.vectors is not None and await self.vectors.is_on() else None
+        if chosen == "semantic" and vectors is None:
             chosen = "hybrid"  # of which the words are left
         edges: tuple[Edge, ...] = ()
         if chosen == "graph":
             edges = await self._edges(query, words, scope)
         similar: dict[int, Item] = {}
-        if chosen != "keyword" and self.vectors is not None:
-            similar = await self._by_meaning(query, scope, kinds, bill)
+        if chosen != "keyword" and vectors is not None:
+            similar = await self._by_meaning(query, scope, kinds, bill, vectors)
         by_words: tuple[Item, ...] = ()
         if chosen != "semantic" or not similar:  # where vectors find nothing, words are better than that
             by_words = await self._by_words(words, scope, kinds)
@@ -194,12 +195,13 @@ class Memory:
     async def _by_words(self, words: Sequence[str], scope: Scope, kinds: Sequence[Kind]) -> tuple[Item, ...]:
         return await self.database.read(lambda conn: rows.search(conn, scope, words, kinds=kinds, most=CANDIDATES))
 
-    async def _by_meaning(self, query: str, scope: Scope, kinds: Sequence[Kind], bill: Bill) -> dict[int, Item]:
+    async def _by_meaning(
+        self, query: str, scope: Scope, kinds: Sequence[Kind], bill: Bill, vectors: Vectors
+    ) -> dict[int, Item]:
         """By vectors, best first; {} and a miss where they fail or find nothing (Z-135, Z-136)."""
-        assert self.vectors is not None
         try:
             with anyio.fail_after(self.settings.semantic.timeout_s):
-                found = await self.vectors.search(query, scope, bill=bill, most=CANDIDATES)
+                found = await vectors.search(query, scope, bill=bill, most=CANDIDATES)
                 ids = [id for id, _ in found]
                 items = await self.database.read(lambda conn: rows.by_ids(conn, scope, ids)) if ids else {}
         except (AgentError, StorageError, SQLAlchemyError, TimeoutError, OSError) as error:

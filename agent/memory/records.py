@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Literal
 
 Kind = Literal["fact", "said", "code"]
-Source = Literal["chat", "tool", "person", "flush"]
+Source = Literal["chat", "tool", "person"]
 Strategy = Literal["keyword", "semantic", "graph", "hybrid"]
 
 LONGEST_FACT = 1_000  # characters

@@ -84,6 +84,15 @@ class SemanticSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FlushSettings:
+    """`[memory.flush]`: before a model summarises, it may write lasting notes into MEMORY.md (SPEC §17.2)."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSettings:
     """`[memory.graph]`: who and what belongs together, read by a model in the background. Each reading costs a call.
 

@@ -5,9 +5,10 @@ from typing import Any
 
 from agent.core.errors import ToolError
 from agent.core.tools import Remembering, ToolContext, ToolSpec
+from agent.memory.notes import LONGEST as LONGEST_NOTES
 from agent.memory.records import LONGEST_FACT
 
-_QUERY = {"type": "string", "description": "Words to look for.", "minLength": 1, "maxLength": 500}
+_QUERY = {"type": "string", "minLength": 1, "maxLength": 500}
 
 
 def _memory(context: ToolContext) -> Remembering:
@@ -22,14 +23,14 @@ class Remember:
     spec = ToolSpec(
         name="remember",
         description=(
-            "Keeps one durable fact for later sessions: a preference, a decision, a name, a date. One whole sentence "
-            "that names whom it is about. Not for secrets such as passwords, nor for what only matters now."
+            "Keeps one durable fact for later sessions, such as a preference, a decision or a date: a whole sentence "
+            "that names whom it is about. Nothing secret."
         ),
         schema={
             "type": "object",
             "properties": {
                 "fact": {"type": "string", "minLength": 3, "maxLength": LONGEST_FACT},
-                "confidence": {"type": "number", "description": "0 to 1; left out: 0.9.", "minimum": 0, "maximum": 1},
+                "confidence": {"type": "number", "minimum": 0, "maximum": 1},
                 "replaces": {"type": "integer", "description": "The number of a fact that is no longer true.",
                              "minimum": 1},
             },
@@ -99,4 +100,32 @@ class Forget:
         return await _memory(context).forget(int(arguments["fact"]))
 
 
-MEMORY_TOOLS = frozenset(tool.spec.name for tool in (Remember, Recall, SessionSearch, Forget))
+class WriteNotes:
+    """`write_notes(text, replace?)`: MEMORY.md of this conversation."""
+
+    spec = ToolSpec(
+        name="write_notes",
+        description=(
+            "Adds Markdown to the notes of this conversation (MEMORY.md), which you see in every turn; with replace "
+            "the text takes their place."
+        ),
+        schema={
+            "type": "object",
+            "properties": {
+                "text": {"type": "string", "minLength": 1, "maxLength": LONGEST_NOTES},
+                "replace": {"type": "boolean"},
+            },
+            "required": ["text"],
+            "additionalProperties": False,
+        },
+        risk="write",
+        concurrency_safe=False,
+        retryable=True,
+    )
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
+        return await _memory(context).write_notes(arguments["text"], replace=bool(arguments.get("replace", False)))
+
+
+MEMORY_TOOLS = frozenset(tool.spec.name for tool in (Remember, Recall, SessionSearch, Forget, WriteNotes))
+FLUSH_TOOLS = frozenset({Remember.spec.name, WriteNotes.spec.name})

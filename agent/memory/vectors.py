@@ -79,6 +79,13 @@ class Vectors:
         self._held: OrderedDict[tuple[str, str], _Held] = OrderedDict()
         self._reading = anyio.Lock()
 
+    async def is_on(self) -> bool:
+        """Whether somebody makes vectors, or should and cannot."""
+        try:
+            return await self._embedder() is not None
+        except NoVectors:
+            return True
+
     async def search(self, query: str, scope: Scope, *, bill: Bill, most: int) -> list[tuple[int, float]]:
         """The things nearest in meaning, as (id, similarity), nearest first; only what means the same matter.
 
@@ -86,7 +93,7 @@ class Vectors:
         """
         embedder = await self._embedder()
         if embedder is None:
-            raise NoVectors("nobody makes vectors: install the extra `semantic`, or set [memory.semantic] provider")
+            raise NoVectors("nobody makes vectors")
         (wanted,) = await embedder.embed([query[:LONGEST]], as_query=True, bill=bill)
         chosen = self._least()
         least = embedder.least if chosen is None else chosen

@@ -21,7 +21,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import ExecutableDDLElement
 
-from agent.storage.tables import Id, metadata
+from agent.storage.tables import Id
+from agent.storage.tables import metadata as metadata  # with the memory's tables on it
 
 # Kept up by triggers. `scope` is the audience as one word: a search never walks through what others have kept.
 MEMORY_FULL_TEXT = (
@@ -58,7 +59,7 @@ memory = Table(
     Column("person", Text),  # who said it; None: the agent
     Column("speaker", Text, nullable=False, server_default=""),  # what they call themselves
     Column("text", Text, nullable=False),
-    Column("source", Text, nullable=False),  # chat | tool | person | flush
+    Column("source", Text, nullable=False),  # chat | tool | person
     Column("confidence", Float, nullable=False, server_default="1"),
     Column("session_id", Text),
     Column("message_id", BigInteger),  # of the transcript

@@ -57,10 +57,10 @@ async def call_model(
     return answered
 
 
-def bill_of(run: Run, states: States) -> Bill:
-    """Who pays for the turn's own calls."""
+def bill_of(run: Run, states: States, *, purpose: str = "turn") -> Bill:
+    """Who pays for the turn's own calls, and for others that are made for it."""
     return Bill(
-        purpose="turn",
+        purpose=purpose,
         conversation=states.session.conversation,
         session=run.session,
         inbox_id=run.work.inbox_id,

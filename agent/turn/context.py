@@ -33,6 +33,8 @@ async def prepare(run: Run, states: States) -> Prepared:
             log.warning("context not ready in %g s, going on with the cached one", limit, extra={"run": run.id})
             event = ContextDegraded(conversation=states.session.conversation, run=run.id, after_s=limit)
             announce(states, event)
+    states.context.run = run
+    states.context.engine.may_flush(run.settings.memory.flush.enabled and run.memory is not None)
     notes = states.memory.text
     run.idle_minutes = _idle_minutes(states)
     sync_window(run, states)

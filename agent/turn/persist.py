@@ -90,7 +90,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         else:  # a repeated commit knows no ids
             states.message.forget()
     _report_tokens(run, states)
-    return Persisted(transcript_updated=run.opened, session_updated=run.opened, memory_updated=False)
+    return Persisted(transcript_updated=run.opened, session_updated=run.opened, memory_updated=run.notes_written)
 
 
 def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:

@@ -17,6 +17,7 @@ from agent.definitions import Definition
 from agent.inbox import Work
 from agent.sessions import store
 from agent.storage.errors import StorageTrouble
+from agent.turn.catching_up import catch_up_soon
 from agent.turn.context import prepare
 from agent.turn.execute import execute, keep_partial
 from agent.turn.intake import Opening, hear, take_in
@@ -25,6 +26,7 @@ from agent.turn.prompt import reminder_for
 from agent.turn.room import prepare_next
 from agent.turn.run import SHUTDOWN, Executed, Interrupts, Notice, Run, StagedChanges
 from agent.turn.settings import Settings
+from agent.turn.side_calls import SideCalls
 from agent.turn.speech import Speech
 from agent.turn.states import States
 
@@ -47,6 +49,7 @@ async def turn(work: Work, definition: Definition, states: States, staged: Stage
         with anyio.CancelScope(shield=True):  # whoever cancels now comes too late: it is done and will be stored
             await persist(endings[-1], run, states)
         prepare_next(run, states)
+        catch_up_soon(run, states, SideCalls(states))
     return endings[-1]
 
 

@@ -11,8 +11,8 @@ from sqlalchemy.exc import DBAPIError
 
 from agent.core.messages import Message
 from agent.memory import rows
-from agent.memory.records import LONGEST_SAID, Kept
-from agent.memory.words import code_in, is_about_something, pieces, without_code
+from agent.memory.keeping import kept_of
+from agent.memory.records import Kept
 from agent.sessions.store import text_of
 from agent.storage.retries import is_trouble
 from agent.turn.prompt import words_of
@@ -43,31 +43,14 @@ def keep_words(conn: Connection, run: Run, ids: Sequence[int | None], *, at: int
         log.warning("what was said is not in the memory: %s", str(error.orig), extra={"run": run.id})
 
 
-def _of(message: Message, id: int, run: Run) -> list[Kept]:
+def _of(message: Message, id: int, run: Run) -> tuple[Kept, ...]:
     person, speaker = run.work.incoming.person, run.memory.speaker if run.memory else ""
     if message is run.messages[0]:
         if run.work.kind != "message":
-            return []  # the house's own words
+            return ()  # the house's own words
         text = words_of(message)
     elif message.role == "assistant":
         text, person, speaker = text_of(message), None, ""
     else:
-        return []
-    kept = []
-    parts = [("said", piece) for piece in pieces(without_code(text), LONGEST_SAID) if is_about_something(piece)]
-    parts += [("code", block[:LONGEST_SAID]) for block in code_in(text)]
-    for number, (kind, part) in enumerate(parts):
-        kept.append(
-            Kept(
-                kind="code" if kind == "code" else "said",
-                text=part,
-                source="chat",
-                person=person,
-                speaker=speaker,
-                session=run.session,
-                message_id=id,
-                inbox_id=run.work.inbox_id,
-                piece=number,
-            )
-        )
-    return kept
+        return ()
+    return kept_of(text, person=person, speaker=speaker, session=run.session, message_id=id, inbox_id=run.work.inbox_id)

@@ -113,6 +113,7 @@ class Run:
     healed: bool = False  # the one try to mend a history that a provider refuses was made
     set_aside: int = 0  # messages of the history that it was made without; hidden with the commit
     told_to_keep_short: bool = False
+    notes_written: bool = False  # lasting notes, before a compaction
     prefix: Prefix | None = None  # of the newest request
     repeats: dict[str, int] = field(default_factory=dict)
 

@@ -33,6 +33,7 @@ from agent.providers.slot import Choice, Chooser
 from agent.storage.database import Database
 from agent.tools.executor import Executor
 from agent.turn.prefix import CacheWatch
+from agent.turn.run import Run
 from agent.turn.settings import Settings
 from agent.turn.tokens import Estimator
 
@@ -87,6 +88,7 @@ class ContextState:
     dumps: Dumps
     jobs: Jobs
     fixed: int = 0  # raw tokens of the newest request besides its messages
+    run: Run | None = None  # the newest one whose context was prepared
 
 
 @dataclass(slots=True, kw_only=True)
@@ -164,6 +166,7 @@ class MemoryState:
     signature: tuple[int, int] | None = None
     text: str = ""
     off: bool | None = None
+    catching_up: bool = False  # vectors and graph, in the background
 
 
 @dataclass(slots=True, kw_only=True)

@@ -110,23 +110,12 @@ async def _run_one(use: ToolUse, run: Run, states: States) -> ToolResult:
     conversation = states.session.conversation
     started = ToolStarted(conversation=conversation, run=run.id, tool_name=use.name, tool_call_id=use.id)
     announce(states, started)
-    context = ToolContext(
-        conversation=conversation,
-        run=run.id,
-        call=CallId(use.id),
-        person=run.work.incoming.person,
-        idempotency_key=f"{run.work.inbox_id}:{use.id}",
-        cancel=run.token,
-        asker=_asker(run),
-        recall=Recollection(states.runtime.database, run.session, states.metrics.estimator.text),
-        focus=states.message.compaction.focus if run.settings.memory.focus.enabled else None,
-        memory=_memory(run, states),
-    )
+    context = tool_context(use, run, states)
     outcome = Outcome(content=STOPPED, is_error=True)
     passing("tool.started")
     with run.interrupts.scope():
         outcome = await states.tool.executor.run(
-            use, context, allowed=scope_of(run, states), limits=_limits(run.settings)
+            use, context, allowed=scope_of(run, states), limits=limits_of(run.settings)
         )
     passing("tool.ended")
     ended = ToolEnded(
@@ -145,11 +134,34 @@ async def _run_one(use: ToolUse, run: Run, states: States) -> ToolResult:
     return await shortened(result, use.name, run, states, confirmed=outcome.confirmed)
 
 
+def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
+    """What a call of this run may know of its surroundings."""
+    return ToolContext(
+        conversation=states.session.conversation,
+        run=run.id,
+        call=CallId(use.id),
+        person=run.work.incoming.person,
+        idempotency_key=f"{run.work.inbox_id}:{use.id}",
+        cancel=run.token,
+        asker=_asker(run),
+        recall=Recollection(states.runtime.database, run.session, states.metrics.estimator.text),
+        focus=states.message.compaction.focus if run.settings.memory.focus.enabled else None,
+        memory=_memory(run, states),
+    )
+
+
 def _memory(run: Run, states: States) -> MemoryDesk | None:
     if run.memory is None:
         return None
     bill = bill_of(run, states)
-    return MemoryDesk(memory=states.runtime.memory, scope=run.memory, bill=bill, inbox_id=run.work.inbox_id)
+    return MemoryDesk(
+        memory=states.runtime.memory,
+        scope=run.memory,
+        bill=bill,
+        inbox_id=run.work.inbox_id,
+        notes=states.memory.path,
+        clock=states.runtime.clock,
+    )
 
 
 def _asker(run: Run) -> Asker:
@@ -195,7 +207,8 @@ def _error(use: ToolUse, why: str) -> ToolResult:
     return ToolResult(tool_use_id=use.id, content=why, is_error=True)
 
 
-def _limits(settings: Settings) -> Limits:
+def limits_of(settings: Settings) -> Limits:
+    """How long a call of each category may take here."""
     timeouts = settings.timeouts
     return Limits(
         timeouts={

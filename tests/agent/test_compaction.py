@@ -17,6 +17,7 @@ from agent.core.events import CompactComplete, MidCompactRan
 from agent.core.messages import CompactionPart, TextPart, ToolResult
 from agent.core.tools import ToolContext, ToolSpec
 from agent.inbox import Work
+from agent.memory.settings import RecallSettings
 from agent.operations import Operations
 from agent.providers.provider import Request, Usage
 from agent.sessions import windows
@@ -36,7 +37,9 @@ REACTIVE = CompressionSettings(pruning_strategy="reactive")
 def settings(*, micro: float = 0.0, level: Any = "safe", warn: bool = False, **memory: Any) -> Settings:
     return Settings(
         context=ContextSettings(compaction=level, microcompact=MicrocompactSettings(min_pressure=micro)),
-        memory=MemorySettings(compression=REACTIVE, prune_protect_tokens=300, warn=warn, **memory),
+        memory=MemorySettings(
+            compression=REACTIVE, prune_protect_tokens=300, warn=warn, recall=RecallSettings(enabled=False), **memory
+        ),
     )
 
 

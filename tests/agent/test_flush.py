@@ -1,0 +1,118 @@
+"""Lasting notes before the first compaction of a cycle: in silence, by the memory's tools alone (SPEC §17.2)."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.compaction.settings import MemorySettings
+from agent.core.errors import ProviderBusy
+from agent.core.events import CompactTriggered, MemoryFlushed
+from agent.memory.notes import versions_of
+from agent.memory.settings import FlushSettings
+from agent.storage.database import Database
+from agent.turn.flushing import ASKED, NO_REPLY, OTHERS, SILENT
+from agent.turn.settings import ContextSettings, Settings
+from tests.agent.test_compaction import REACTIVE, provider
+from tests.agent.world import World
+from tests.fakes.provider import calls, calls_all, fails, says
+
+
+def settings(*, flush: bool = True) -> Settings:
+    memory = MemorySettings(compression=REACTIVE, prune_protect_tokens=300, flush=FlushSettings(enabled=flush))
+    return Settings(context=ContextSettings(), memory=memory)
+
+
+async def talked(world: World, more: int = 0) -> list[str]:
+    """So much that the window is summarised once, and `more` turns after that; everything people got."""
+    words = [f"{number}: " + "word " * 300 for number in range(6)]
+    words += ["big: " + "word " * 2_600, *(f"short {number}" for number in range(more))]
+    return [text for one in words for text in await world.say(one)]
+
+
+def kinds(world: World) -> list[type]:
+    return [type(event) for event in world.events if isinstance(event, MemoryFlushed | CompactTriggered)]
+
+
+@pytest.mark.requirement("B-20", "B-45", "B-55", "B-56", "B-57", "B-58", "B-59", "G-21")
+async def test_notes_are_written_in_silence_before_a_model_compacts(sqlite_database: Database, tmp_path: Path) -> None:
+    model = provider(
+        notes=[
+            calls_all([
+                ("write_notes", {"text": "## Decisions\n- tea at four"}, "n1"),
+                ("calculate", {"expression": "1+1"}, "n2"),
+            ]),
+            says(NO_REPLY),
+        ]
+    )  # fmt: skip
+    world = World(sqlite_database, tmp_path, model, settings=settings())
+    said = await talked(world, 1)
+    assert kinds(world)[:2] == [MemoryFlushed, CompactTriggered], "notes come first"
+    assert kinds(world).count(MemoryFlushed) <= kinds(world).count(CompactTriggered), "once a cycle"
+    first, second = model.flushes[:2]
+    assert first.reminder == SILENT
+    assert first.messages[-1].content == ASKED
+    assert first.tools is model.requests[-1].tools, "the same prefix as a turn's"
+    results = {part.tool_use_id: part for part in second.messages[-1].tool_results}
+    assert results["n2"].content == OTHERS, "no other tool runs"
+    assert world.agent.memory.path.read_text() == "## Decisions\n- tea at four\n"
+    assert not any(NO_REPLY in text or "calculate" in text for text in said)
+    assert not any("NO_REPLY" in content or ASKED in content for _, content in await world.texts()), "stored nowhere"
+    assert "tea at four" in model.requests[-1].system.volatile, "and shown in the turns after"
+    assert {"flush"} < {row.purpose for row in await world.usage_rows()}
+
+
+async def test_the_model_may_not_go_on_for_ever(sqlite_database: Database, tmp_path: Path) -> None:
+    model = provider(notes=[calls("write_notes", {"text": f"- line {n}"}, id=f"n{n}") for n in range(9)])
+    world = World(sqlite_database, tmp_path, model, settings=settings())
+    await talked(world)
+    assert kinds(world).count(MemoryFlushed) == 1
+    assert len(model.flushes) == 3
+
+
+@pytest.mark.parametrize("trouble", [fails(ProviderBusy("gone")), calls("write_notes", {"text": "x"}, id="n")])
+async def test_failing_costs_the_notes_alone(
+    sqlite_database: Database, tmp_path: Path, trouble: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = provider(notes=[trouble])
+    world = World(sqlite_database, tmp_path, model, settings=settings())
+    world.agent.memory.path.parent.parent.mkdir(parents=True)
+    world.agent.memory.path.parent.write_text("a file where a folder should be")
+    said = await talked(world)
+    assert said == ["ok"] * 7
+    assert CompactTriggered in kinds(world)
+    assert "not written" in caplog.text
+
+
+async def test_switched_off_nothing_is_asked(sqlite_database: Database, tmp_path: Path) -> None:
+    model = provider()
+    world = World(sqlite_database, tmp_path, model, settings=settings(flush=False))
+    await talked(world)
+    assert kinds(world)
+    assert model.flushes == []
+
+
+@pytest.mark.requirement("B-16", "B-22")
+async def test_the_file_is_read_anew_and_its_wordings_are_kept(sqlite_database: Database, tmp_path: Path) -> None:
+    model = provider(
+        scripts=[
+            calls("write_notes", {"text": "- likes plovers"}),
+            says("done"),
+            says("a"),
+            calls("write_notes", {"text": "all new", "replace": True}, id="c2"),
+            says("b"),
+        ]
+    )
+    world = World(sqlite_database, tmp_path, model, settings=settings())
+    path = world.agent.memory.path
+    await world.say("note it")
+    assert path.read_text() == "- likes plovers\n"
+    world.clock.advance(1)
+    path.write_text("- likes herons, says a person\n")
+    await world.say("what now")
+    assert "herons" in model.requests[-1].system.volatile
+    world.clock.advance(1)
+    await world.say("again")
+    assert path.read_text() == "all new\n"
+    kept = [file.read_text() for file in versions_of(path)]
+    assert kept == ["- likes plovers\n", "- likes herons, says a person\n", "all new\n"]
+    assert path.stat().st_mode & 0o077 == 0

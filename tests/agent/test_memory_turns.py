@@ -1,0 +1,164 @@
+"""Whole turns with a memory: what the background makes of them, and that its trouble stays its own."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from sqlalchemy import Connection, func, select, text
+
+from agent.compaction.settings import MemorySettings
+from agent.memory.extraction import parsed
+from agent.memory.settings import GraphSettings, RecallSettings, SemanticSettings
+from agent.memory.vectors import NoVectors, Vectors
+from agent.storage.database import Database
+from agent.storage.memory_tables import memory_vector, relation, skill_outcomes
+from agent.turn.settings import Settings
+from tests.agent.world import World
+from tests.fakes.embedding import FakeEmbedder
+from tests.fakes.provider import ScriptedProvider, fails, says
+from tests.fakes.waiting import until
+
+GRAPH = (
+    '{"subject": "Ida", "relation": "sister of", "object": "Ann", "confidence": 0.9, "message": 1}\n'
+    "nonsense\n"
+    '{"subject": "Ida", "relation": "lives in", "object": "Oslo", "confidence": 0.8, "message": 2, "single": true}'
+)
+
+
+class MemoryWorld(World):
+    """With vectors of a fake embedder, and the graph on if wanted."""
+
+    def __init__(self, database: Database, home: Path, *providers: ScriptedProvider, graph: bool = False) -> None:
+        self.embedder = FakeEmbedder(same={"vessel": "boat"})
+        memory = MemorySettings(graph=GraphSettings(enabled=graph, every=2))
+        super().__init__(database, home, *providers, settings=Settings(memory=memory))
+
+        async def embedder() -> FakeEmbedder:
+            return self.embedder
+
+        self.memory.vectors = Vectors(database, embedder)
+
+    async def count(self, table: object) -> int:
+        statement = select(func.count()).select_from(table)  # type: ignore[arg-type]
+        return int(await self.database.read(lambda conn: conn.execute(statement).scalar_one()))
+
+
+@asynccontextmanager
+async def background(world: World) -> AsyncIterator[None]:
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.background.run)
+        yield
+        group.cancel_scope.cancel()
+
+
+def block(provider: ScriptedProvider) -> str:
+    """What the newest request recalls."""
+    return provider.requests[-1].reminder.partition("<reminder>")[0]
+
+
+async def test_what_was_said_is_found_by_meaning_in_another_session(database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider()
+    world = MemoryWorld(database, tmp_path, provider)
+    async with background(world):
+        await world.say("The boat lies in Bergen since spring.")
+
+        async def has_vector() -> bool:
+            return await world.count(memory_vector) > 0
+
+        await until(has_vector)
+        world.agent.operations.new_session()
+        await world.database.write(lambda conn: conn.execute(text("UPDATE conversation SET session_id = NULL")))
+        await world.restart()
+        await world.say("In which town is that vessel moored these days?")
+    assert "The boat lies in Bergen" in block(provider)
+    assert block(provider).index("<memory>") == 0
+
+
+async def test_the_graph_is_read_in_the_background_and_shown(database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(aside=says(GRAPH))
+    world = MemoryWorld(database, tmp_path, provider, graph=True)
+    async with background(world):
+        await world.say("My sister Ida came to visit.")
+        await world.say("She is moving to Oslo next month.")
+
+        async def has_edges() -> bool:
+            return await world.count(relation) == 2
+
+        await until(has_edges)
+        await world.say("Who was the sister of Ida again?")
+    assert "Ida sister of Ann" in block(provider)
+    assert "[graph facts]" in block(provider)
+    assert len(provider.asides) == 1, "one reading for several messages"
+    await world.ledger.flush()
+    assert {"graph"} < {row.purpose for row in await world.usage_rows()}
+
+
+async def test_fixed_order_of_what_is_recalled(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(
+        scripts=[says("Noted: the heron loader is\n```python\ndef load_heron(): ...\n```\nfine.")]
+    )
+    world = MemoryWorld(sqlite_database, tmp_path, provider)
+    await world.say("How does the friend of the heron loader, load_heron, work?")
+    await world.database.write(lambda conn: conn.execute(text("UPDATE conversation SET session_id = NULL")))
+    await world.restart()
+    await world.say("Show me the heron loader load_heron again, my friend")
+    shown = block(provider)
+    assert shown.index("[semantic recall]") < shown.index("[code context]")
+    assert "def load_heron()" in shown.partition("[code context]")[2]
+
+
+@pytest.mark.requirement("Z-11", "Z-141")
+@pytest.mark.parametrize("broken", ["memory_vector", "relation", "embedder", "model"])
+async def test_with_vectors_or_graph_failing_turns_go_on(
+    database: Database, tmp_path: Path, broken: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider = ScriptedProvider(aside=fails(NoVectors("no model")))
+    world = MemoryWorld(database, tmp_path, provider, graph=True)
+    if broken == "embedder":
+        world.embedder.error = NoVectors("the model is gone")
+    elif broken != "model":
+
+        def ruin(conn: Connection) -> None:
+            conn.execute(text(f"DROP TABLE {broken}"))
+
+        await database.write(ruin)
+    async with background(world):
+        said = [await world.say(f"My sister Ida sails a boat, part {n}, who is her friend?") for n in range(3)]
+        assert said == [["ok"]] * 3
+        await world.memory.misses.flush()
+        if broken != "model":
+            assert await world.count(skill_outcomes) > 0
+        await until(lambda: broken == "embedder" or "wait" in caplog.text)
+    assert not any("memory_miss" in str(request) for request in provider.requests)
+    assert not any("wait" in text for texts in said for text in texts)
+
+
+async def test_a_slow_memory_is_left_behind(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider()
+    world = MemoryWorld(sqlite_database, tmp_path, provider)
+    world.settings = Settings(
+        memory=MemorySettings(recall=RecallSettings(timeout_s=0.05), semantic=SemanticSettings(timeout_s=5))
+    )
+
+    async def never() -> FakeEmbedder:
+        await anyio.sleep_forever()
+        return world.embedder
+
+    world.memory.vectors = Vectors(sqlite_database, never)
+    await world.restart()
+    assert await world.say("where does the boat lie these days?") == ["ok"]
+    assert block(provider) == ""
+
+
+def test_what_a_model_says_of_relations_is_believed_with_care() -> None:
+    found = list(parsed(GRAPH + '\n{"subject": "a", "relation": "b", "object": "c", "message": 9}\n[1]\nnull', 2))
+    assert [(one.subject, one.word, one.object, one.single) for one in found] == [
+        ("Ida", "sister of", "Ann", False),
+        ("Ida", "lives in", "Oslo", True),
+    ]
+    line = '{"subject": "Ida", "relation": "knows", "object": "P%d", "confidence": 7}'
+    many = list(parsed("\n".join(line % n for n in range(40)), 1))
+    assert len(many) == 20
+    assert many[0].confidence == 1.0
