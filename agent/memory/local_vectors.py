@@ -37,7 +37,7 @@ class LocalEmbedder:
             raise NoVectors(f"{MODULE}: {type(error).__name__}: {error}") from error
 
     def _made(self, texts: list[str], as_query: bool) -> list[bytes]:
-        if self._model is None:
-            self._model = importlib.import_module(MODULE).E5()
+        if self._model is None:  # one thread: more of them spin while they wait for each other, and starve the loop
+            self._model = importlib.import_module(MODULE).E5(num_threads=1)
         rows = self._model.query(texts) if as_query else self._model.passage(texts)
         return [unit([float(number) for number in row]) for row in rows]
