@@ -1,4 +1,4 @@
-"""A history in a real memory, as if its people had written it in a group: sessions by day, messages in the transcript."""
+"""A history in a real memory, as if its people had written it in a group: a session a day, all in the transcript."""
 
 import random
 import time
@@ -64,7 +64,7 @@ class Feed:
     @classmethod
     @asynccontextmanager
     async def of(cls, history: History, home: Path, *, vectors: bool) -> AsyncIterator["Feed"]:
-        home.mkdir(parents=True)
+        home.mkdir(parents=True)  # noqa: ASYNC240 - nothing else runs
         database = await open_database("sqlite:///tieline.db", home)
         try:
             embedder = LocalEmbedder() if vectors and is_installed() else None
@@ -130,7 +130,7 @@ class Feed:
 
 async def crowded(home: Path, size: int, *, vectors: bool) -> dict[str, float]:
     """The median of recalls (ms) in one audience with so many things, by words alone and both ways."""
-    home.mkdir(parents=True)
+    home.mkdir(parents=True)  # noqa: ASYNC240 - nothing else runs
     database = await open_database("sqlite:///tieline.db", home)
     draw = random.Random(size)
     try:

@@ -1,6 +1,6 @@
 """Long chats of several people over weeks, with questions and the messages that hold the answers; the same every time.
 
-What is told once stands among chatter, and the same kinds of things told by others. `read` takes a file of the same shape.
+What is told once stands among chatter, and the same kinds of things told by others. `read` takes files of that shape.
 """
 
 import json

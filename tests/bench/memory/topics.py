@@ -12,7 +12,7 @@ Kind = Literal["single", "several", "time", "change"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """`says` are ways of telling it (of changing it: the second group), `asks` ways of asking, `values` what is told."""
+    """`says` are ways of telling it, `changes` of telling that it is another now, `asks` of asking."""
 
     kind: Kind
     says: tuple[str, ...]
@@ -196,7 +196,7 @@ TOPICS: tuple[Topic, ...] = (
     ),
     change(
         "I work at {v}, the coffee is terrible | my employer is {v}, in case anyone needs a contact there",
-        "handed in my notice at {old}, next month I begin at {v} | so long {old}, hello {v}: I have signed the contract",
+        "handed in my notice at {old}, next month I begin at {v} | so long {old}, hello {v}: I have signed",
         "Where does {name} work now? | Who is {name}'s present employer?",
         "Brightwater Energy | Nordic Rail | Halden Optics | Pine & Sons | Castor Shipping | Meridian Labs",
     ),
