@@ -214,6 +214,7 @@ def _conflicts(sections: Sections) -> Iterator[str]:
     ):
         yield "budget.max_daily_cost_usd: [[spending.limits]] has one for each chat and day; keep one of the two"
     yield from _deaf(sections)
+    yield from _without_vectors(sections)
     names = [provider.name.lower() for provider in sections.llm.providers]
     yield from (
         f'llm.providers: two are called "{name}"; names must differ'
@@ -236,6 +237,19 @@ def _deaf(sections: Sections) -> Iterator[str]:
         yield f"transcription.provider: there is no provider {wanted!r}; known: {known}"
     elif found.type != "openai":
         yield f'transcription.provider: {found.name} is of type {found.type!r}; name one of type "openai"'
+
+
+def _without_vectors(sections: Sections) -> Iterator[str]:
+    """Why the memory could not have its vectors made."""
+    semantic = sections.memory.semantic
+    if semantic.engine != "provider" or not sections.llm.providers:
+        return
+    found = next((one for one in sections.llm.providers if one.name.lower() == semantic.provider.lower()), None)
+    if found is None:
+        known = ", ".join(one.name for one in sections.llm.providers)
+        yield f"memory.semantic.provider: there is no provider {semantic.provider!r}; known: {known}"
+    elif found.type != "openai":
+        yield f'memory.semantic.provider: {found.name} is of type {found.type!r}; name one of type "openai"'
 
 
 def _secrets(section: Any) -> Iterator[str]:

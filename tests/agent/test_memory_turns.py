@@ -95,6 +95,7 @@ async def test_the_graph_is_read_in_the_background_and_shown(database: Database,
     assert {"graph"} < {row.purpose for row in await world.usage_rows()}
 
 
+@pytest.mark.requirement("Z-11")
 async def test_fixed_order_of_what_is_recalled(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(
         scripts=[says("Noted: the heron loader is\n```python\ndef load_heron(): ...\n```\nfine.")]
@@ -109,7 +110,7 @@ async def test_fixed_order_of_what_is_recalled(sqlite_database: Database, tmp_pa
     assert "def load_heron()" in shown.partition("[code context]")[2]
 
 
-@pytest.mark.requirement("Z-11", "Z-141")
+@pytest.mark.requirement("Z-141")
 @pytest.mark.parametrize("broken", ["memory_vector", "relation", "embedder", "model"])
 async def test_with_vectors_or_graph_failing_turns_go_on(
     database: Database, tmp_path: Path, broken: str, caplog: pytest.LogCaptureFixture
