@@ -3,7 +3,9 @@
 from sqlalchemy import Column, ColumnElement, Connection, Table, and_, delete, exists, select, update
 
 from agent.core.ids import ConversationId
+from agent.memory.moving import follow
 from agent.storage.conversation_rows import ensure, lock_row
+from agent.storage.memory_tables import memory_place
 from agent.storage.tables import conversation, ephemeral, metadata
 from gateway.storage.tables import access_grant, channel_preference, channel_setting, schedule
 
@@ -39,10 +41,11 @@ def rekey(conn: Connection, old: ConversationId, new: ConversationId) -> bool:
     _move_settings(conn, old, new)
     _move_preference(conn, old, new)
     _free_names(conn, old, new)
+    follow(conn, old, new)
     # What was on show is gone with the old place, and its message ids may mean something else in the new one.
     conn.execute(delete(ephemeral).where(ephemeral.c.conv == old))
     for table in metadata.sorted_tables:
-        if "conv" in table.c and table is not channel_setting:
+        if "conv" in table.c and table is not channel_setting and table is not memory_place:
             _move(conn, table, old, new)
     return True
 

@@ -13,6 +13,7 @@ from agent.memory import graph_rows, rows
 from agent.memory.audience import Scope
 from agent.memory.memory import Memory
 from agent.memory.misses import BATCH, LONGEST_QUERY, MOST_WAITING, OUTCOME, MissLog, prune
+from agent.memory.moving import follow
 from agent.memory.records import Edge, Kept
 from agent.memory.settings import GraphSettings, RecallSettings
 from agent.memory.vectors import NoVectors, Vectors, nearest, unit
@@ -257,3 +258,26 @@ async def test_off_and_counts_and_lists(database: Database, clock: FakeClock) ->
     assert await database.read(lambda conn: rows.counts(conn, own)) == {"fact": 3}
     assert await database.read(lambda conn: rows.conversations(conn, own)) == (CHAT,)
     assert len(await database.read(lambda conn: conn.execute(select(memory.c.id)).all())) == 3
+
+
+async def test_a_place_that_is_renamed_keeps_what_it_knows(database: Database, clock: FakeClock) -> None:
+    room = Room(database, clock)
+    old, new = ConversationId("telegram:-5"), ConversationId("telegram:-1005")
+    before, after = (room.memory.scope(place, "group", ANN) for place in (old, new))
+    source = await room.fact("The harbour password is heron.", before)
+    edge = Edge(subject="Ida", word="owns", object="the boat", confidence=1.0, memory_id=source)
+    await database.write(lambda conn: graph_rows.join(conn, before.own, edge, at=0))
+    await room.memory.set_off(old, off=True)
+    await database.write(lambda conn: follow(conn, old, new))
+    for strategy in ("keyword", "semantic"):
+        assert await room.texts("harbour password", scope=after, strategy=strategy) == [
+            "The harbour password is heron."
+        ]
+        assert await room.texts("harbour password", scope=before, strategy=strategy) == []
+    found = await room.memory.recall("what is related to Ida?", after, bill=BILL, limit=5)
+    assert [edge.object for edge in found.edges] == ["the boat"]
+    assert await room.memory.is_off(new)
+    await room.memory.set_off(old, off=False)
+    await database.write(lambda conn: graph_rows.join(conn, before.own, edge, at=0))
+    await database.write(lambda conn: follow(conn, old, new))
+    assert await room.memory.is_off(new), "the new place's own choice stays"
