@@ -24,7 +24,7 @@ from agent.providers.registry import Registry
 
 PURPOSE = "embeddings"
 MODULE = "agent.providers.openai_embeddings"
-LEAST = 0.35  # SPEC §16.1
+LEAST, SURE = 0.35, 0.4  # SPEC §16.1
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,6 +89,7 @@ class Metered:
     """`agent.memory.vectors.Embedder` at a provider, each call in the ledger."""
 
     least = LEAST
+    sure = SURE
 
     def __init__(self, endpoint: Endpoint, ledger: Ledger) -> None:
         self.name = f"{endpoint.name}/{endpoint.model}"

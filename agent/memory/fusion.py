@@ -1,7 +1,7 @@
 """Several orders of the same things made into one: by rank, by age, by what is said already. Pure."""
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -10,12 +10,14 @@ T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
 
 
-def reciprocal(*orders: Sequence[H], weights: Sequence[float] = ()) -> dict[H, float]:
-    """A score for each thing: what stands high in several orders comes before what stands first in one."""
+def reciprocal(*orders: Mapping[H, float]) -> dict[H, float]:
+    """A score for each thing: what stands high in several orders comes before what stands first in one.
+
+    An order is told by how its mapping is filled; the numbers say how much each thing's place in it counts.
+    """
     scores: dict[H, float] = {}
-    for number, order in enumerate(orders):
-        weight = weights[number] if weights else 1.0
-        for rank, thing in enumerate(order):
+    for order in orders:
+        for rank, (thing, weight) in enumerate(order.items()):
             scores[thing] = scores.get(thing, 0.0) + weight / (K + rank + 1)
     return scores
 

@@ -5,6 +5,7 @@ that asked for something, and none of it ever is to a turn.
 """
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -24,7 +25,7 @@ from agent.memory.records import LONGEST_QUERY, Edge, Item, Kept, Kind, Recollec
 from agent.memory.routing import route
 from agent.memory.settings import GraphSettings, RecallSettings, SemanticSettings
 from agent.memory.vectors import Vectors
-from agent.memory.words import coverage, telling
+from agent.memory.words import coverage, telling, words_of
 from agent.providers.metering import Bill
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
@@ -147,13 +148,13 @@ class Memory:
             edges = await self._edges(query, words, scope)
         similar: dict[int, Item] = {}
         if chosen != "keyword" and vectors is not None:
-            similar = await self._by_meaning(query, scope, kinds, bill, vectors)
+            similar = await self._by_meaning(query, scope, kinds, bill, vectors, unasked=unasked)
         by_words: tuple[Item, ...] = ()
         if chosen != "semantic" or not similar:  # where vectors find nothing, words are better than that
             by_words = await self._by_words(words, scope, kinds)
         if unasked:
             by_words = tuple(item for item in by_words if coverage(words, item.text) >= ENOUGH_WORDS)
-        items = self._merged(by_words, similar, limit)
+        items = self._merged(words, by_words, similar, limit)
         if chosen == "hybrid" and not items:
             self._missed(scope, query, "hybrid")
         return Recollected(strategy=chosen, items=items, edges=edges)
@@ -196,12 +197,14 @@ class Memory:
         return await self.database.read(lambda conn: rows.search(conn, scope, words, kinds=kinds, most=CANDIDATES))
 
     async def _by_meaning(
-        self, query: str, scope: Scope, kinds: Sequence[Kind], bill: Bill, vectors: Vectors
+        self, query: str, scope: Scope, kinds: Sequence[Kind], bill: Bill, vectors: Vectors, *, unasked: bool
     ) -> dict[int, Item]:
         """By vectors, best first; {} and a miss where they fail or find nothing (Z-135, Z-136)."""
+        # Half of a turn's time is left for the words: a model that is still being loaded must not cost them.
+        within_s = min(self.settings.semantic.timeout_s, self.settings.recall.timeout_s / 2 if unasked else math.inf)
         try:
-            with anyio.fail_after(self.settings.semantic.timeout_s):
-                found = await vectors.search(query, scope, bill=bill, most=CANDIDATES)
+            with anyio.fail_after(within_s):
+                found = await vectors.search(query, scope, bill=bill, most=CANDIDATES, sure=unasked)
                 ids = [id for id, _ in found]
                 items = await self.database.read(lambda conn: rows.by_ids(conn, scope, ids)) if ids else {}
         except (AgentError, StorageError, SQLAlchemyError, TimeoutError, OSError) as error:
@@ -239,13 +242,15 @@ class Memory:
             self._missed(scope, query, "graph")
         return edges
 
-    def _merged(self, by_words: Sequence[Item], similar: dict[int, Item], limit: int) -> tuple[Item, ...]:
+    def _merged(
+        self, words: Sequence[str], by_words: Sequence[Item], similar: dict[int, Item], limit: int
+    ) -> tuple[Item, ...]:
         recall, now = self.settings.recall, self._clock.now()
         items = {item.id: item for item in by_words} | similar
-        scores = reciprocal([item.id for item in by_words], list(similar))
+        told = _told(words, by_words) if similar else dict.fromkeys((item.id for item in by_words), 1.0)
         found = [
             replace(items[id], score=faded(score, items[id].at, now, recall.half_life_days))
-            for id, score in scores.items()
+            for id, score in reciprocal(told, dict.fromkeys(similar, 1.0)).items()
         ]
         found.sort(key=lambda item: (-item.score, -item.id))
         if recall.diversity:
@@ -254,6 +259,18 @@ class Memory:
 
     def _missed(self, scope: Scope, query: str, strategy: Strategy, error: str = "no_results") -> None:
         self.misses.note(scope.conversation, query, strategy, error, scope.session)
+
+
+def _told(words: Sequence[str], items: Sequence[Item]) -> dict[int, float]:
+    """Those that say some of the words, with the share of them, best first.
+
+    A name that is only the speaker's says little: all their messages have it, and would stand before what fits.
+    """
+    shares = {
+        item.id: coverage([word for word in words if word not in words_of(item.speaker)], item.text) for item in items
+    }
+    best = sorted(items, key=lambda item: (-(shares[item.id] ** 2) * max(item.score, 1e-9), -item.id))
+    return {item.id: shares[item.id] for item in best if shares[item.id]}
 
 
 def _alike(one: Item, other: Item) -> float:

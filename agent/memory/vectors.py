@@ -46,10 +46,14 @@ class NoVectors(Transient):
 
 
 class Embedder(Protocol):
-    """Makes vectors. `name` names the model for good; from `least` on two of its vectors mean the same matter."""
+    """Makes vectors. `name` names the model for good.
+
+    From the similarity `least` on two of its vectors may be about the same matter, from `sure` on they are.
+    """
 
     name: str
     least: float
+    sure: float
 
     async def embed(self, texts: Sequence[str], *, as_query: bool, bill: Bill) -> Sequence[bytes]:
         """32-bit floats of length 1, one for each text. Raises an AgentError, NoVectors where nothing else fits."""
@@ -86,8 +90,10 @@ class Vectors:
         except NoVectors:
             return True
 
-    async def search(self, query: str, scope: Scope, *, bill: Bill, most: int) -> list[tuple[int, float]]:
-        """The things nearest in meaning, as (id, similarity), nearest first; only what means the same matter.
+    async def search(
+        self, query: str, scope: Scope, *, bill: Bill, most: int, sure: bool = False
+    ) -> list[tuple[int, float]]:
+        """The things nearest in meaning, as (id, similarity), nearest first; only those that may, or `sure`ly, fit.
 
         Raises an AgentError or what the database raises.
         """
@@ -96,13 +102,13 @@ class Vectors:
             raise NoVectors("nobody makes vectors")
         (wanted,) = await embedder.embed([query[:LONGEST]], as_query=True, bill=bill)
         chosen = self._least()
-        least = embedder.least if chosen is None else chosen
+        least = (embedder.sure if sure else embedder.least) if chosen is None else chosen
         found: list[tuple[int, float]] = []
         for audience in scope.visible:
-            async with self._reading:  # two turns of one person must not both add what is new
+            async with self._reading:  # two turns of one person must not both add what is new, nor while it is searched
                 held = await self._current(audience, embedder.name)
-            if held.ids:
-                found += await anyio.to_thread.run_sync(nearest, wanted, held.ids, bytes(held.numbers), least, most)
+                if held.ids:
+                    found += await anyio.to_thread.run_sync(nearest, wanted, held.ids, held.numbers, least, most)
         found.sort(key=lambda pair: (-pair[1], -pair[0]))
         return found[:most]
 
@@ -156,7 +162,9 @@ class Vectors:
         return held
 
 
-def nearest(wanted: bytes, ids: Sequence[int], numbers: bytes, least: float, most: int) -> list[tuple[int, float]]:
+def nearest(
+    wanted: bytes, ids: Sequence[int], numbers: bytes | bytearray, least: float, most: int
+) -> list[tuple[int, float]]:
     """The ids whose vectors are nearest to the wanted one, nearest first. Slow: for a worker thread."""
     try:
         numpy = importlib.import_module("numpy")
@@ -177,10 +185,10 @@ def unit(numbers: Sequence[float]) -> bytes:
 
 
 def _nearest_without(
-    wanted: bytes, ids: Sequence[int], numbers: bytes, least: float, most: int
+    wanted: bytes, ids: Sequence[int], numbers: bytes | bytearray, least: float, most: int
 ) -> list[tuple[int, float]]:
     """The same without numpy: 16 ms for a thousand."""
-    query, every = array("f", wanted), array("f", numbers)
+    query, every = array("f", wanted), array("f", bytes(numbers))
     width = len(query)
     found = []
     for place, id in enumerate(ids):

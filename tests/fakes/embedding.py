@@ -15,7 +15,7 @@ class FakeEmbedder:
     """`agent.memory.vectors.Embedder`. `error` is raised by every call while it is set."""
 
     def __init__(self, name: str = "fake", *, least: float = 0.3, same: Mapping[str, str] | None = None) -> None:
-        self.name, self.least = name, least
+        self.name, self.least, self.sure = name, least, least
         self.same = dict(same or {})
         self.error: Exception | None = None
         self.texts: list[str] = []

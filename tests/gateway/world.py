@@ -53,6 +53,8 @@ linger_ms = 0
 merge_ms = 0
 [delivery]
 acknowledge = ""
+[memory.semantic]
+engine = "off"
 """
 
 

@@ -39,7 +39,8 @@ class Program:
     @property
     def environ(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "VIRTUAL_ENV") if name in os.environ}
-        return {**kept, "TIELINE_HOME": str(self.home), **self._environ}
+        quick = {"TIELINE__MEMORY__SEMANTIC__ENGINE": "off"}  # the model of the extra takes seconds to load
+        return {**kept, **quick, "TIELINE_HOME": str(self.home), **self._environ}
 
     def start(self) -> None:
         with self.log.open("ab") as log:

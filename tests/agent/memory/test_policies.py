@@ -59,9 +59,13 @@ def test_route(query: str, strategy: str) -> None:
 
 
 def test_reciprocal_rank_prefers_what_stands_high_in_both() -> None:
-    scores = reciprocal(["a", "b", "c"], ["d", "b", "e"])
+    one, other = dict.fromkeys("abc", 1.0), dict.fromkeys("dbe", 1.0)
+    scores = reciprocal(one, other)
     assert max(scores, key=lambda thing: scores[thing]) == "b"
-    assert reciprocal([], []) == {}
+    assert reciprocal({}, {}) == {}
+    assert max(both := reciprocal({"a": 0.1}, {"b": 1.0}), key=lambda thing: both[thing]) == "b", (
+        "by how much it counts"
+    )
 
 
 def test_age_and_repetition_count_only_when_asked_to() -> None:

@@ -183,6 +183,7 @@ class _Random:
     draw: random.Random
     name: str = "random"
     least: float = -1.0
+    sure: float = -1.0
     pool: list[bytes] = field(default_factory=list)
 
     async def embed(self, texts: Sequence[str], *, as_query: bool, bill: Bill) -> Sequence[bytes]:
