@@ -49,7 +49,7 @@ class Presence:
             return
         started = self._clock.monotonic()
         may_react = capabilities.reactions and self._message_id is not None and bool(self._emoji)
-        reacted = False
+        reacted = shown = False
         type_at, react_at = started + TYPING_AFTER_S, started + REACT_AFTER_S
         try:
             while not self._over and self._clock.monotonic() < started + TIME_TO_LIVE_S:
@@ -59,12 +59,15 @@ class Presence:
                 if (types or reacts) and self._holding.holds(now):
                     type_at, react_at = max(type_at, now + BUSY_PAUSE_S), max(react_at, now + BUSY_PAUSE_S)
                 elif types:
+                    shown = True
                     type_at = now + max(capabilities.typing_every_s, await self._try(channel.presence.typing()))
                 elif reacts:
-                    reacted = True
+                    reacted = shown = True
                     await self._try(channel.presence.react(self._message_id or "", self._emoji))
                 else:
-                    self._holding.went()  # all that was due
+                    if shown:  # all that was due
+                        self._holding.went()
+                        shown = False
                     due = [started + TIME_TO_LIVE_S]
                     if capabilities.typing:
                         due.append(type_at)

@@ -1,5 +1,6 @@
 """The real program as its own process: start, watch, stop, kill -9, start again on the same home."""
 
+import json
 import os
 import signal
 import sqlite3
@@ -9,11 +10,12 @@ import time
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import anyio
 
-from tests.program.doubles import free_port
+from tests.program.doubles import PATIENCE_S, free_port
 
 
 class Program:
@@ -78,15 +80,27 @@ class Program:
                 await anyio.sleep(0.05)
         raise AssertionError(f"not ready after {seconds} s: {seen}\n{self.log.read_text()[-3000:]}")
 
-    async def settled(self, seconds: float = 10.0) -> None:
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(f"file:{self.home}/tieline.db?mode=ro", uri=True, timeout=30)) as database:
+            return database.execute(query).fetchall()
+
+    async def waits(self, what: str, *, without: str = "\0", seconds: float = PATIENCE_S) -> None:
+        """Wait until a message that no turn has begun with holds these words, and none holds those."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            waiting = [
+                json.dumps(json.loads(text)) for (text,) in self._rows("select payload from inbox where status = 'new'")
+            ]
+            if any(what in text for text in waiting) and not any(without in text for text in waiting):
+                return
+            await anyio.sleep(0.05)
+        raise AssertionError(f"after {seconds} s {what!r} does not wait, or {without!r} still does")
+
+    async def settled(self, seconds: float = PATIENCE_S) -> None:
         """Wait until every answer is noted as sent: a kill before that makes a send unsure (DESIGN §13.6)."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            with closing(sqlite3.connect(f"file:{self.home}/tieline.db?mode=ro", uri=True)) as database:
-                open_rows = database.execute(
-                    "select count(*) from outbox where status in ('new', 'sending')"
-                ).fetchone()
-            if open_rows == (0,):
+            if self._rows("select count(*) from outbox where status in ('new', 'sending')") == [(0,)]:
                 return
             await anyio.sleep(0.05)
         raise AssertionError(f"answers are still on their way after {seconds} s")

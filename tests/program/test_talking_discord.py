@@ -158,12 +158,7 @@ async def test_an_edited_message_is_answered_as_it_now_reads_and_a_deleted_one_n
     message |= {"content": "say alpha", "edited_timestamp": "2026-01-01T00:00:00+00:00"}
     await stage.doubles.discord.post("events", {"t": "MESSAGE_UPDATE", "d": message})
     await stage.doubles.discord.post("events", {"t": "MESSAGE_DELETE", "d": {"id": deleted, "channel_id": channel}})
-
-    async def known() -> bool:
-        await ann.say("/queue", channel)
-        return "Waiting: 1. Mode: queue.\n\n1. say alpha" in await contents(ann, channel)
-
-    await until(known, what="one that waits, as it now reads")
+    await stage.program.waits("say alpha", without="forget this one")
     await stage.release("edited")
     await ann.hears("held", channel=channel)
     await ann.hears("alpha it is", channel=channel)
