@@ -27,6 +27,7 @@ class Program:
         self.log = home / "run.log"
         self._environ = dict(environ or {})
         self.process: subprocess.Popen[bytes] | None = None
+        self._told = False  # to stop: a second signal would end it at once
         home.mkdir(parents=True, exist_ok=True)
         self.write(config)
 
@@ -44,13 +45,14 @@ class Program:
         return {**kept, "TIELINE_HOME": str(self.home), **self._environ}
 
     def start(self) -> None:
+        self._told = False
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "gateway", "run"], stdout=log, stderr=log, env=self.environ
             )
 
     async def cli(
-        self, *args: str, timeout: float = 60.0, stdin: str | None = None
+        self, *args: str, timeout: float = 100.0, stdin: str | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Another `tieline` command in a second shell; the doubles go on meanwhile."""
 
@@ -62,7 +64,7 @@ class Program:
 
         return await anyio.to_thread.run_sync(run)
 
-    async def ready(self, seconds: float = 60.0) -> None:
+    async def ready(self, seconds: float = 100.0) -> None:
         """Wait until `/readyz` is green."""
         end = time.monotonic() + seconds
         seen = "nothing answered"
@@ -71,7 +73,7 @@ class Program:
                 if self.process is None or self.process.poll() is not None:
                     raise AssertionError(f"the program ended:\n{self.log.read_text()[-3000:]}")
                 try:
-                    async with client.get(f"{self.url}/readyz", timeout=aiohttp.ClientTimeout(2)) as answer:
+                    async with client.get(f"{self.url}/readyz", timeout=aiohttp.ClientTimeout(20)) as answer:
                         seen = f"{answer.status} {await answer.text()}"
                         if answer.status == 200:
                             return
@@ -109,12 +111,22 @@ class Program:
         """As the power cut does."""
         assert self.process is not None
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(PATIENCE_S)
 
-    async def stop(self, timeout: float = 40.0) -> int:
+    async def told_to_stop(self) -> None:
+        """As the operator does; until it has begun to."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        self._told = True
+        end = time.monotonic() + PATIENCE_S
+        while '"ending: ' not in self.log.read_text():
+            assert time.monotonic() < end, "it does not end"
+            await anyio.sleep(0.05)
+
+    async def stop(self, timeout: float = 40.0 + PATIENCE_S) -> int:
         """As the operator does; what it returned."""
         assert self.process is not None
-        if self.process.poll() is None:
+        if self.process.poll() is None and not self._told:
             self.process.send_signal(signal.SIGTERM)
         return await anyio.to_thread.run_sync(self.process.wait, timeout)
 
