@@ -160,7 +160,7 @@ async def test_what_passes_is_tried_again_and_answered_once(stage: Stage, replie
 
 @pytest.mark.requirement("Z-33", "B-32", "B-33", "W-41", "G-24")
 async def test_silence_counts_as_broken_off(stage: Stage) -> None:
-    """Before the first word, in the middle, and again and again: three persons at once, since each silence takes long."""
+    """Before the first word, in the middle, and again and again: three persons at once, since silence takes long."""
     first, middle, always = Person(stage), Person(stage), Person(stage)
     await first.asks(broken("stall", 0, delay=90), {"text": ANSWER})
     await middle.asks(broken("stall", 3, delay=90), {"text": ANSWER})
