@@ -16,6 +16,7 @@ from adapters.slack.settings import SlackSettings
 from gateway.channels.errors import ChannelBusy, ChannelRejected
 from gateway.channels.inbound import Attachment
 from gateway.channels.outbound import File
+from gateway.channels.receiving import whole_or_nothing
 
 TRANSFER_S = 300.0
 _SLACK_HOSTS = ("slack.com", "slack-files.com", "slack-edge.com")
@@ -105,15 +106,12 @@ class SlackFiles:
 
 async def _written(answer: aiohttp.ClientResponse, attachment: Attachment, to: Path, limit: int) -> int:
     size = 0
-    async with await anyio.open_file(to, "wb") as out:
+    async with whole_or_nothing(to), await anyio.open_file(to, "wb") as out:
         async for chunk in answer.content.iter_chunked(64 * 1024):
             size += len(chunk)
             if size > limit:
-                break
+                raise ChannelRejected(_too_large(attachment, limit))
             await out.write(chunk)
-    if size > limit:
-        await anyio.Path(to).unlink(missing_ok=True)
-        raise ChannelRejected(_too_large(attachment, limit))
     return size
 
 

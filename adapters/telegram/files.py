@@ -13,6 +13,7 @@ from adapters.telegram.request import CONNECT_S, READ_S
 from gateway.channels.errors import ChannelBusy, ChannelRejected
 from gateway.channels.inbound import Attachment
 from gateway.channels.outbound import File
+from gateway.channels.receiving import whole_or_nothing
 
 DOWNLOAD_LIMIT = 20 * 1024 * 1024  # Bot API, getFile
 UPLOAD_LIMIT = 50 * 1024 * 1024
@@ -48,12 +49,8 @@ class AccountFiles:
         path = str(described.get("file_path") or "")
         if not path:
             raise ChannelRejected(f"Telegram no longer keeps {attachment.name}")
-        try:
+        async with whole_or_nothing(to):
             return await self._download(path, attachment, to, limit)
-        except BaseException:
-            with anyio.CancelScope(shield=True):
-                await anyio.Path(to).unlink(missing_ok=True)
-            raise
 
     async def _download(self, path: str, attachment: Attachment, to: Path, limit: int) -> int:
         sending = self.account.api.sending

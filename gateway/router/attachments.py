@@ -14,6 +14,7 @@ import anyio
 from agent.core.messages import FilePart
 from gateway.channels.channel import Channel, Files
 from gateway.channels.inbound import Attachment, Said
+from gateway.channels.receiving import whole_or_nothing
 from gateway.phrases.catalogue import Catalogue
 
 FETCH_TIMEOUT_S = 30.0
@@ -78,10 +79,10 @@ async def _fetch_one(source: Files | None, attachment: Attachment, to: Path, lim
         return None
     try:
         await anyio.to_thread.run_sync(_make_folder, to.parent)
-        return await source.fetch(attachment, to, limit=limit)
+        async with whole_or_nothing(to):
+            return await source.fetch(attachment, to, limit=limit)
     except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6: the file is lost, never the message
         _log.warning("a file could not be fetched: %r", error, extra={"file": attachment.name})
-        await anyio.Path(to).unlink(missing_ok=True)  # half of it
         return None
 
 
