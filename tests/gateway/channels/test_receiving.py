@@ -15,10 +15,13 @@ async def test_a_whole_file_stays(tmp_path: Path) -> None:
 
 
 async def test_half_a_file_goes(tmp_path: Path) -> None:
-    with pytest.raises(ConnectionError):
+    async def write_half() -> None:
         async with whole_or_nothing(tmp_path / "a"):
             (tmp_path / "a").write_bytes(b"half")
             raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        await write_half()
     assert not (tmp_path / "a").exists()
 
 
