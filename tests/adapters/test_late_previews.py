@@ -1,10 +1,10 @@
 """The real adapters behind a real delivery: a preview that its platform carries out too late appears, and goes."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -95,15 +95,15 @@ async def on_slack(home: Path) -> AsyncIterator[Scene]:
         async def delay() -> None:
             world.fault("chat.postMessage", "slow", delay=SLOW_S)
 
-        yield Scene(adapter.channel(slack.DM), texts, lambda: world.calls("chat.postMessage"), delay)
+        yield Scene(cast(Channel, adapter.channel(slack.DM)), texts, lambda: world.calls("chat.postMessage"), delay)
 
 
 @pytest.mark.requirement("B-52", "G-08")
 @pytest.mark.parametrize("platform", [on_telegram, on_discord, on_slack])
 async def test_one_text_is_left(
-    platform: Callable[[Path], "AsyncIterator[Scene]"], sqlite_database: Database, tmp_path: Path
+    platform: Callable[[Path], AbstractAsyncContextManager[Scene]], sqlite_database: Database, tmp_path: Path
 ) -> None:
-    async with platform(tmp_path) as scene:  # type: ignore[attr-defined]
+    async with platform(tmp_path) as scene:
         clock, key = HastyClock(), scene.channel.key
         delivery = Delivery(
             sqlite_database,
