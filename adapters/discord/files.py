@@ -8,7 +8,7 @@ import anyio
 from adapters.discord.account import Bot
 from gateway.channels.errors import ChannelBusy, ChannelRejected
 from gateway.channels.inbound import Attachment
-from gateway.channels.receiving import whole_or_nothing
+from gateway.channels.receiving import wait_asked_s, whole_or_nothing
 
 WITHIN_S = 120.0
 CHUNK = 64 * 1024
@@ -46,7 +46,8 @@ class DiscordFiles:
             if response.status in EXPIRED:
                 return None
             if response.status >= 500 or response.status == 429:
-                raise ChannelBusy(f"the content network answered {response.status}", after_s=2.0)
+                wait_s = wait_asked_s(response.headers, 2.0)
+                raise ChannelBusy(f"the content network answered {response.status}", after_s=wait_s)
             if response.status != 200:
                 raise ChannelRejected(f"the content network answered {response.status}")
             size = 0

@@ -49,7 +49,11 @@ class Account:
         self._cleared: OrderedDict[int, int] = OrderedDict()  # by chat: the drafts up to this one
 
     async def ask(self, method: str, chat: int, **parameters: Any) -> Any:
-        """Call a method on a chat, on its new id if it moved. Raises what the library raises."""
+        """Call a method on a chat, on its new id if it moved. Raises what the library raises.
+
+        ChannelBusy at once while the server wants the chat to be left alone.
+        """
+        self.limiter.check(chat)
         try:
             return await self.api.call(method, chat_id=self._moved.get(chat, chat), **parameters)
         except Flooded as error:

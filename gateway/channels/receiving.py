@@ -1,6 +1,6 @@
-"""Bytes that come in: a file is whole, or it is not there."""
+"""Bytes that come in: a file is whole, or it is not there; a server that asks to wait is waited for."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,3 +16,9 @@ async def whole_or_nothing(to: Path) -> AsyncIterator[None]:
         with anyio.CancelScope(shield=True):
             await anyio.Path(to).unlink(missing_ok=True)
         raise
+
+
+def wait_asked_s(headers: Mapping[str, str], otherwise: float) -> float:
+    """The seconds that `Retry-After` asks for."""
+    asked = headers.get("Retry-After", "")
+    return float(asked) if asked.isdecimal() else otherwise

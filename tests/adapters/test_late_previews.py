@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from agent.core.clock import SystemClock
 from agent.core.ids import ConversationId, PersonId
 from agent.core.outbox import Audience, Say
 from agent.storage import ephemeral_rows, outbox_rows
@@ -19,22 +18,12 @@ from gateway.delivery.delivery import Delivery
 from tests.adapters.discord import harness as discord
 from tests.adapters.slack import world as slack
 from tests.adapters.telegram import stage as telegram
+from tests.fakes.clock import HastyClock
 from tests.fakes.running import running
 from tests.fakes.waiting import until
 from tests.gateway.delivery.world import QUIET, Reports, phrase
 
-HASTE = 20.0
 SLOW_S, GIVEN_UP_S = 0.9, 0.3  # the platform's time for one request, and how long Discord's and Slack's libraries wait
-
-
-class HastyClock(SystemClock):
-    """Twenty seconds in one."""
-
-    def monotonic(self) -> float:
-        return super().monotonic() * HASTE
-
-    async def sleep(self, seconds: float) -> None:
-        await super().sleep(seconds / HASTE)
 
 
 @dataclass
