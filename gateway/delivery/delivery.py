@@ -184,10 +184,12 @@ class Delivery:
 
     # -- what voices use
 
-    def spawn(self, job: Callable[[], Awaitable[None]]) -> None:
-        """Run something best effort beside everything else; without `run` it is left out."""
-        if self._tasks is not None:
-            self._tasks.start_soon(self._best_effort, job)
+    def spawn(self, job: Callable[[], Awaitable[None]]) -> bool:
+        """Run something best effort beside everything else; False: without `run` it is left out."""
+        if self._tasks is None:
+            return False
+        self._tasks.start_soon(self._best_effort, job)
+        return True
 
     async def _best_effort(self, job: Callable[[], Awaitable[None]]) -> None:
         try:

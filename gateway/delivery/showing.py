@@ -27,14 +27,16 @@ from gateway.delivery.rest import Rest
 log = logging.getLogger("tieline.delivery")
 
 Send = Callable[[Outbound], Awaitable[SentRef | None]]
-Spawn = Callable[[Callable[[], Awaitable[None]]], None]
+Spawn = Callable[[Callable[[], Awaitable[None]]], bool]
 Discard = Callable[[ConversationKey, EphemeralKind, Shown], None]
 
 _POINTS: dict[EphemeralKind, Point] = {"preview": "preview.shown", "status": "status.shown"}
 
 
 class Showing:
-    """`discard` sees to it that something noted is taken away, as often as it takes; `spawn` runs beside the rest."""
+    """`discard` sees to it that something noted is taken away, as often as it takes. `spawn` runs something beside the
+    rest, or says that it cannot.
+    """
 
     def __init__(self, ephemera: Ephemera, clock: Clock, spawn: Spawn, discard: Discard) -> None:
         self._ephemera = ephemera
@@ -122,7 +124,9 @@ class Showing:
                 await self._ephemera.note(channel.key, kind, late)
                 self.discard(channel.key, kind, late)
 
-        self._spawn(request)
+        if not self._spawn(request):  # nothing runs beside us, so nobody would hear a late answer
+            with anyio.fail_after(CALL_DEADLINE_S):
+                return await send(message)
         try:
             await rest.sleep(CALL_DEADLINE_S)
         finally:
