@@ -48,6 +48,7 @@ class Status:
 
     choice: Choice
     standing_in: str | None  # who answers while the chosen provider cannot
+    over_budget: bool  # which is so because its budget is used up
     provider: str
     model: str
     context_tokens: int
@@ -275,6 +276,7 @@ class Operations:
         return Status(
             choice=states.provider.slot.choice,
             standing_in=states.provider.standing_in,
+            over_budget=states.provider.over_budget,
             provider=provider.name,
             model=provider.model,
             context_tokens=states.metrics.context_tokens,
@@ -317,7 +319,7 @@ class Operations:
         return state.id
 
     def _switched(self) -> None:
-        self._states.provider.standing_in = None
+        self._states.provider.standing_in, self._states.provider.over_budget = None, False
         self._states.provider.cache.forget()
         self._states.context.engine.provider_switched()
         announce(self._states, budget_of(self._states))
