@@ -194,6 +194,7 @@ async def build(
         models=models,
         relief=spending.relief,
         count=tokenizer,
+        counted_by=lambda: tokenizer.name,
         background=background,
     )
     waking = Waking(

@@ -1,6 +1,6 @@
 """What the store must be told of a window: which rows it hides, places and clears; and how a window is read from it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agent.compaction.state import CompactionState, SessionSummary
@@ -85,7 +85,7 @@ def fill(state: CompactionState, loaded: LoadedWindow) -> None:
     state.summary_written = state.summary
 
 
-def _shown(message: Message, cleared: dict[str, str]) -> Message:
+def _shown(message: Message, cleared: Mapping[str, str]) -> Message:
     parts = tuple(
         replace(part, content=cleared[part.tool_use_id])
         if isinstance(part, ToolResult) and part.tool_use_id in cleared

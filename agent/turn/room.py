@@ -51,8 +51,8 @@ async def load_window(session: SessionId, own: Collection[int | None], states: S
 
     def load(conn: Connection) -> LoadedWindow:
         loaded = windows.load(conn, session)
-        # Here, in the reader's thread: thousands of messages take a while.
-        estimator.messages(entry.message for entry in loaded.entries)
+        # Here, in the reader's thread: thousands of messages that were never counted take a while.
+        estimator.take((entry.message, entry.counted) for entry in loaded.entries)
         return loaded
 
     take_window(await states.runtime.database.read(load), own, states)

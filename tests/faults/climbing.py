@@ -40,13 +40,14 @@ class Climb:
 
     async def through(self, rung: Rung, point: Point) -> None:
         """A conversation of its own, a kill at `point` of that rung, and the conversation goes on."""
-        self._configure(rung)
+        await self._configure(rung)
         await self.place.doubles.llm.post("script", [*rules_for(rung, point), {"match": {}, "reply": {"text": NOTED}}])
         await self._said("/new")
         for text in rung.before:
             await self._said(text)
         said = await self._until_death(rung, point)
         self.program.start()
+        await self.program.ready()
         await self._answered(said)
         await self._rest()
         await self._valid(rung, point)
@@ -56,7 +57,7 @@ class Climb:
         self._whole(rung, said)
         assert len(await self.place.shown()) == self.answers, "nothing was answered twice"
 
-    def _configure(self, rung: Rung) -> None:
+    async def _configure(self, rung: Rung) -> None:
         """Its thresholds hold from a start on; a window is read anew then as after any other end."""
         doubles = self.place.doubles
         models = configs.models(doubles, "a", kind=self.place.kind).replace("128000", str(WINDOW))
@@ -64,6 +65,7 @@ class Climb:
         if self.program.process is not None and self.program.process.poll() is None:
             self.program.kill()
         self.program.start()
+        await self.program.ready()  # who is not connected hears nothing of a place it does not know
 
     async def _until_death(self, rung: Rung, point: Point) -> int:
         """Say what brings the rung about; again, where what it works with was not ready. How often it was said."""
