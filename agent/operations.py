@@ -24,7 +24,7 @@ from agent.sessions import export, store
 from agent.sessions.records import Session
 from agent.storage import inbox_rows
 from agent.storage.moments import to_us
-from agent.turn.look import ContextView, fillings_of
+from agent.turn.look import ContextView, FocusView, SidequestView, fillings_of, focus_of, sidequest_of
 from agent.turn.prompt import quoted_in, words_of
 from agent.turn.room import load_of, load_window, options_of
 from agent.turn.run import StagedChanges
@@ -198,6 +198,17 @@ class Operations:
             compactions=tally.compactions,
             badge=badge_of(tally.last_before, tally.last_after, tally.last_at_ms, now_ms),
         )
+
+    async def focus(self) -> FocusView:
+        """What Focus has bracketed and found here."""
+        session, states = await self._session(), self._states
+        if session is not None:
+            await self._loaded(session)
+        return focus_of(states.message.compaction, states.runtime.current_settings().memory.focus)
+
+    def sidequest(self) -> SidequestView:
+        """What SideQuest has done here since the agent woke."""
+        return sidequest_of(self._states.message.compaction, self._states.runtime.current_settings().memory.sidequest)
 
     def dump(self, directory: Path | None) -> None:
         """Write what goes to models and comes back into `directory`, from now on; None: no more (SPEC §20.1)."""

@@ -176,7 +176,7 @@ message = Table(
 )
 Index("ix_message_session", message.c.session_id, message.c.id)
 
-# What a model sees instead of a result; the message itself is never rewritten.
+# What a model sees instead of a result, or (as JSON) of a call's arguments; the message itself is never rewritten.
 cleared_result = Table(
     "cleared_result",
     metadata,
