@@ -13,6 +13,7 @@ import anyio
 from agent.core.crash_points import ENVIRONMENT, Point
 from agent.core.messages import Message
 from agent.storage.payloads import decode_parts
+from gateway.phrases.catalogue import read_catalogue
 from tests.fakes.shapes import refusals
 from tests.faults.places import PLACES, Place
 from tests.faults.rungs import FIRST, WINDOW, Rung, rules_for
@@ -21,6 +22,9 @@ from tests.program.doubles import all_doubles, until
 from tests.program.running import Program
 
 NOTED = "so noted"
+STATUS = tuple(
+    read_catalogue()(key, "en", before="", after="").partition(" ")[0] for key in ("compacting_now", "compacting")
+)
 WITHIN_S = 90.0  # far more than it takes; a machine under load needs it
 MOST_TURNS = 12  # until what is made between turns has come in time
 SECTIONS = (
@@ -55,7 +59,7 @@ class Climb:
         newest = (await self._calls("and now?"))[-1]
         assert any(FIRST in text for text in texts_of(newest)), "the first request stands word for word"
         self._whole(rung, said)
-        assert len(await self.place.shown()) == self.answers, "nothing was answered twice"
+        assert len(await self._seen()) == self.answers, "nothing was answered twice"
 
     async def _configure(self, rung: Rung) -> None:
         """Its thresholds hold from a start on; a window is read anew then as after any other end."""
@@ -86,7 +90,7 @@ class Climb:
         async def either() -> str:
             if process.poll() is not None:
                 return "dead"
-            return "answered" if len(await self.place.shown()) >= self.answers + more else ""
+            return "answered" if len(await self._seen()) >= self.answers + more else ""
 
         if await until(either, seconds=WITHIN_S, what="a death or an answer") == "dead":
             assert process.returncode == -signal.SIGKILL, f"it ended with {process.returncode}"
@@ -103,10 +107,14 @@ class Climb:
         wanted = self.answers + more
 
         async def all_there() -> bool:
-            return len(await self.place.shown()) >= wanted
+            return len(await self._seen()) >= wanted
 
         await until(all_there, seconds=WITHIN_S, what=f"{more} answers")
         self.answers = wanted
+
+    async def _seen(self) -> list[str]:
+        """The bot's messages that stay: what tells of a compaction is a message too where nothing is ephemeral."""
+        return [text for text in await self.place.shown() if not text.startswith(STATUS)]
 
     async def _rest(self) -> None:
         queries = (
