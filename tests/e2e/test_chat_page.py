@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, FilePayload, Page, expect
 
+from gateway.channels.adapter import Fullness
 from gateway.channels.document import Plain
 from gateway.channels.inbound import Pressed, Said
 from gateway.channels.outbound import Outbound
@@ -149,6 +150,37 @@ async def test_a_phone_never_scrolls_sideways(
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("button", name="New conversation")).not_to_be_in_viewport()
     await expect(page.get_by_role("button", name="Conversations")).to_be_focused()
+    assert errors == []
+
+
+@pytest.mark.requirement("Z-76", "Z-77")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_the_header_tells_how_full_the_window_is(
+    browser: Browser, site: Site, errors: Errors, pictures: Path, scheme: Any
+) -> None:
+    page = await signed_in(browser, site, errors, color_scheme=scheme, reduced_motion="reduce")
+    gauge = page.locator("#gauge")
+    await say(page, "hello")
+    await answered(page)
+    await expect(gauge).to_be_hidden()
+    for used, colour, badge in ((38_400, "green", ""), (96_000, "yellow", ""), (121_600, "red", "121k→18k (-103k) 5m")):
+        site.full["web:operator:main"] = Fullness(used=used, window=128_000, colour=colour, badge=badge)
+        await say(page, f"more {used}")
+        await expect(gauge).to_have_attribute("data-colour", colour)
+        await expect(page.locator("#gauge-share")).to_have_text(f"{used // 1280} %")
+        assert await page.locator("#gauge-badge").text_content() == badge
+    await page.screenshot(path=pictures / f"gauge-{scheme}.png")
+    assert await page.evaluate(CONTRAST) == []
+    await page.set_viewport_size({"width": 320, "height": 700})
+    assert await page.evaluate("document.documentElement.scrollWidth") == 320
+    await gauge.click()  # a finger has no tooltip
+    words = "Context: 121,600 of 128,000 tokens (95 %). Newest compaction: 121k→18k (-103k) 5m"
+    await expect(page.locator("#toasts")).to_have_text(words)
+    await expect(page.get_by_role("button", name=words)).to_be_visible()
+    await page.screenshot(path=pictures / f"gauge-320-{scheme}.png")
+    await page.get_by_role("button", name="Conversations").click()
+    await page.get_by_role("button", name="New conversation").click()
+    await expect(gauge).to_be_hidden()
     assert errors == []
 
 

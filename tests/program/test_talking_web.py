@@ -92,15 +92,26 @@ async def watching(ann: Visitor, room: str) -> AsyncIterator[list[dict[str, Any]
         tasks.cancel_scope.cancel()
 
 
+async def window_in(ann: Visitor, room: str) -> Any:
+    """What the header's gauge shows."""
+    return (await ann.client.get(f"/chat/c/{room}/window")).json()["window"]
+
+
+@pytest.mark.requirement("Z-76")
 async def test_everyday(stage: Stage, ann: Visitor) -> None:
     room = await a_room(ann)
+    assert await window_in(ann, room) is None
     await stage.script("good morning", "Good morning, **Ann**.")
     await ann.say("good morning", room=room)
     assert await hears(ann, room, "Good morning") == "Good morning, Ann."
     assert "<strong>Ann</strong>" in (await messages(ann, room))[0]["blocks"][0]
 
     await ann.say("/status", room=room)
-    assert "model-a" in await hears(ann, room, "Status")
+    status = await hears(ann, room, "Status")
+    assert "model-a" in status
+    gauge = await window_in(ann, room)
+    assert (gauge["colour"], gauge["badge"]) == ("green", "")
+    assert f"🟢 {gauge['used']:,} of {gauge['window']:,} tokens" in status
     await ann.say("/provider", room=room)
     await hears(ann, room, "Providers")
     menu = (await messages(ann, room))[-1]
