@@ -117,7 +117,7 @@ def failing_disk(folder: Path) -> Iterator[Path]:
 
 
 def mounted(image: Path, home: Path, *, make: bool = False) -> None:
-    check = ["mkfs.ext4", "-q", image] if make else ["e2fsck", "-fy", image]
+    check = ["mkfs.ext4", "-q", str(image)] if make else ["e2fsck", "-fy", str(image)]
     subprocess.run(check, check=make, capture_output=True)
     found = subprocess.run(["mount", "-o", "loop,errors=remount-ro", image, home], capture_output=True, text=True)
     if found.returncode:
