@@ -100,6 +100,7 @@ async def build(
             catch_up_max_age_s=settings.network.catch_up_max_age,
             proxy=settings.network.proxy,
             public_url=settings.web.public_url or web_url,
+            fullness=lambda key: waking.fullness(key),
         ),
         opened=lambda adapter: go_betweens.opened(adapter, adapter_opened, delivery),
         failed=lambda name, reason: alerts.login_refused(name, reason),
@@ -193,6 +194,7 @@ async def build(
         models=models,
         relief=spending.relief,
         count=tokenizer,
+        counted_by=lambda: tokenizer.name,
         background=background,
     )
     waking = Waking(

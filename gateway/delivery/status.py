@@ -60,9 +60,9 @@ class StatusLine:
         try:
             while self._wanted:
                 now = self._clock.monotonic()
+                if (left := self._updated_at + EXPIRES_S - now) <= 0:
+                    break
                 if self._wanted == self._visible:
-                    if (left := self._updated_at + EXPIRES_S - now) <= 0:
-                        break
                     await self._rest.sleep(left)
                 elif wait := max(self._not_before - now, self._budget.wait(now), 0.0):
                     await self._rest.sleep(wait)
@@ -76,7 +76,7 @@ class StatusLine:
 
     async def _put(self, text: str) -> None:
         message = Outbound(document=(Plain(text),), silent=True, interaction=self._interaction)
-        self._visible = text  # also when it fails: this text is not tried again
+        before, self._visible = self._visible, text  # also when it fails: this text is not tried again
         throttle = THROTTLE_S
         try:
             if self._shown is not None and self._channel.capabilities.edits:
@@ -86,6 +86,7 @@ class StatusLine:
                 throttle = await self._create(message)
         except ChannelBusy as error:
             throttle = max(throttle, error.after_s)
+            self._visible = before  # but when there is no room for it just now
         except ChannelRejected as error:
             log.info("status not shown: %s", error, extra={"conversation": str(self._channel.key)})
             await self._strike()  # the next text makes a new message
