@@ -6,6 +6,7 @@ for company. WAL with synchronous=FULL: what was acknowledged survives a power c
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -117,7 +118,8 @@ class SqliteDatabase:
                 job = None if enough else self._writer.take_waiting()
             batch.commit()
             Job.hand_over(batch.jobs)
-        _driver(conn).execute("PRAGMA optimize")
+        with suppress(sqlite3.Error):  # a disk that has failed must not keep us from ending
+            _driver(conn).execute("PRAGMA optimize")
         conn.close()
 
 
