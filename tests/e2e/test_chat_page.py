@@ -13,7 +13,7 @@ from gateway.channels.adapter import Fullness
 from gateway.channels.document import Plain
 from gateway.channels.inbound import Pressed, Said
 from gateway.channels.outbound import Outbound
-from tests.e2e.conftest import Errors
+from tests.e2e.conftest import PATIENCE_MS, Errors
 from tests.e2e.site import RICH, Site
 from tests.fakes.waiting import until
 
@@ -25,6 +25,7 @@ PHONE = {"width": 390, "height": 844}
 
 async def signed_in(browser: Browser, site: Site, errors: Errors, **options: Any) -> Page:
     context = await browser.new_context(**{"viewport": DESKTOP, **options})
+    context.set_default_timeout(PATIENCE_MS)
     await context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = await context.new_page()
     errors.watch(page)
@@ -297,13 +298,13 @@ async def test_a_lost_connection_is_told_and_mends_itself(page: Page, site: Site
     await page.evaluate("window.dispatchEvent(new Event('offline'))")
     site.web._rooms.close()  # every stream ends; new ones cannot come
     site.web._rooms._rooms.clear()
-    await expect(page.locator("#banner")).to_be_visible(timeout=10_000)
+    await expect(page.locator("#banner")).to_be_visible()
     await say(page, "while away")
     await expect(page.locator(".message.waiting")).to_contain_text("while away")
     await site.web.channel("operator:main").send(Outbound(document=(Plain("you missed this"),)))
     errors.clear()  # the browser's own words about the missing network
     await page.context.set_offline(False)
-    await expect(page.locator("#banner")).to_be_hidden(timeout=20_000)
+    await expect(page.locator("#banner")).to_be_hidden()
     await expect(page.locator("#thread")).to_contain_text("you missed this")
     await expect(page.locator("#thread")).to_contain_text("You said: while away")
     await expect(page.locator(".message.waiting")).to_have_count(0)
