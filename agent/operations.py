@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
+from agent.compaction.dumps import Form
 from agent.compaction.gauge import badge_of
 from agent.core.errors import Permanent
 from agent.core.events import CompactComplete, ProviderSwitched
@@ -217,6 +218,10 @@ class Operations:
             dumps.stop()
         else:
             dumps.start(directory)
+
+    def dump_as(self, form: Form) -> None:
+        """What dumps keep from now on (SPEC §20.1)."""
+        self._states.context.dumps.form = form
 
     @property
     def dumping(self) -> Path | None:

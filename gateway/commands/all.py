@@ -49,6 +49,7 @@ def all_commands() -> Commands:
             context.FOCUS,
             context.SIDEQUEST,
             context.DEBUG_DUMP,
+            context.DUMP_FORMAT,
             status.EXIT,
         )
     )
