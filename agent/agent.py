@@ -5,10 +5,12 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
 
+from agent.autonomy import Autonomy
 from agent.built_ins import BuiltIns, CommandResult
 from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.outbox import Say
 from agent.definitions import Definition
+from agent.goals.stored import Reason
 from agent.inbox import Source, Work
 from agent.operations import Operations
 from agent.sessions import runs
@@ -21,6 +23,7 @@ from agent.turn.pipeline import turn
 from agent.turn.run import StagedChanges
 from agent.turn.saving import settle_staged, write_staged
 from agent.turn.states import (
+    GoalState,
     InstructionState,
     LifecycleState,
     MemoryState,
@@ -37,10 +40,11 @@ log = logging.getLogger("tieline.agent")
 
 @dataclass(slots=True, kw_only=True)
 class CommandState:
-    """Who knows the commands, and what they may do here."""
+    """Who knows the commands, what they may do here, and what the agent does by itself."""
 
     built_ins: BuiltIns
     operations: Operations = field(init=False)
+    autonomy: Autonomy = field(init=False)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -55,11 +59,13 @@ class Agent:
     memory: MemoryState
     runtime: RuntimeState
     lifecycle: LifecycleState
+    goal: GoalState
     metrics: MetricsState
     command: CommandState
 
     def __post_init__(self) -> None:
         self.command.operations = Operations(self)
+        self.command.autonomy = Autonomy(self)
 
     @property
     def operations(self) -> Operations:
@@ -91,6 +97,10 @@ class Agent:
         token.fire(reason)
         return True
 
+    def give_way(self) -> None:
+        """A person has written: a turn of a goal's own ends after the step it is at. Others are not touched."""
+        self.goal.gives_way = self.goal.working_on is not None
+
     def _take_reloads(self) -> None:
         """What changed in files and configuration counts from here on, never within a turn (Z-21)."""
         self.runtime.settings = self.runtime.current_settings()
@@ -100,7 +110,12 @@ class Agent:
 
     async def _do(self, work: Work) -> bool:
         """One piece of work; False when no other may follow."""
-        staged = StagedChanges()
+        staged, autonomy = StagedChanges(), self.command.autonomy
+        if work.incoming.wake_up is not None:
+            taken = await autonomy.take(work)
+            if taken is None:
+                return True
+            work = taken
         if work.kind == "message" and not await self._was_begun(work):
             result = await self._command(work)
             if result is not None:
@@ -108,6 +123,7 @@ class Agent:
                 if result.go_on_with is None:
                     await self._commit(work, result.says, ends="done", staged=staged)
                     await self.runtime.outbox.end()  # no turn follows that would take "waiting" off the screen
+                    await autonomy.after_turn(work)
                     return not result.end
                 await self._commit(work, result.says)
                 work = _going_on(work, result)
@@ -115,10 +131,14 @@ class Agent:
             definition = self._definition()
         except (AgentMissing, AgentInvalid, OSError) as error:  # B-09, B-10: no run
             log.error("no run without an agent definition: %s", error, extra={"inbox": work.inbox_id})  # noqa: TRY400
+            if work.incoming.wake_up is not None:
+                await autonomy.give_up(work, Reason(key="agent_broken", values={"agent": self.instruction.name}))
+                return True
             notice = self._notice(work, "agent_broken", agent=self.instruction.name)
             await self._commit(work, (notice,), ends="refused")
             return True
         executed = await turn(work, definition, self, staged)
+        await autonomy.after_turn(work)
         return executed.verdict != "suspended"
 
     async def _was_begun(self, work: Work) -> bool:
@@ -163,7 +183,7 @@ class Agent:
 
         def commit(conn: Connection) -> None:
             check_epoch(conn, conversation, work.epoch)
-            write_staged(conn, staged, self)
+            write_staged(conn, staged, self, at)
             for part, say in enumerate(says):
                 outbox_rows.add(
                     conn,

@@ -2,10 +2,11 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.agent import Agent, CommandState
+from agent.between_turns import BetweenTurns
 from agent.built_ins import BuiltIns
 from agent.core.clock import Clock
 from agent.core.errors import AgentInvalid, AgentMissing
@@ -16,6 +17,7 @@ from agent.core.outbox import Outbox
 from agent.core.phrases import Phrases
 from agent.core.tools import Tool
 from agent.definitions import Definitions
+from agent.goals.telling import Buttoned, no_buttons
 from agent.operations import budget_of, follow_definition
 from agent.providers.retries import RetryPolicy
 from agent.storage.database import Database
@@ -28,6 +30,7 @@ from agent.turn.decision import PSEUDO_TOOLS
 from agent.turn.notes import path_of
 from agent.turn.settings import Settings
 from agent.turn.states import (
+    GoalState,
     InstructionState,
     LifecycleState,
     MemoryState,
@@ -46,7 +49,10 @@ log = logging.getLogger("tieline.agent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What all agents of a process have in common. `settings` and `retries` are asked between turns and calls."""
+    """What all agents of a process have in common. `settings` and `retries` are asked between turns and calls.
+
+    `ring` says that a conversation has work; `goal_buttons` are offered below what is told of goals.
+    """
 
     home: Path
     database: Database
@@ -60,6 +66,9 @@ class Shared:
     settings: Callable[[], Settings]
     retries: Callable[[], RetryPolicy] = RetryPolicy
     count: CountText = count_by_bytes
+    background: BetweenTurns = field(default_factory=BetweenTurns)
+    ring: Callable[[ConversationId], None] = lambda conversation: None
+    goal_buttons: Buttoned = no_buttons
 
 
 def house_tools(clock: Clock, schedules: Schedules) -> tuple[Tool, ...]:
@@ -111,6 +120,7 @@ def assemble(
             phrases=shared.phrases,
         ),
         lifecycle=LifecycleState(),
+        goal=GoalState(background=shared.background, ring=shared.ring, buttons=shared.goal_buttons),
         metrics=MetricsState(estimator=Estimator(shared.count)),
         command=CommandState(built_ins=shared.built_ins),
     )

@@ -14,12 +14,22 @@ AccessRole = Literal["owner", "admin", "member"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WakeUp:
+    """For which goal this wakes the agent: the session of work by itself, and the number of the wake-up in it."""
+
+    goal: int
+    round: int
+    tick: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
     """One thing said to the agent, as the inbox stores it. The platform's own shapes stay outside.
 
     `quoted` is the text of the message replied to. `interaction` is the platform's handle for answering a slash
     command or a button. `message_ref` is the platform's id of the message, to reply to and to react on. `zone` is the
     sender's IANA time zone, where the platform tells it. What `may_be_silent` is shown to nobody while it is worked on.
+    `wake_up` is there for a goal's own turns.
     """
 
     text: str
@@ -34,6 +44,7 @@ class Incoming:
     interaction: str | None = None
     zone: str | None = None
     may_be_silent: bool = False
+    wake_up: WakeUp | None = None
     received_at: datetime
 
 

@@ -13,11 +13,14 @@ import anyio
 from anyio.abc import TaskGroup
 
 from agent.assembly import Shared, house_tools, known_tools, shared_executor
+from agent.between_turns import BetweenTurns
 from agent.core.clock import Clock
 from agent.core.events import EventBus
+from agent.core.ids import ConversationId
 from agent.core.ids_source import random_uuid
 from agent.core.outbox import Answer, Question
 from agent.definitions import Definitions
+from agent.goals.desk import Goals
 from agent.providers.opening import Surroundings as ProviderSurroundings
 from agent.providers.registry import Registry as Providers
 from agent.storage.database import Database
@@ -47,6 +50,7 @@ from gateway.running.agents import Waking
 from gateway.running.alerts import Alerts
 from gateway.running.chosen import load_chosen
 from gateway.running.dispatching import Running, local_dispatcher
+from gateway.running.goals import goal_buttons
 from gateway.running.overview import OverviewDesk
 from gateway.running.schedules import Scheduling
 from gateway.running.upkeep import Upkeep
@@ -77,6 +81,8 @@ class House:
     operations: Operations
     overview: OverviewDesk
     schedules: Runner
+    goals: Goals
+    background: BetweenTurns
     upkeep: Upkeep
     alerts: Alerts
     phrase: Catalogue
@@ -84,7 +90,9 @@ class House:
 
     async def run(self, tasks: TaskGroup) -> None:
         """Start everything but the accounts."""
+        await self.goals.reconcile_orphans(self.phrase, goal_buttons(self.phrase))
         tasks.start_soon(self.delivery.run)
+        tasks.start_soon(self.background.run)
         tasks.start_soon(self.dispatcher.run)
         tasks.start_soon(self.conversations.run)
         tasks.start_soon(self.schedules.run)
@@ -192,6 +200,13 @@ async def build(
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor))
     tokenizer = Tokenizer(settings.context.tokenizer)
     waking: Waking
+    background = BetweenTurns()
+    goals = Goals(
+        database,
+        clock,
+        settings=lambda: live.settings.agent.goal,
+        wake=lambda conversation: dispatcher.wake(conversation),
+    )
     house = CommandHouse(
         home=settings.home,
         database=database,
@@ -213,6 +228,9 @@ async def build(
         running_since=lambda conversation: waking.running_since(conversation),
         ask=partial(_ask, delivery),
         schedules=scheduling.desk,
+        goals=goals,
+        goal_of=lambda conversation: waking.goal_of(conversation),
+        hide_live=lambda conversation: delivery.show_live(ConversationKey.parse(conversation), ""),
         setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
     )
     desk = Desk(all_commands(), house, lambda conversation: waking.operations(conversation))
@@ -229,6 +247,9 @@ async def build(
         settings=lambda: live.settings.turn,
         retries=lambda: live.settings.retry,
         count=tokenizer,
+        background=background,
+        ring=lambda conversation: dispatcher.wake(conversation),
+        goal_buttons=goal_buttons(phrase),
     )
     waking = Waking(
         shared,
@@ -257,7 +278,7 @@ async def build(
             outbox_for=delivery.outbox_for,
             queue_mode=lambda conversation: chosen.mode(conversation, live),
             channel=accounts.channel,
-            wake=dispatcher.wake,
+            wake=partial(_wake_for_person, waking, dispatcher),
             attachments=Attachments(settings.home, phrase, limit_mb=lambda: live.settings.retention.attachment_mb),
             phrase=phrase,
             tell_owner=alerts.tell,
@@ -280,6 +301,8 @@ async def build(
         dispatcher=dispatcher,
         conversations=conversations,
         schedules=scheduling.runner,
+        goals=goals,
+        background=background,
         providers=providers,
         operations=operations,
         overview=OverviewDesk(
@@ -326,6 +349,12 @@ class _Reports:
 
     def gone(self, key: ConversationKey, reason: str) -> None:
         self.alerts().tell("owner_gone", {"chat": str(key)})
+
+
+def _wake_for_person(waking: Waking, dispatcher: LocalDispatcher, conversation: ConversationId) -> None:
+    """Somebody has written there: what a goal does by itself gives way (SPEC §10.3)."""
+    waking.give_way(conversation)
+    dispatcher.wake(conversation)
 
 
 async def _known_places(database: Database, clock: Clock, channel_type: str) -> Sequence[Place]:

@@ -27,11 +27,12 @@ class Transient(AgentError):
 
 
 class ProviderBusy(Transient):
-    """The provider could not answer now."""
+    """The provider could not answer now. `limited`: it works, and has had too many calls from us."""
 
-    def __init__(self, message: str, *, after_s: float | None = None) -> None:
+    def __init__(self, message: str, *, after_s: float | None = None, limited: bool = False) -> None:
         super().__init__(message)
         self.after_s = after_s
+        self.limited = limited
 
 
 class NoProviders(Transient):

@@ -47,7 +47,8 @@ def classify(provider: str, answer: Answer, secrets: Iterable[str] = ()) -> Agen
     if answer.code in QUOTA_CODES or answer.kind in QUOTA_CODES:
         return ProviderRefused(f"{provider}: the account has no quota left{tail}")
     if _is_busy(answer):
-        return ProviderBusy(f"{provider}: {_busy_words(answer)}{tail}", after_s=answer.after_s)
+        limited = answer.status == 429
+        return ProviderBusy(f"{provider}: {_busy_words(answer)}{tail}", after_s=answer.after_s, limited=limited)
     return ProviderRefused(f"{provider}: {_refused_words(answer)}{tail}")
 
 

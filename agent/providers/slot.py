@@ -38,6 +38,10 @@ class ProviderSlot:
             return self._registry.get(choice.provider)
         return self._registry.with_model(choice.provider, choice.model)
 
+    def named(self, name: str) -> LazyProvider:
+        """The configured provider of that name, for a side call. Raises UnknownProvider."""
+        return self._registry.get(name)
+
     def override(self, name: str, source: Chooser = "user") -> Choice:
         """Use the provider of that name, with its configured model. Raises UnknownProvider and changes nothing."""
         self._choice = Choice(provider=self._registry.get(name).name, source=source)

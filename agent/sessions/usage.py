@@ -30,11 +30,11 @@ def add(
     *,
     conversation: ConversationId,
     session: SessionId,
-    inbox_id: int,
+    inbox_id: int | None,
     person: PersonId | None,
     at: int,
 ) -> None:
-    """Note one call."""
+    """Note one call; `inbox_id` None: it belongs to no turn."""
     values = {
         "conv": conversation,
         "session_id": session,

@@ -6,10 +6,12 @@ import anyio
 from sqlalchemy import Connection
 
 from agent.core.events import ContextBuilt, ContextDegraded
+from agent.goals import store as goals
 from agent.sessions import store, usage
 from agent.sessions.records import History
 from agent.storage.moments import to_us
 from agent.turn.fitting import begins_exchange
+from agent.turn.goal_text import is_wanted
 from agent.turn.notes import read_notes, says_terminated
 from agent.turn.pairs import repaired
 from agent.turn.requests import estimate_of
@@ -63,6 +65,10 @@ async def _advance(run: Run, states: States) -> None:
             return loaded
 
         take_history(await states.runtime.database.read(load), run, states)
+    if is_wanted(run) and states.goal.known_for != run.session:
+        session_id = run.session
+        states.goal.of_session = await states.runtime.database.read(lambda conn: goals.of_session(conn, session_id))
+        states.goal.known_for = session_id
     if run.settings.budget.max_daily_cost_usd is not None:
         midnight = states.runtime.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
         conversation, since = states.session.conversation, to_us(midnight)

@@ -39,6 +39,9 @@ async def execute(prepared: Prepared, run: Run, states: States) -> Executed:
         if halt is not None:
             notice = Notice(halt.phrase, halt.values)
             return Executed(verdict="failed", text=run.speech.text, notice=notice, error=halt.phrase)
+        if states.goal.gives_way and run.progress.model_calls:
+            run.gave_way = True
+            return Executed(verdict="answered", text=run.speech.text)
         ended = await _iteration(prepared, run, states)
         if ended is not None:
             return ended

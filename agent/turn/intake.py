@@ -82,7 +82,7 @@ def _open(conn: Connection, run: Run, states: States, message: Message, at: int)
         store.set_current(conn, conversation, begun.session)
         stored = store.messages_of_run(conn, inbox_id)
         return _Opening(session=begun.session, stored=stored, checkpoint=begun.checkpoint, resumed=True)
-    write_staged(conn, run.staged, states)
+    write_staged(conn, run.staged, states, at)
     if run.fresh:
         title = run.work.incoming.text or ", ".join(file.name for file in run.work.incoming.files)
         store.open_session(conn, run.session, conversation, title=title, at=at)

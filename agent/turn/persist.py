@@ -10,6 +10,7 @@ from agent.storage import inbox_rows, outbox_rows
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
 from agent.turn.costs import total_cost
+from agent.turn.goals import Closed, close_goals, said_now, settle_goals
 from agent.turn.pairs import with_orphaned_uses_answered
 from agent.turn.requests import grow_view
 from agent.turn.run import Executed, Persisted, Run, Verdict
@@ -35,17 +36,21 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         return Persisted(transcript_updated=False, session_updated=False, memory_updated=False)
     if run.opened:
         run.messages = with_orphaned_uses_answered(run.messages)
-    says = says_of(executed, run, states)
-    unheard = run.opened and run.audience.silent and not says
+    work, says = run.work, says_of(executed, run, states)
+    unheard = run.opened and work.incoming.may_be_silent and not says
     growth = growth_of(run)
     at = to_us(runtime.clock.now())
-    conversation, work = states.session.conversation, run.work
+    conversation = states.session.conversation
 
-    def commit(conn: Connection) -> list[int | None]:
+    def commit(conn: Connection) -> tuple[list[int | None], Closed]:
         check_epoch(conn, conversation, work.epoch)
         ids: list[int | None] = []
-        if run.opened and runs.end_run(conn, work.inbox_id, ENDS[executed.verdict], at):
+        closed = Closed()
+        if not run.opened:
+            closed = close_goals(conn, executed, run, states, at)
+        elif runs.end_run(conn, work.inbox_id, ENDS[executed.verdict], at):
             ids = write_growth(conn, growth, run, conversation, at)
+            closed = close_goals(conn, executed, run, states, at)
         if unheard:  # a heartbeat with nothing to say must not fill the history that every call sends
             store.hide_run(conn, work.inbox_id)
         for part, say in enumerate(says):
@@ -62,10 +67,11 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         note = executed.notice.phrase if refused and executed.notice is not None else None
         status: inbox_rows.InboxStatus = "refused" if refused else "done"
         inbox_rows.finish(conn, work.inbox_ids, status, work.epoch, note)
-        return ids
+        return ids, closed
 
-    ids = await runtime.database.write(commit)
+    ids, closed = await runtime.database.write(commit)
     note_stored(run, growth, ids)
+    settle_goals(closed, states)
     if states.message.loaded and run.opened and not unheard:
         if len(run.ids) == len(run.messages) and None not in run.ids:
             grow_view(states, [store.with_id(message, id) for message, id in zip(run.messages, run.ids, strict=True)])
@@ -79,7 +85,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
 def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
     """What the person gets: what the model said, then what the house adds."""
     audience = run.audience
-    if audience.silent and (not executed.success or is_silence(executed.text)):
+    if run.work.incoming.may_be_silent and (not executed.success or is_silence(executed.text)):
         return ()
     says = []
     if executed.text.strip():
@@ -95,7 +101,7 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
                 verbatim=True,
             )
         )
-    return tuple(says)
+    return said_now(executed, says) if run.work.incoming.wake_up is not None else tuple(says)
 
 
 def _report_tokens(run: Run, states: States) -> None:

@@ -69,7 +69,7 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
         work=work,
         session=current or SessionId(runtime.new_id()),
         fresh=current is None,
-        settings=_effective(runtime.settings, definition),
+        settings=_effective(runtime.settings, definition, work),
         definition=definition,
         token=token,
         interrupts=Interrupts(token),
@@ -80,7 +80,7 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
             interaction=incoming.interaction,
             language=incoming.language,
             inbox_id=work.inbox_id,
-            silent=incoming.may_be_silent,
+            silent=incoming.may_be_silent or incoming.wake_up is not None,
         ),
         began=runtime.clock.monotonic(),
         reminder=reminder_for(runtime.clock.now(), work),
@@ -94,6 +94,8 @@ async def _announced(run: Run, states: States) -> AsyncIterator[list[Executed]]:
     """Publish loop:start and exactly one of loop:end and loop:error, and leave the channel tidy, always (B-92)."""
     runtime, lifecycle, conversation = states.runtime, states.lifecycle, states.session.conversation
     lifecycle.run, lifecycle.token, lifecycle.since = run.id, run.token, runtime.clock.now()
+    wake_up = run.work.incoming.wake_up
+    states.goal.working_on, states.goal.gives_way = (wake_up.goal if wake_up is not None else None), False
     runtime.outbox.begin(run.audience)
     runtime.bus.publish(LoopStarted(conversation=conversation, run=run.id, session=run.session))
     endings: list[Executed] = []
@@ -106,7 +108,7 @@ async def _announced(run: Run, states: States) -> AsyncIterator[list[Executed]]:
         error = str(raised) if isinstance(raised, AgentError) else type(raised).__name__
         raise
     finally:
-        lifecycle.run = lifecycle.token = lifecycle.since = None
+        lifecycle.run = lifecycle.token = lifecycle.since = states.goal.working_on = None
         if error:
             runtime.bus.publish(LoopFailed(conversation=conversation, run=run.id, error=error))
         else:
@@ -163,11 +165,14 @@ async def _enforce_stop(run: Run, scope: anyio.CancelScope) -> None:
     scope.cancel()
 
 
-def _effective(settings: Settings, definition: Definition) -> Settings:
-    """The settings with what the definition sets for itself."""
+def _effective(settings: Settings, definition: Definition, work: Work) -> Settings:
+    """The settings with what the definition sets for itself, and with the time that a goal's own turn has."""
     agent = settings.agent
     if definition.max_tool_iterations is not None:
         agent = replace(agent, max_tool_iterations=definition.max_tool_iterations)
     if definition.max_turns is not None:
         agent = replace(agent, max_turns=definition.max_turns)
+    if work.incoming.wake_up is not None:
+        limit_ms = min(agent.execution_timeout_ms, agent.goal.autonomous_turn_timeout_secs * 1000)
+        agent = replace(agent, execution_timeout_ms=limit_ms)
     return settings if agent is settings.agent else replace(settings, agent=agent)

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from agent.between_turns import BetweenTurns
 from agent.core.cancel import CancelToken
 from agent.core.clock import Clock
 from agent.core.events import Event, EventBus
@@ -18,6 +19,9 @@ from agent.core.messages import Message
 from agent.core.outbox import Outbox
 from agent.core.phrases import Phrases
 from agent.definitions import Definition, Definitions
+from agent.goals.driver import Moved
+from agent.goals.lifecycle import IDLE, SessionGoal
+from agent.goals.telling import Buttoned, no_buttons
 from agent.providers.provider import Provider, ToolSchema
 from agent.providers.retries import RetryPolicy
 from agent.providers.slot import Choice, Chooser
@@ -39,6 +43,8 @@ class Slot(Protocol):
     def override(self, name: str, source: Chooser = "user") -> Choice: ...
     def use_model(self, model: str, source: Chooser = "user") -> Choice: ...
     def reset(self) -> Choice: ...
+    def named(self, name: str) -> Provider:
+        """The configured provider of that name, for a side call. Raises UnknownProvider."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -135,6 +141,26 @@ class LifecycleState:
 
 
 @dataclass(slots=True, kw_only=True)
+class GoalState:
+    """What the conversation is after. `of_session` holds for the session `known_for`; kept goals are in the database.
+
+    `completed` and `moved` are what the last commit made of goals, for the agent to act on. `working_on` is the kept
+    goal that the run of now belongs to; `gives_way`: it shall end where it can, because a person has written.
+    `ring` says that a conversation has work.
+    """
+
+    background: BetweenTurns
+    ring: Callable[[ConversationId], None]
+    buttons: Buttoned = no_buttons
+    of_session: SessionGoal = IDLE
+    known_for: SessionId | None = None
+    completed: SessionGoal | None = None
+    moved: Moved | None = None
+    working_on: int | None = None
+    gives_way: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
 class MetricsState:
     """Numbers people and dashboards ask for. The compaction figures are 0 until there was one (Z-72)."""
 
@@ -157,6 +183,7 @@ class States(Protocol):
     memory: MemoryState
     runtime: RuntimeState
     lifecycle: LifecycleState
+    goal: GoalState
     metrics: MetricsState
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from gateway.channels.outbound import CommandSpec
+from gateway.commands import goals, model, people, queue, remind, schedules, session, status, timezone
 from gateway.commands import help as help_family
-from gateway.commands import model, people, queue, remind, schedules, session, status, timezone
 from gateway.commands.command import Call, Command, Commands, Reply
 
 
@@ -33,6 +33,9 @@ def all_commands() -> Commands:
             timezone.TIMEZONE,
             remind.LOOP_COMMAND,
             remind.HEARTBEAT_COMMAND,
+            goals.GOAL,
+            goals.DONE,
+            goals.AGENTS,
             model.PROVIDER,
             model.MODEL,
             model.PERSONA,

@@ -8,6 +8,7 @@ from pathlib import Path
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.core.outbox import Answer, Question
+from agent.goals.desk import Goals
 from agent.providers.registry import Registry
 from agent.storage.database import Database
 from gateway.access.book import AccessBook
@@ -22,7 +23,10 @@ from gateway.scheduler.desk import Schedules
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class House:
-    """Callables read what may change: settings, the awake agents, the adapters' health."""
+    """Callables read what may change: settings, the awake agents, the adapters' health.
+
+    `goal_of` is the goal whose own turn runs there now, `hide_live` takes the message away that follows its work.
+    """
 
     home: Path
     database: Database
@@ -41,4 +45,7 @@ class House:
     running_since: Callable[[ConversationId], datetime | None]
     ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]
     schedules: Schedules
+    goals: Goals
+    goal_of: Callable[[ConversationId], int | None]
+    hide_live: Callable[[ConversationId], None]
     setting_changed: Callable[[ConversationId, str, str], None]

@@ -1,6 +1,7 @@
 """How things stand here: /status /usage /verbose /exit."""
 
 from agent.core.ids import ConversationId
+from agent.goals.ticks import short
 from agent.sessions.records import UsageTotals
 from agent.storage.moments import to_us
 from gateway.access.policy import Role
@@ -33,6 +34,7 @@ async def status(call: Call) -> Reply:
         phrase("status_persona", language, name=seen.persona),
         phrase("status_session", language, count=seen.message_count, id=(seen.session or "–")[:8]),
         phrase("status_queue", language, count=seen.waiting, mode=mode or house.default_queue_mode()),
+        *await _goal(call),
         phrase("status_running", language, seconds=int((now - since).total_seconds()))
         if since
         else phrase("status_idle", language),
@@ -44,6 +46,14 @@ async def status(call: Call) -> Reply:
         ]
         lines.append(phrase("status_uptime", language, uptime=_span(int((now - house.started_at).total_seconds()))))
     return Reply(text="\n".join(lines), private=True)
+
+
+async def _goal(call: Call) -> tuple[str, ...]:
+    """The kept goal, else what the session is after."""
+    kept = await call.house.goals.active(ConversationId(str(call.key)))
+    session = await call.agent.session_goal()
+    text = kept.text if kept is not None else session.text if session.state == "active" else ""
+    return (call.house.phrase("status_goal", call.incoming.language, goal=short(text)),) if text else ()
 
 
 def _context(call: Call, used: int, window: int) -> str:

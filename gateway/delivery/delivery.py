@@ -24,6 +24,7 @@ from gateway.channels.channel import Channel
 from gateway.channels.errors import ChannelError, ChannelRejected
 from gateway.channels.keys import ConversationKey
 from gateway.delivery import rows
+from gateway.delivery.budget import Budget
 from gateway.delivery.draft import CALL_DEADLINE_S, Draft
 from gateway.delivery.ephemera import Ephemera
 from gateway.delivery.leftovers import clear, previews_to_keep, take_away
@@ -33,6 +34,7 @@ from gateway.delivery.refs import Shown
 from gateway.delivery.rest import Rest
 from gateway.delivery.sender import Sender
 from gateway.delivery.settings import Settings
+from gateway.delivery.status import LIVE_S, Buttons, StatusLine
 from gateway.delivery.worker import STORAGE_PAUSE_S, Reports, Settle, Worker
 
 log = logging.getLogger("tieline.delivery")
@@ -75,6 +77,7 @@ class Delivery:
         self._awaiting = False
         self._opening = Rest(clock)
         self._drafts: dict[ConversationKey, list[Draft]] = {}
+        self._live: dict[ConversationKey, StatusLine] = {}
         self._voices: WeakValueDictionary[ConversationKey, ConversationOutbox] = WeakValueDictionary()
 
     # -- what other rooms use
@@ -165,6 +168,26 @@ class Delivery:
         draft.ended = True
         if key not in self._workers and key not in self._woken:
             self._drop_ended(key)
+
+    def show_live(self, key: ConversationKey, text: str, buttons: Buttons = ()) -> None:
+        """One message that follows longer work there, changed in place; "" takes it away. It outlives agents' sleep."""
+        line = self._live.get(key)
+        if line is not None and not line.over:
+            line.show(text)
+            if not text:
+                del self._live[key]
+            return
+        self._live.pop(key, None)
+        channel = self.channel_for(key)
+        if not text or channel is None or not channel.capabilities.edits:
+            return
+        budget = Budget(1.0, self.clock.monotonic(), self.is_busy)
+        line = StatusLine(
+            channel, None, None, self.ephemera, budget, self.clock, stays_s=LIVE_S, openly=True, buttons=buttons
+        )
+        self._live[key] = line
+        line.show(text)
+        self.spawn(line.run)
 
     def _drop_ended(self, key: ConversationKey) -> None:
         for draft in [draft for draft in self._drafts.get(key, ()) if draft.ended]:

@@ -9,7 +9,7 @@ from gateway.channels.channel import Channel
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelRejected
 from gateway.channels.keys import UserId
-from gateway.channels.outbound import Outbound
+from gateway.channels.outbound import Button, Outbound, SentRef
 from gateway.delivery.budget import Budget
 from gateway.delivery.draft import CALL_DEADLINE_S
 from gateway.delivery.ephemera import Ephemera
@@ -22,10 +22,17 @@ THROTTLE_S = 1.0
 EXPIRES_S = 30.0
 # A whisper that cannot be reached again stays until the person's client forgets it: say little that way.
 UNREACHABLE_THROTTLE_S = 10.0
+LIVE_S = 3600.0  # what follows longer work; a change comes with each of its turns
+
+Buttons = tuple[tuple[Button, ...], ...]
 
 
 class StatusLine:
-    """The life of one status message: created, edited, deleted. `run` ends when it is gone; another needs another."""
+    """The life of one status message: created, edited, deleted. `run` ends when it is gone; another needs another.
+
+    It goes `stays_s` after its last change. With `openly` it is sent to everybody there, silently, so that it can be
+    changed in place where whispers cannot be reached again.
+    """
 
     def __init__(
         self,
@@ -35,8 +42,15 @@ class StatusLine:
         ephemera: Ephemera,
         budget: Budget,
         clock: Clock,
+        *,
+        stays_s: float = EXPIRES_S,
+        openly: bool = False,
+        buttons: Buttons = (),
     ) -> None:
         self.over = False
+        self._stays_s = stays_s
+        self._openly = openly
+        self._buttons = buttons
         self._channel = channel
         self._to = to
         self._interaction = interaction
@@ -61,7 +75,7 @@ class StatusLine:
             while self._wanted:
                 now = self._clock.monotonic()
                 if self._wanted == self._visible:
-                    if (left := self._updated_at + EXPIRES_S - now) <= 0:
+                    if (left := self._updated_at + self._stays_s - now) <= 0:
                         break
                     await self._rest.sleep(left)
                 elif wait := max(self._not_before - now, self._budget.wait(now), 0.0):
@@ -75,7 +89,7 @@ class StatusLine:
                 await self._remove()
 
     async def _put(self, text: str) -> None:
-        message = Outbound(document=(Plain(text),), silent=True, interaction=self._interaction)
+        message = Outbound(document=(Plain(text),), silent=True, interaction=self._interaction, buttons=self._buttons)
         self._visible = text  # also when it fails: this text is not tried again
         throttle = THROTTLE_S
         try:
@@ -97,7 +111,10 @@ class StatusLine:
         """Show a new one and give the least time until the next."""
         if self._shown is not None:
             await self._remove()  # nothing is edited here: there is at most one
-        sent = await self._channel.whisper(message, self._to)
+        if self._openly:
+            sent: SentRef | None = await self._channel.send(message)
+        else:
+            sent = await self._channel.whisper(message, self._to)
         if sent is None:
             return UNREACHABLE_THROTTLE_S
         self._shown = Shown(sent)

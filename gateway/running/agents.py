@@ -76,6 +76,17 @@ class Waking:
         awake = self._awake.get(conversation)
         return (awake or await self._build(conversation)).agent.operations
 
+    def give_way(self, conversation: ConversationId) -> None:
+        """A person has written there: a turn of a goal's own ends soon."""
+        awake = self._awake.get(conversation)
+        if awake is not None:
+            awake.agent.give_way()
+
+    def goal_of(self, conversation: ConversationId) -> int | None:
+        """The goal whose own turn runs there now."""
+        awake = self._awake.get(conversation)
+        return awake.agent.goal.working_on if awake is not None else None
+
     def running_since(self, conversation: ConversationId) -> datetime | None:
         awake = self._awake.get(conversation)
         return awake.agent.lifecycle.since if awake else None

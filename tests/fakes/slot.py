@@ -20,6 +20,11 @@ class FakeSlot:
     def current(self) -> Provider:
         return self._providers[self.choice.provider]
 
+    def named(self, name: str) -> Provider:
+        if name not in self._providers:
+            raise UnknownProvider(f"unknown provider {name!r}; known: {', '.join(self._providers)}")
+        return self._providers[name]
+
     def override(self, name: str, source: Chooser = "user") -> Choice:
         if name not in self._providers:
             raise UnknownProvider(f"unknown provider {name!r}; known: {', '.join(self._providers)}")
