@@ -5,8 +5,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
+export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup run test check fmt lock requirements mutate faults e2e zones bench clean help
+PYTEST := $(BIN)/pytest --ignore=tests/e2e --ignore=tests/faults
+TESTS := $(PYTEST) -q -n auto --dist=worksteal -p tools.requirements
+CHECKS := mypy contracts ruff file-sizes
+
+.PHONY: setup compiled run test check $(CHECKS) fmt lock requirements mutate faults e2e zones bench clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
@@ -25,17 +30,29 @@ $(STAMP): requirements/dev.lock pyproject.toml
 	fi
 	@touch $@
 
+compiled: setup ## compile once what each process of a test run would else compile for itself
+	@$(PYTEST) -qq --collect-only > /dev/null
+	@$(BIN)/python -c "import anthropic, litellm, tiktoken"
+
 run: setup ## start the gateway
 	@$(BIN)/tieline run $(ARGS)
 
 test: setup ## run the tests
-	$(BIN)/pytest -q -n 2 --dist=worksteal -p tools.requirements --ignore=tests/e2e --ignore=tests/faults -m "not slow" $(ARGS)
+	$(TESTS) -m "not slow" $(ARGS)
 
-check: setup ## ruff, mypy, import contracts, file sizes
+check: $(CHECKS) ## ruff, mypy, import contracts, file sizes (in any order: make -j)
+
+mypy: setup
+	$(BIN)/mypy
+
+ruff: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+
+contracts: setup
 	$(BIN)/lint-imports
+
+file-sizes: setup
 	$(BIN)/python -m tools.file_sizes
 
 fmt: setup ## format the code
@@ -49,17 +66,17 @@ lock: setup ## lock the requirements anew, with hashes and without addresses
 	@rm -f uv.lock
 
 requirements: setup ## run the tests and print which requirements they carry
-	$(BIN)/pytest -q -n 2 --dist=worksteal -p tools.requirements -m requirement --ignore=tests/e2e --ignore=tests/faults
+	$(TESTS) -m requirement
 	$(BIN)/python -m tools.requirements
 
 mutate: setup ## break the code in known ways and expect the tests to notice (SAMPLE=n for a few)
 	$(BIN)/python -m tools.mutate --sample $(or $(SAMPLE),0) $(if $(SEED),--seed $(SEED),)
 
 faults: setup ## kill the running program at its durable borders (SHORT=1 for the short form)
-	$(BIN)/pytest -q tests/faults --timeout=600 $(if $(SHORT),-m "not slow",) $(ARGS)
+	$(BIN)/pytest -q -n 2 tests/faults --timeout=600 $(if $(SHORT),-m "not slow",) $(ARGS)
 
 e2e: setup ## drive the program as people do, in a real browser too (SHORT=1 for the short form)
-	$(BIN)/pytest -q tests/e2e --timeout=300 $(if $(SHORT),-m "not slow",) $(ARGS)
+	$(BIN)/pytest -q -n 2 tests/e2e --timeout=300 $(if $(SHORT),-m "not slow",) $(ARGS)
 
 zones: setup ## compare schedules with an oracle in every time zone, over ten years (about ten minutes)
 	$(BIN)/pytest -q -s tests/gateway/scheduler/test_zones_oracle.py -m slow --timeout=7200 $(ARGS)

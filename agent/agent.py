@@ -19,6 +19,7 @@ from agent.storage.errors import StorageTrouble
 from agent.storage.fence import check_epoch
 from agent.storage.inbox_rows import InboxStatus
 from agent.storage.moments import to_us
+from agent.turn.intake import open_early
 from agent.turn.pipeline import turn
 from agent.turn.run import StagedChanges
 from agent.turn.saving import settle_staged, write_staged
@@ -77,6 +78,7 @@ class Agent:
 
         Raises Fenced: drop the agent. Raises StorageTrouble: the piece is still in the inbox and the person was told.
         """
+        source.opens_with(self._open)
         async for work in source:
             self._take_reloads()
             try:
@@ -100,6 +102,13 @@ class Agent:
     def give_way(self) -> None:
         """A person has written: a turn of a goal's own ends after the step it is at. Others are not touched."""
         self.goal.gives_way = self.goal.working_on is not None
+
+    def _open(self, conn: Connection, work: Work) -> object:
+        """The start of the run that the work surely leads to; None where that must be seen first."""
+        seen_first = work.attempt > 1 or work.incoming.wake_up is not None  # a goal may have been put down meanwhile
+        if seen_first or self.instruction.definition is None or self.command.built_ins.concerns(work):
+            return None
+        return open_early(conn, work, self)
 
     def _take_reloads(self) -> None:
         """What changed in files and configuration counts from here on, never within a turn (Z-21)."""
@@ -196,11 +205,11 @@ class Agent:
                 )
             if ends is not None:
                 inbox_rows.finish(conn, work.inbox_ids, ends, work.epoch)
+            take_first(conn)
 
-        await self.runtime.database.write(commit)
+        with self.runtime.outbox.committing() as take_first:
+            await self.runtime.database.write(commit)
         settle_staged(staged, self)
-        if says:
-            self.runtime.outbox.committed()
 
 
 def _going_on(work: Work, result: CommandResult) -> Work:

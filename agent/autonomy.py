@@ -138,7 +138,8 @@ class Autonomy:
         else:
             states.runtime.outbox.live("")
         if moved.ended:
-            states.runtime.outbox.committed()
+            with states.runtime.outbox.committing():
+                pass  # what is said of its end was committed with it
             if goal.status == "completed":
                 states.runtime.bus.publish(GoalCompleted(conversation=conversation, goal=goal.id))
         match moved.next:

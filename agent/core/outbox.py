@@ -1,11 +1,14 @@
 """The port through which an agent speaks: rows for what must arrive, calls for what may vanish.
 
 What must arrive (replies, notices) is written as an `outbox` row in the turn's own transaction (`agent.storage`), and
-`committed()` tells delivery to look. Everything else here is best effort: it never fails a turn (SPEC §1.4).
+within `committing()`, so that delivery goes on with it. Everything else is best effort: it never fails a turn (SPEC
+§1.4).
 """
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from agent.core.events import Event
 from agent.core.ids import PersonId
@@ -105,8 +108,12 @@ class Outbox(Protocol):
     def show(self, event: Event) -> None:
         """Let people see an event, as far as the channel's verbosity goes."""
 
-    def committed(self) -> None:
-        """Rows of this conversation were committed: deliver them now."""
+    def committing(self) -> AbstractContextManager[Callable[[Any], None]]:
+        """Rows of this conversation are committed in the block; left without an error, they are delivered.
+
+        What it gives is called last in their transaction, with its connection: so the first row is marked as being
+        sent by the same commit.
+        """
 
     async def ask(self, question: Question) -> Answer:
         """Ask and wait for the answer or the time-out; never raises for either."""

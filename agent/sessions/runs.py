@@ -10,17 +10,18 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import ToolResult
 from agent.storage.conflicts import or_ignore
+from agent.storage.hot import Hot
 from agent.storage.payloads import decode_parts, encode_parts
 from agent.storage.tables import turn
 
 RunState = Literal["running", "done", "failed", "cancelled", "waiting"]
 
 _BY_INBOX = turn.c.inbox_id == bindparam("inbox")
-_OPEN = or_ignore(insert(turn))
+_OPEN = Hot(or_ignore(insert(turn)))
 _FIND = select(turn).where(_BY_INBOX)
 _TAKE_OVER = update(turn).where(_BY_INBOX).values(run_id=bindparam("run"), epoch=bindparam("by"))
 _CHECKPOINT = update(turn).where(_BY_INBOX).values(checkpoint=bindparam("written"))
-_END = (
+_END = Hot(
     update(turn)
     .where(_BY_INBOX, turn.c.state == "running")
     .values(state=bindparam("end_state"), checkpoint=None, ended_at=bindparam("at"))
@@ -64,7 +65,7 @@ def open_run(
         "state": "running",
         "created_at": at,
     }
-    conn.execute(_OPEN, values)
+    _OPEN.run(conn, values)
 
 
 def find_run(conn: Connection, inbox_id: int) -> RunRow | None:
@@ -92,7 +93,7 @@ def save_checkpoint(conn: Connection, inbox_id: int, checkpoint: Checkpoint | No
 
 def end_run(conn: Connection, inbox_id: int, state: RunState, at: int) -> bool:
     """End a running run; False when it was ended before, so that a repeated commit adds nothing twice."""
-    return conn.execute(_END, {"inbox": inbox_id, "end_state": state, "at": at}).rowcount == 1
+    return _END.run(conn, {"inbox": inbox_id, "end_state": state, "at": at}) == 1
 
 
 def _encoded(checkpoint: Checkpoint) -> str:

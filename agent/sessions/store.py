@@ -16,6 +16,7 @@ from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.core.messages import Message, Part, Role, TextPart
 from agent.sessions.records import History, Session, SessionStatus, Stored
 from agent.storage.conflicts import or_ignore
+from agent.storage.hot import Hot
 from agent.storage.moments import from_us, to_us
 from agent.storage.payloads import decode_parts, encode_parts
 from agent.storage.tables import conversation as conversation_table
@@ -34,13 +35,14 @@ _SET_CURRENT = update(conversation_table).where(_KEY).values(session_id=bindpara
 _OPEN = or_ignore(insert(session_table))
 _ONE = select(session_table).where(session_table.c.id == bindparam("session"))
 _STATE = update(session_table).where(session_table.c.id == bindparam("session")).values(state=bindparam("new_state"))
+_STATE_OF = Hot(select(session_table.c.state).where(session_table.c.id == bindparam("session")))
 _LIST = (
     select(session_table)
     .where(session_table.c.conv == bindparam("conversation"))
     .order_by(session_table.c.updated_at.desc(), session_table.c.id)
     .limit(bindparam("most"))
 )
-_GROW = (
+_GROW = Hot(
     update(session_table)
     .where(session_table.c.id == bindparam("session"))
     .values(
@@ -50,7 +52,7 @@ _GROW = (
         updated_at=bindparam("at"),
     )
 )
-_APPEND = or_ignore(insert(message_table)).returning(message_table.c.id)
+_APPEND = Hot(or_ignore(insert(message_table)).returning(message_table.c.id))
 _VISIBLE = (
     select(message_table)
     .where(message_table.c.session_id == bindparam("session"), message_table.c.agent_visible)
@@ -122,6 +124,10 @@ def set_state(conn: Connection, session: SessionId, state: SessionStatus) -> Non
     conn.execute(_STATE, {"session": session, "new_state": state})
 
 
+def state_of(conn: Connection, session: SessionId) -> SessionStatus | None:
+    return cast(SessionStatus | None, _STATE_OF.scalar(conn, {"session": session}))
+
+
 def find(conn: Connection, session: SessionId) -> Session | None:
     row = conn.execute(_ONE, {"session": session}).one_or_none()
     return _session(row) if row is not None else None
@@ -142,7 +148,7 @@ def by_prefix(conn: Connection, conversation: ConversationId, prefix: str) -> tu
 def grow(conn: Connection, session: SessionId, *, messages: int, prompt: int, output: int, at: int) -> None:
     """Add to what the session counts (B-43)."""
     values = {"session": session, "messages": messages, "more_prompt": prompt, "more_output": output, "at": at}
-    conn.execute(_GROW, values)
+    _GROW.run(conn, values)
 
 
 def append(
@@ -163,7 +169,7 @@ def append(
         "person": stored.person,
         "created_at": to_us(message.created_at) if message.created_at is not None else at,
     }
-    return conn.execute(_APPEND, values).scalar_one_or_none()
+    return cast(int | None, _APPEND.scalar(conn, values))
 
 
 def history(conn: Connection, session: SessionId, *, most: int = MOST_LOADED) -> History:

@@ -6,9 +6,10 @@ from sqlalchemy import Connection, bindparam, case, func, insert, select
 
 from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.sessions.records import CallUsage, UsageTotals
+from agent.storage.hot import Hot
 from agent.storage.tables import usage
 
-_ADD = insert(usage)
+_ADD = Hot(insert(usage))
 _TOTALS = select(
     func.count(),
     func.coalesce(func.sum(usage.c.prompt), 0),
@@ -51,7 +52,7 @@ def add(
         "estimated": call.estimated,
         "created_at": at,
     }
-    conn.execute(_ADD, values)
+    _ADD.run(conn, values)
 
 
 def totals_since(conn: Connection, conversation: ConversationId, since: int) -> UsageTotals:

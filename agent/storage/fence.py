@@ -4,10 +4,11 @@ from sqlalchemy import Connection, bindparam, select
 
 from agent.core.errors import Fenced
 from agent.core.ids import ConversationId
+from agent.storage.hot import Hot
 from agent.storage.tables import conversation as conversation_table
 
 # The lock keeps a new owner from claiming between this check and our commit; SQLite has one writer and needs none.
-_EPOCH = (
+_EPOCH = Hot(
     select(conversation_table.c.epoch)
     .where(conversation_table.c.key == bindparam("conversation"))
     .with_for_update(read=True)
@@ -16,6 +17,6 @@ _EPOCH = (
 
 def check_epoch(conn: Connection, conversation: ConversationId, epoch: int) -> None:
     """Raises Fenced unless `epoch` is the conversation's present one. Call it first in every write of a turn."""
-    current = conn.execute(_EPOCH, {"conversation": conversation}).scalar_one_or_none()
+    current = _EPOCH.scalar(conn, {"conversation": conversation})
     if current != epoch:
         raise Fenced(f"{conversation}: epoch {epoch} is over, {current} holds")

@@ -16,6 +16,7 @@ from agent.core.ids import ConversationId
 from agent.inbox import Incoming, WorkKind
 from agent.storage.conflicts import or_ignore
 from agent.storage.conversation_rows import ensure, lock_row
+from agent.storage.hot import Hot
 from agent.storage.payloads import decode_incoming, encode_incoming
 from agent.storage.tables import inbox
 
@@ -66,13 +67,13 @@ _RANK = case(
     else_=2,
 )
 
-_ADMIT = or_ignore(insert(inbox)).returning(inbox.c.id)
+_ADMIT = Hot(or_ignore(insert(inbox)).returning(inbox.c.id))
 _KNOWN = (
     select(inbox.c.id)
     .where(or_(inbox.c.dedup == bindparam("message"), inbox.c.event_dedup == bindparam("event", type_=Text)))
     .limit(1)
 )
-_DEPTH = select(func.count()).select_from(inbox).where(*_WAITING)
+_DEPTH = Hot(select(func.count()).select_from(inbox).where(*_WAITING))
 _BY_REF = select(inbox.c.id, inbox.c.payload).where(*_WAITING, _REF).with_for_update()
 _REWRITE = update(inbox).where(_ONE).values(payload=bindparam("text"))
 _END = update(inbox).where(_ONE).values(status=bindparam("ending"), note=bindparam("why"))
@@ -84,7 +85,7 @@ _FINISH = (
     .where(inbox.c.id.in_(bindparam("rows", expanding=True)), _NEW)
     .values(status=bindparam("ending"), done_epoch=bindparam("by"), note=bindparam("why"))
 )
-_BEGIN = update(inbox).where(_ONE, _NEW).values(attempts=inbox.c.attempts + 1, payload=bindparam("text"))
+_BEGIN = Hot(update(inbox).where(_ONE, _NEW).values(attempts=inbox.c.attempts + 1, payload=bindparam("text")))
 _CALLED = (
     select(inbox.c.id)
     .where(_CONV, _NEW, inbox.c.kind == "system", inbox.c.attempts <= bindparam("begun"))
@@ -124,8 +125,8 @@ def admit(
         "not_before": not_before,
         "created_at": at,
     }
-    row_id = conn.execute(_ADMIT, values).scalar_one_or_none()
-    depth: int = conn.execute(_DEPTH, {"conversation": conversation}).scalar_one()
+    row_id = _ADMIT.scalar(conn, values)
+    depth: int = _DEPTH.scalar(conn, {"conversation": conversation})
     if row_id is None:
         return Admitted(id=None, duplicate=True, depth=depth)
     if kind == "message" and limit is not None and depth > limit:
@@ -198,7 +199,7 @@ def begin(conn: Connection, row: InboxRow, incoming: Incoming, absorbed: Sequenc
     """
     if absorbed:
         finish(conn, absorbed, status="merged", epoch=None, note=f"merged into {row.id}")
-    conn.execute(_BEGIN, {"row": row.id, "text": encode_incoming(incoming)})
+    _BEGIN.run(conn, {"row": row.id, "text": encode_incoming(incoming)})
     return row.attempts + 1
 
 

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, bindparam, func, insert, literal_column, sele
 from agent.core.ids import ConversationId
 from agent.core.outbox import Say
 from agent.storage.conflicts import or_ignore
+from agent.storage.hot import Hot
 from agent.storage.payloads import decode_say, encode_say
 from agent.storage.tables import outbox
 
@@ -38,13 +39,13 @@ class OutboxRow:
 
 # Written out: behind parameters a prepared plan of PostgreSQL could not use the partial index of open rows.
 _OPEN = outbox.c.status.in_((literal_column("'new'"), literal_column("'sending'")))
-_ADD = or_ignore(insert(outbox)).returning(outbox.c.id)
+_ADD = Hot(or_ignore(insert(outbox)).returning(outbox.c.id))
 _OPEN_OF = select(outbox).where(outbox.c.conv == bindparam("conversation"), _OPEN).order_by(outbox.c.id)
 _WITH_OPEN = select(outbox.c.conv).where(_OPEN).distinct()
 _ONE = outbox.c.id == bindparam("row")
-_SENDING = update(outbox).where(_ONE).values(status="sending", attempts=outbox.c.attempts + 1, not_before=None)
+_SENDING = Hot(update(outbox).where(_ONE).values(status="sending", attempts=outbox.c.attempts + 1, not_before=None))
 _PROGRESS = update(outbox).where(_ONE).values(sent_refs=bindparam("refs"))
-_SENT = update(outbox).where(_ONE).values(status="sent", sent_refs=bindparam("refs"), not_before=None)
+_SENT = Hot(update(outbox).where(_ONE).values(status="sent", sent_refs=bindparam("refs"), not_before=None))
 _DEAD = update(outbox).where(_ONE).values(status="dead", note=bindparam("why"))
 _COUNTS = select(outbox.c.status, func.count().label("rows")).group_by(outbox.c.status)
 _POSTPONE = update(outbox).where(_ONE, _OPEN).values(status="new", not_before=bindparam("until"))
@@ -69,7 +70,7 @@ def add(
         "payload": encode_say(say),
         "created_at": at,
     }
-    return conn.execute(_ADD, values).scalar_one_or_none()
+    return cast(int | None, _ADD.scalar(conn, values))
 
 
 def open_rows(conn: Connection, conversation: ConversationId) -> tuple[OutboxRow, ...]:
@@ -99,7 +100,7 @@ def conversations_with_open(conn: Connection) -> tuple[ConversationId, ...]:
 
 def mark_sending(conn: Connection, row_id: int) -> None:
     """Committed before the platform is called: whoever finds it later knows that it may have arrived."""
-    conn.execute(_SENDING, {"row": row_id})
+    _SENDING.run(conn, {"row": row_id})
 
 
 def mark_progress(conn: Connection, row_id: int, sent_refs: Sequence[str]) -> None:
@@ -108,7 +109,7 @@ def mark_progress(conn: Connection, row_id: int, sent_refs: Sequence[str]) -> No
 
 
 def mark_sent(conn: Connection, row_id: int, sent_refs: Sequence[str]) -> None:
-    conn.execute(_SENT, {"row": row_id, "refs": json.dumps(list(sent_refs))})
+    _SENT.run(conn, {"row": row_id, "refs": json.dumps(list(sent_refs))})
 
 
 def mark_dead(conn: Connection, row_id: int, note: str) -> None:

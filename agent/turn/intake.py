@@ -1,12 +1,13 @@
 """INTAKE: is it sound, which session, which run; afterwards the person's words are on disk (SPEC §2.3, §19.1)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from agent.core.ids import SessionId
+from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import Message
-from agent.inbox import Incoming
+from agent.inbox import Incoming, Work
 from agent.sessions import runs, store
 from agent.sessions.records import Stored
 from agent.sessions.runs import Checkpoint
@@ -30,7 +31,10 @@ def refusal_of(incoming: Incoming, limit: int) -> Executed | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Opening:
+class Opening:
+    """What the start of a run came to. `over`: the work was done already."""
+
+    run: RunId
     session: SessionId
     stored: tuple[Stored, ...] = ()
     checkpoint: Checkpoint = Checkpoint()  # noqa: RUF009 - frozen
@@ -39,17 +43,34 @@ class _Opening:
     over: bool = False
 
 
+def open_early(conn: Connection, work: Work, states: States) -> Opening | None:
+    """Open the work's run in the transaction that counts it, which has checked the epoch; None: `take_in` must do it.
+
+    Runs in the storage's thread while the agent waits for it; it changes nothing in `states`.
+    """
+    session = states.session
+    if not session.known or refusal_of(work.incoming, states.runtime.settings.agent.max_message_chars) is not None:
+        return None
+    new_id, at = states.runtime.new_id, states.runtime.clock.now()
+    ids = _Ids(run=RunId(new_id()), session=session.id or SessionId(new_id()), fresh=session.id is None)
+    return _open(conn, work, session.conversation, ids, user_message(work, at), to_us(at))
+
+
 async def take_in(run: Run, states: States) -> Taken:
     """Store the message, the run and, with the first message, the session, in one transaction (W-12, W-14).
 
-    A run that was cut off is taken up where it was. Raises Fenced or StorageTrouble.
+    What `open_early` has stored is taken as it is. A run that was cut off is taken up where it was. Raises Fenced or
+    StorageTrouble.
     """
     at = states.runtime.clock.now()
-    refused = refusal_of(run.work.incoming, run.settings.agent.max_message_chars)
-    if refused is not None:
-        return Taken(refused=refused, at=at)
-    message = user_message(run.work, at)
-    opening = await states.runtime.database.write(lambda conn: _open(conn, run, states, message, to_us(at)))
+    if isinstance(run.work.opened, Opening):
+        opening = run.work.opened
+    else:
+        refused = refusal_of(run.work.incoming, run.settings.agent.max_message_chars)
+        if refused is not None:
+            return Taken(refused=refused, at=at)
+        message = user_message(run.work, at)
+        opening = await states.runtime.database.write(lambda conn: _open_whole(conn, run, states, message, to_us(at)))
     if opening.terminated:
         return Taken(refused=Executed(verdict="refused", notice=Notice("session_terminated")), at=at)
     if opening.over:
@@ -71,40 +92,65 @@ async def take_in(run: Run, states: States) -> Taken:
     return Taken(at=at)
 
 
-def _open(conn: Connection, run: Run, states: States, message: Message, at: int) -> _Opening:
-    conversation, inbox_id = states.session.conversation, run.work.inbox_id
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ids:
+    """What a run is called if it is a new one. `fresh`: the session has no row yet."""
+
+    run: RunId
+    session: SessionId
+    fresh: bool
+
+
+def _open_whole(conn: Connection, run: Run, states: States, message: Message, at: int) -> Opening:
+    """With everything else that belongs to it, in a transaction of its own."""
+    conversation = states.session.conversation
     check_epoch(conn, conversation, run.work.epoch)
-    begun = runs.find_run(conn, inbox_id)
+    ids = _Ids(run=run.id, session=run.session, fresh=run.fresh)
+    return _open(
+        conn, run.work, conversation, ids, message, at, staged=lambda: write_staged(conn, run.staged, states, at)
+    )
+
+
+def _open(
+    conn: Connection,
+    work: Work,
+    conversation: ConversationId,
+    ids: _Ids,
+    message: Message,
+    at: int,
+    *,
+    staged: Callable[[], None] = lambda: None,
+) -> Opening:
+    begun = runs.find_run(conn, work.inbox_id)
     if begun is not None:
         if begun.state != "running":
-            return _Opening(session=begun.session, over=True)
-        runs.take_over(conn, inbox_id, run=run.id, epoch=run.work.epoch)
+            return Opening(run=ids.run, session=begun.session, over=True)
+        runs.take_over(conn, work.inbox_id, run=ids.run, epoch=work.epoch)
         store.set_current(conn, conversation, begun.session)
-        stored = store.messages_of_run(conn, inbox_id)
-        return _Opening(session=begun.session, stored=stored, checkpoint=begun.checkpoint, resumed=True)
-    write_staged(conn, run.staged, states, at)
-    if run.fresh:
-        title = run.work.incoming.text or ", ".join(file.name for file in run.work.incoming.files)
-        store.open_session(conn, run.session, conversation, title=title, at=at)
-    else:
-        session = store.find(conn, run.session)
-        if session is not None and session.state == "terminated":
-            return _Opening(session=run.session, terminated=True)
+        stored = store.messages_of_run(conn, work.inbox_id)
+        return Opening(run=ids.run, session=begun.session, stored=stored, checkpoint=begun.checkpoint, resumed=True)
+    staged()
+    if ids.fresh:
+        title = work.incoming.text or ", ".join(file.name for file in work.incoming.files)
+        store.open_session(conn, ids.session, conversation, title=title, at=at)
+    elif store.state_of(conn, ids.session) == "terminated":
+        return Opening(run=ids.run, session=ids.session, terminated=True)
     runs.open_run(
         conn,
-        inbox_id=inbox_id,
+        inbox_id=work.inbox_id,
         conversation=conversation,
-        session=run.session,
-        run=run.id,
-        epoch=run.work.epoch,
+        session=ids.session,
+        run=ids.run,
+        epoch=work.epoch,
         at=at,
     )
-    first = Stored(message=message, inbox_id=inbox_id, position=0, person=run.work.incoming.person)
-    id = store.append(conn, run.session, conversation, first, at=at)
-    store.grow(conn, run.session, messages=1, prompt=0, output=0, at=at)
-    return _Opening(
-        session=run.session,
-        stored=(Stored(message=store.with_id(message, id), inbox_id=inbox_id, position=0),),
+    first = Stored(message=message, inbox_id=work.inbox_id, position=0, person=work.incoming.person)
+    id = store.append(conn, ids.session, conversation, first, at=at)
+    store.grow(conn, ids.session, messages=1, prompt=0, output=0, at=at)
+    return Opening(
+        run=ids.run,
+        session=ids.session,
+        stored=(Stored(message=store.with_id(message, id), inbox_id=work.inbox_id, position=0),),
     )
 
 

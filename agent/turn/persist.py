@@ -67,9 +67,11 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         note = executed.notice.phrase if refused and executed.notice is not None else None
         status: inbox_rows.InboxStatus = "refused" if refused else "done"
         inbox_rows.finish(conn, work.inbox_ids, status, work.epoch, note)
+        take_first(conn)
         return ids, closed
 
-    ids, closed = await runtime.database.write(commit)
+    with runtime.outbox.committing() as take_first:
+        ids, closed = await runtime.database.write(commit)
     note_stored(run, growth, ids)
     settle_goals(closed, states)
     if states.message.loaded and run.opened and not unheard:
@@ -77,7 +79,6 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
             grow_view(states, [store.with_id(message, id) for message, id in zip(run.messages, run.ids, strict=True)])
         else:  # a repeated commit knows no ids
             states.message.forget()
-    runtime.outbox.committed()
     _report_tokens(run, states)
     return Persisted(transcript_updated=run.opened, session_updated=run.opened, memory_updated=False)
 

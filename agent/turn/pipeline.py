@@ -19,7 +19,7 @@ from agent.sessions import store
 from agent.storage.errors import StorageTrouble
 from agent.turn.context import prepare
 from agent.turn.execute import execute, keep_partial
-from agent.turn.intake import take_in
+from agent.turn.intake import Opening, take_in
 from agent.turn.persist import persist
 from agent.turn.prompt import reminder_for
 from agent.turn.run import SHUTDOWN, Executed, Interrupts, Notice, Run, StagedChanges
@@ -55,7 +55,7 @@ async def _answer(run: Run, states: States) -> Executed:
 async def begin(work: Work, definition: Definition, states: States, staged: StagedChanges) -> Run:
     """A run with its own token; which session it is in is asked of the store on the first turn after waking."""
     runtime, session = states.runtime, states.session
-    run_id = RunId(runtime.new_id())
+    opened = work.opened if isinstance(work.opened, Opening) else None
     if not session.known:
         conversation = session.conversation
         session.id = await runtime.database.read(lambda conn: store.current(conn, conversation))
@@ -65,9 +65,9 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
     reply_to = incoming.message_ref if incoming.chat_type != "direct" else None
     token = CancelToken()
     return Run(
-        id=run_id,
+        id=opened.run if opened else RunId(runtime.new_id()),
         work=work,
-        session=current or SessionId(runtime.new_id()),
+        session=opened.session if opened else current or SessionId(runtime.new_id()),
         fresh=current is None,
         settings=_effective(runtime.settings, definition, work),
         definition=definition,

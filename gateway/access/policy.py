@@ -96,6 +96,16 @@ def role_of(inbound: Received, settings: AccessSettings, grants: Grants) -> Role
     return max(granted, Role.MEMBER) if person in settings.allow else granted
 
 
+def role_everywhere(person: str, settings: AccessSettings, grants: Grants) -> Role:
+    """What a person may do to the whole bot: an admin of one place, or of one of the platform's groups, is nobody."""
+    if person.partition(":")[0] in OPERATOR_PLATFORMS:
+        return Role.OWNER
+    granted = grants.everywhere.get(person, Role.STRANGER)
+    if granted is Role.BLOCKED or person not in settings.admins:
+        return granted
+    return max(granted, Role.ADMIN)
+
+
 def decide(
     inbound: Received,
     settings: AccessSettings,

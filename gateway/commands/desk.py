@@ -41,10 +41,13 @@ class Desk:
         result = await self._result(text, key, incoming, role, place, agent)
         return result.says
 
+    def concerns(self, work: Work) -> bool:
+        return bool(split_command(work.incoming.text)[0])
+
     async def run(self, work: Work, agent: Operations) -> CommandResult | None:
         """In the conversation's turn; None for what is no command."""
         incoming = work.incoming
-        if not split_command(incoming.text)[0]:
+        if not self.concerns(work):
             return None
         key = ConversationKey.parse(agent.conversation)
         return await self._result(incoming.text, key, incoming, ROLES[incoming.role], "", agent)

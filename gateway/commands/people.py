@@ -1,14 +1,17 @@
 """Who may talk, who one is, and why there was no answer: /allow /whoami /why."""
 
 from agent.storage.moments import to_us
-from gateway.access.policy import Role
+from gateway.access.policy import Role, role_everywhere
 from gateway.commands.command import Call, Command, Reply, refused
 from gateway.storage import grants
 from gateway.storage.grants import Grant
 
 
 async def allow(call: Call) -> Reply:
-    """Without a name: lets this group in. With one: lets that person in, everywhere. `remove` takes it back."""
+    """Without a name: lets this group in. With one: lets that person in, everywhere. `remove` takes it back.
+
+    Everywhere is for admins of the whole bot: who is admin of one group lets in that group.
+    """
     removing = bool(call.words) and call.words[0].lower() == "remove"
     words = call.words[1:] if removing else call.words
     if len(words) == 1 and _names_person(call, words[0]):
@@ -17,6 +20,8 @@ async def allow(call: Call) -> Reply:
         subject = f"{call.key.platform}:{call.place}"
     else:
         return Reply(text=call.house.phrase("allow_usage", call.incoming.language), private=True)
+    if words and role_everywhere(str(call.incoming.person), call.house.access(), call.house.book.grants) < Role.ADMIN:
+        return Reply(text=call.house.phrase("allow_only_here", call.incoming.language), private=True)
     if removing:
         return await _remove(call, subject)
     return await (_let_in_person(call, subject) if words else _let_in_group(call, subject))

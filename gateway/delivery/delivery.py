@@ -4,13 +4,15 @@ The only way out for what must arrive (DESIGN §4.6). No polling: committed rows
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from weakref import WeakValueDictionary
 
 import anyio
 from anyio.abc import TaskGroup
+from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
@@ -32,10 +34,11 @@ from gateway.delivery.outbox import ConversationOutbox
 from gateway.delivery.questions import Questions
 from gateway.delivery.refs import Shown
 from gateway.delivery.rest import Rest
+from gateway.delivery.rows import Claimed, Settle, Waiting
 from gateway.delivery.sender import Sender
 from gateway.delivery.settings import Settings
 from gateway.delivery.status import LIVE_S, Buttons, StatusLine
-from gateway.delivery.worker import STORAGE_PAUSE_S, Reports, Settle, Worker
+from gateway.delivery.worker import STORAGE_PAUSE_S, Reports, Worker
 
 log = logging.getLogger("tieline.delivery")
 
@@ -94,6 +97,33 @@ class Delivery:
         self._woken.add(key)
         if self._tasks is not None and key not in self._workers:
             self._start(key, self._homeless.pop(key, ()))
+
+    @contextmanager
+    def committing(self, key: ConversationKey) -> Iterator[Settle]:
+        """See `agent.core.outbox.Outbox`. Where a worker is under way, it is only woken."""
+        tasks = self._tasks
+        if tasks is None or key in self._workers or key in self._homeless or self.channel_for(key) is None:
+            yield lambda conn: None
+            self.wake(key)
+            return
+        self._workers.add(key)  # nobody else may take a row between the commit and the start of its worker
+        first: Claimed | Waiting | None = None
+
+        def take(conn: Connection) -> None:
+            nonlocal first
+            first = rows.claim(conn, ConversationId(str(key)), to_us(self.clock.now()))
+
+        try:
+            yield take
+        except BaseException:
+            first = None  # what became of the commit is not known: look
+            raise
+        finally:
+            self._woken.add(key)
+            if self._tasks is tasks:
+                tasks.start_soon(self._work, key, (), first)
+            else:  # nothing is sent any more; the next start does it
+                self._workers.discard(key)
 
     def look_again(self) -> None:
         """An account was opened: send what waited for it. (Without this it is noticed within half a minute.)"""
@@ -226,7 +256,9 @@ class Delivery:
         self._workers.add(key)
         self._tasks.start_soon(self._work, key, left_over)
 
-    async def _work(self, key: ConversationKey, left_over: Sequence[EphemeralRow]) -> None:
+    async def _work(
+        self, key: ConversationKey, left_over: Sequence[EphemeralRow], first: Claimed | Waiting | None = None
+    ) -> None:
         kept: list[Shown] = []
         try:
             channel = self.channel_for(key)
@@ -240,7 +272,8 @@ class Delivery:
                 )
             while key in self._woken:
                 self._woken.discard(key)
-                await self._worker(key, channel, kept).run()
+                await self._worker(key, channel, kept).run(first)
+                first = None
             for shown in kept:  # nothing was there to take its place
                 self.spawn(partial(self._remove_preview, key, shown))
         except Exception:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -19,6 +20,7 @@ from gateway.delivery.draft import Draft
 from gateway.delivery.ephemera import Ephemera
 from gateway.delivery.presence import Presence
 from gateway.delivery.questions import Questions
+from gateway.delivery.rows import Settle
 from gateway.delivery.settings import Settings
 from gateway.delivery.status import Buttons, StatusLine
 from gateway.delivery.verbosity import line_for
@@ -37,7 +39,7 @@ class Stage(Protocol):
     is_busy: Callable[[], bool]
 
     def channel_for(self, key: ConversationKey) -> Channel | None: ...
-    def wake(self, key: ConversationKey) -> None: ...
+    def committing(self, key: ConversationKey) -> AbstractContextManager[Settle]: ...
     def spawn(self, job: Callable[[], Awaitable[None]]) -> None: ...
     def is_delivering(self, key: ConversationKey) -> bool: ...
     def open_draft(self, key: ConversationKey, draft: Draft) -> None: ...
@@ -131,8 +133,8 @@ class ConversationOutbox:
         if count and self._stage.settings.verbosity_of(self._key) != "quiet":
             self.status(self._stage.phrase("queued", self._audience.language, count=count))
 
-    def committed(self) -> None:
-        self._stage.wake(self._key)
+    def committing(self) -> AbstractContextManager[Settle]:
+        return self._stage.committing(self._key)
 
     async def ask(self, question: Question) -> Answer:
         channel = self._open()

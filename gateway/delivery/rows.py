@@ -5,6 +5,7 @@ Plain functions over a connection; nothing here sends.
 
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -17,6 +18,8 @@ from agent.storage.payloads import decode_say
 from agent.storage.tables import conversation, outbox
 
 log = logging.getLogger("tieline.delivery")
+
+Settle = Callable[[Connection], None]  # something to do within a transaction
 
 _REPEATED = "repeated piece "  # the note of a row whose cut-off piece was sent a second time
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"

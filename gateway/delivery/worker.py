@@ -24,7 +24,7 @@ from gateway.delivery import rows
 from gateway.delivery.draft import CALL_DEADLINE_S
 from gateway.delivery.pacing import retry_after
 from gateway.delivery.refs import Shown, encode
-from gateway.delivery.rows import Claimed, Waiting
+from gateway.delivery.rows import Claimed, Settle, Waiting
 from gateway.delivery.sender import Gone, Later, Outcome, Refused, Sender, Sent
 from gateway.delivery.settings import Settings
 
@@ -33,8 +33,6 @@ log = logging.getLogger("tieline.delivery")
 STORAGE_PAUSE_S = 2.0
 FAULTS_ENOUGH = 5  # an adapter that raises what it must not is asked so often about one message
 TRIES_AT_LEAST = 5  # a message that grew old while nobody ran is still tried so often
-
-Settle = Callable[[Connection], None]
 
 
 class Reports(Protocol):
@@ -79,31 +77,33 @@ class Worker:
         self._failures = (0, 0)  # row, failures in a row
         self._gone_for: str | None = None  # why the place is closed, if that is news
 
-    async def run(self) -> None:
-        settle: Settle | None = None
-        closed = False
+    async def run(self, first: Claimed | Waiting | None = None) -> None:
+        """Begin with `first`, if it was taken already."""
+        claimed = first or await self._next(None, closed=False)
+        while claimed is not None:
+            settle: Settle | None = None
+            closed = False
+            if isinstance(claimed, Waiting):
+                await self._clock.sleep((claimed.until - self._now()) / 1e6)
+            else:
+                outcome = self._given_up(claimed, await self._deliver(claimed))
+                settle, pause_s, closed = self._conclude(claimed, outcome)
+                if isinstance(outcome, Refused):
+                    pause_s = await self._apologise(outcome.reason)
+                if pause_s:
+                    await self._clock.sleep(pause_s)
+            claimed = await self._next(settle, closed=closed)
+        if self._gone_for is not None:  # told here and not in `_leave`, which runs in the database's thread
+            self._reports.gone(self._key, self._gone_for)
+
+    async def _next(self, settle: Settle | None, *, closed: bool) -> Claimed | Waiting | None:
+        """However long the disk takes to recover."""
         while True:
             try:
-                claimed = await self._database.write(partial(self._step, settle, closed))
+                return await self._database.write(partial(self._step, settle, closed))
             except StorageTrouble as error:
                 log.warning("the outbox cannot be read or written: %s", error, extra={"conversation": str(self._key)})
                 await self._clock.sleep(STORAGE_PAUSE_S)
-                continue
-            settle = None
-            match claimed:
-                case None:
-                    if self._gone_for is not None:  # told here and not in `_leave`, which runs in the database's thread
-                        self._reports.gone(self._key, self._gone_for)
-                    return
-                case Waiting(until):
-                    await self._clock.sleep((until - self._now()) / 1e6)
-                case Claimed():
-                    outcome = self._given_up(claimed, await self._deliver(claimed))
-                    settle, pause_s, closed = self._conclude(claimed, outcome)
-                    if isinstance(outcome, Refused):
-                        pause_s = await self._apologise(outcome.reason)
-                    if pause_s:
-                        await self._clock.sleep(pause_s)
 
     def _step(self, settle: Settle | None, closed: bool, conn: Connection) -> Claimed | Waiting | None:
         """In one transaction: write down what became of the last row, take the next."""

@@ -1,15 +1,20 @@
 """A conversation's work, as its agent gets it: read from the inbox item by item, under one lease (DESIGN §13.3)."""
 
+import logging
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import anyio
 from sqlalchemy import Connection
 
 from agent.core.clock import Clock
-from agent.inbox import Work
+from agent.core.errors import Fenced
+from agent.inbox import Opening, Work
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.database import Database
+from agent.storage.errors import StorageTrouble
 from agent.storage.fence import check_epoch
 from agent.storage.inbox_rows import InboxRow
 from agent.storage.moments import to_us
@@ -17,6 +22,8 @@ from gateway.dispatch.bell import Bell
 from gateway.dispatch.dispatcher import DeadLetter, Surroundings, Timing
 from gateway.dispatch.leases import Held
 from gateway.dispatch.merging import choose
+
+_log = logging.getLogger("tieline.dispatch")
 
 
 def pause_s(attempts: int, timing: Timing) -> float:
@@ -63,6 +70,10 @@ class InboxSource:
         self._forgiven = forgiven
         self._stopped = anyio.Event()
         self._had_all = False  # the last look gave all there was
+        self._opening: Opening | None = None
+
+    def opens_with(self, opening: Opening) -> None:
+        self._opening = opening
 
     def __aiter__(self) -> "InboxSource":
         return self
@@ -128,7 +139,7 @@ class InboxSource:
     async def _look(self) -> Work | DeadLetter | _InVain | None:
         await self._turns.acquire()
         try:
-            found = await self._database.write(self._begin)
+            found = await self._found()
         except BaseException:
             self._turns.release()
             raise
@@ -140,7 +151,17 @@ class InboxSource:
             self._announce(found)
         return found
 
-    def _begin(self, conn: Connection) -> Work | DeadLetter | _InVain | None:
+    async def _found(self) -> Work | DeadLetter | _InVain | None:
+        if self._opening is not None:
+            try:
+                return await self._database.write(partial(self._begin, opening=self._opening))
+            except (Fenced, StorageTrouble):
+                raise
+            except Exception:  # noqa: BLE001 - its defect must not keep the run from being counted; that meets it again
+                _log.exception("the start of a run of %s could not be written", self.conversation)
+        return await self._database.write(partial(self._begin, opening=None))
+
+    def _begin(self, conn: Connection, opening: Opening | None) -> Work | DeadLetter | _InVain | None:
         """Choose the next run and count it, or end what was tried too often: one transaction."""
         check_epoch(conn, self.conversation, self.epoch)
         now = to_us(self._clock.now())
@@ -158,13 +179,14 @@ class InboxSource:
             return _InVain(row.attempts)
         attempt = inbox_rows.begin(conn, row, choice.incoming, choice.absorbed)
         self._had_all = len(rows) == 1 + len(choice.absorbed)
-        return Work(
+        work = Work(
             inbox_ids=(row.id, *choice.absorbed),
             kind=row.kind,
             incoming=choice.incoming,
             attempt=attempt,
             epoch=self.epoch,
         )
+        return work if opening is None else replace(work, opened=opening(conn, work))
 
     def _bury(self, conn: Connection, dead: DeadLetter) -> bool:
         check_epoch(conn, self.conversation, self.epoch)

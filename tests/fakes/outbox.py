@@ -1,6 +1,9 @@
 """An outbox that notes what an agent did to its channel, and keeps previews as a channel would show them."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from agent.core.events import Event
 from agent.core.outbox import Answer, Audience, Button, Question
@@ -48,7 +51,9 @@ class FakeOutbox:
     def show(self, event: Event) -> None:
         self.shown.append(event)
 
-    def committed(self) -> None:
+    @contextmanager
+    def committing(self) -> Iterator[Callable[[Any], None]]:
+        yield lambda conn: None
         self.commits += 1
 
     async def ask(self, question: Question) -> Answer:

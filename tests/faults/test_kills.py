@@ -71,6 +71,11 @@ async def test_between_the_commit_and_the_send(home: Path) -> None:
         await scene.fault(kind="rate_limit", retry_after=2)
         await ask_twice(scene)
         await scene.everywhere(faulted, "the refusal")
+
+        async def noted() -> bool:
+            return not scene.rows("select id from outbox where status = 'sending'")
+
+        await until(noted, what="the note that nothing has arrived")
         scene.program.kill()
         await scene.restart()
         await scene.settled(FIRST, SECOND)

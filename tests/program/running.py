@@ -60,7 +60,7 @@ class Program:
 
         return await anyio.to_thread.run_sync(run)
 
-    async def ready(self, seconds: float = 30.0) -> None:
+    async def ready(self, seconds: float = 60.0) -> None:
         """Wait until `/readyz` is green."""
         end = time.monotonic() + seconds
         seen = "nothing answered"

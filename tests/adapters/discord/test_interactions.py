@@ -25,6 +25,27 @@ async def slash(discord: Discord, house: House, channel: str = GENERAL, question
     return house.of(Said)[-1]
 
 
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(datetime.now(UTC))  # Discord's ids hold their moment
+
+
+@pytest.fixture
+def timed_house(tmp_path: Path, clock: FakeClock) -> House:
+    """A house whose two seconds pass when told."""
+    return House(tmp_path, clock=clock)
+
+
+async def sign_shown(discord: Discord, clock: FakeClock) -> None:
+    """Let time pass until Discord was given a sign."""
+
+    async def shown() -> bool:
+        clock.advance(0.2)
+        return interaction_types(discord) == [5]
+
+    await eventually(shown)
+
+
 def interaction_types(discord: Discord) -> list[int | None]:
     return [found["type"] for found in discord.double.interactions.values()]
 
@@ -69,11 +90,14 @@ async def test_a_slow_answer_shows_a_private_sign_that_goes_with_the_answer(disc
         assert (message["id"], message["content"], message["nonce"]) == (sent.id, "finally", "k1")
 
 
-async def test_the_sign_goes_even_if_the_answer_does_not_name_the_command(discord: Discord, house: House) -> None:
-    async with connected(discord, house) as adapter:
+async def test_the_sign_goes_even_if_the_answer_does_not_name_the_command(
+    discord: Discord, timed_house: House, clock: FakeClock
+) -> None:
+    async with connected(discord, timed_house) as adapter:
         await adapter.publish([ASK])
-        await slash(discord, house)
-        await eventually(lambda: bool(discord.mine(GENERAL)))
+        await slash(discord, timed_house)
+        await sign_shown(discord, clock)
+        assert discord.mine(GENERAL)
         await adapter.channel(GENERAL).send(plain("a streamed preview"))
         assert [m["content"] for m in discord.mine(GENERAL)] == ["a streamed preview"]
 
@@ -94,12 +118,12 @@ async def test_storing_takes_too_long_so_discord_gets_a_sign_first(discord: Disc
         await eventually(lambda: house.texts() == ["/ask why"])
 
 
-async def test_a_sign_nobody_took_away_goes_before_its_token_dies(discord: Discord, tmp_path: Path) -> None:
-    clock = FakeClock(datetime.now(UTC))
-    house = House(tmp_path, clock=clock)
-    async with connected(discord, house) as adapter:
+async def test_a_sign_nobody_took_away_goes_before_its_token_dies(
+    discord: Discord, timed_house: House, clock: FakeClock
+) -> None:
+    async with connected(discord, timed_house) as adapter:
         await adapter.publish([ASK])
-        await slash(discord, house)
+        await slash(discord, timed_house)
         clock.advance(2.0)
         await eventually(lambda: [m["flags"] for m in discord.mine(GENERAL)] == [64 | 128])
         sleepers = clock.sleepers
@@ -148,12 +172,15 @@ async def test_an_interaction_of_before_the_restart_is_answered_once(discord: Di
         assert [m["content"] for m in discord.mine(GENERAL)] == ["42"]
 
 
-async def test_a_waiting_sign_of_before_the_restart_goes_with_the_answer(discord: Discord, house: House) -> None:
-    async with connected(discord, house) as adapter:
+async def test_a_waiting_sign_of_before_the_restart_goes_with_the_answer(
+    discord: Discord, timed_house: House, clock: FakeClock
+) -> None:
+    async with connected(discord, timed_house) as adapter:
         await adapter.publish([ASK])
-        said = await slash(discord, house)
-        await eventually(lambda: [m["flags"] for m in discord.mine(GENERAL)] == [64 | 128])
-    async with connected(discord, House(house.surroundings.home)) as adapter:
+        said = await slash(discord, timed_house)
+        await sign_shown(discord, clock)
+        assert [m["flags"] for m in discord.mine(GENERAL)] == [64 | 128]
+    async with connected(discord, House(timed_house.surroundings.home)) as adapter:
         channel = adapter.channel(GENERAL)
         await channel.send(Outbound(document=(Plain("42"),), interaction=said.interaction, key="k"))
         assert [(m["content"], m["flags"] & 64) for m in discord.mine(GENERAL)] == [("42", 0)]
@@ -196,11 +223,11 @@ async def test_a_whisper_is_ephemeral_where_an_interaction_is_open(discord: Disc
         assert discord.mine(GENERAL)[0]["flags"] & 64 == 0  # silent, for the caller to delete
 
 
-async def test_a_whisper_changes_the_waiting_sign(discord: Discord, house: House) -> None:
-    async with connected(discord, house) as adapter:
+async def test_a_whisper_changes_the_waiting_sign(discord: Discord, timed_house: House, clock: FakeClock) -> None:
+    async with connected(discord, timed_house) as adapter:
         await adapter.publish([ASK])
-        said = await slash(discord, house)
-        await eventually(lambda: bool(discord.mine(GENERAL)))
+        said = await slash(discord, timed_house)
+        await sign_shown(discord, clock)
         status = await adapter.channel(GENERAL).whisper(
             Outbound(document=(Plain("compacting"),), interaction=said.interaction), UserId(ANN)
         )
@@ -210,12 +237,14 @@ async def test_a_whisper_changes_the_waiting_sign(discord: Discord, house: House
 
 @pytest.mark.parametrize("visible", [False, True])
 @pytest.mark.parametrize("late", [False, True])
-async def test_acknowledge_with_words(discord: Discord, house: House, visible: bool, late: bool) -> None:
-    async with connected(discord, house) as adapter:
+async def test_acknowledge_with_words(
+    discord: Discord, timed_house: House, clock: FakeClock, visible: bool, late: bool
+) -> None:
+    async with connected(discord, timed_house) as adapter:
         await adapter.publish([ASK])
-        said = await slash(discord, house)
+        said = await slash(discord, timed_house)
         if late:
-            await eventually(lambda: bool(discord.mine(GENERAL)))
+            await sign_shown(discord, clock)
         assert said.interaction is not None
         interactions = given(adapter.channel(GENERAL).interactions)
         await interactions.acknowledge(said.interaction, "noted *well*", visible=visible)
@@ -268,12 +297,14 @@ async def test_what_is_not_for_the_bot_leaves_no_sign(discord: Discord, house: H
         await eventually(lambda: discord.mine(GENERAL) == [])
 
 
-async def test_an_interaction_told_twice_is_acknowledged_once(discord: Discord, house: House) -> None:
-    async with connected(discord, house) as adapter:
+async def test_an_interaction_told_twice_is_acknowledged_once(
+    discord: Discord, timed_house: House, clock: FakeClock
+) -> None:
+    async with connected(discord, timed_house) as adapter:
         await adapter.publish([ASK])
         await discord.event(kind="slash", channel=GENERAL, command="ask", options={"arguments": "x"}, duplicate=1)
-        await eventually(lambda: len(house.of(Said)) == 2)
-        first, second = house.of(Said)
+        await eventually(lambda: len(timed_house.of(Said)) == 2)
+        first, second = timed_house.of(Said)
         assert first.interaction_id == second.interaction_id  # the house tells them to be one
-        await eventually(lambda: interaction_types(discord) == [5])
+        await sign_shown(discord, clock)
         assert len([call for call in discord.double.calls if call["name"] == "interaction_callback"]) == 1

@@ -124,7 +124,8 @@ async def test_a_connection_cut_by_the_server_is_no_trouble(
     database = steady(await open_database(postgres_url, tmp_path), clock, troubles)
 
     def cut_off(conn: Connection) -> None:
-        conn.execute(text("select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()"))
+        others = "datname = current_database() and pid <> pg_backend_pid()"
+        conn.execute(text(f"select pg_terminate_backend(pid) from pg_stat_activity where {others}"))
 
     await admit(database, "telegram:1", "a")
     async with anyio.create_task_group() as tasks:  # several connections, cut by one of them

@@ -1,6 +1,7 @@
 """What the specification says of a whole turn and no test of a part can show."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,11 @@ class Telling(FakeOutbox):
         self.database = database
         self.told_after: list[int] = []
 
-    def committed(self) -> None:
+    @contextmanager
+    def committing(self) -> Iterator[Callable[[Any], None]]:
+        with super().committing() as take:
+            yield take
         self.told_after.append(self.database.writes)
-        super().committed()
 
 
 class Counting(MortalDatabase):

@@ -60,6 +60,21 @@ async def test_an_admin_does_not_take_out_an_owner(world_of: Callable[..., World
         assert "role owner" in await world.asks("/whoami", person="1")
 
 
+async def test_an_admin_of_one_group_decides_about_that_group_and_nothing_else(world_of: Callable[..., World]) -> None:
+    world = world_of()
+    group = f"telegram:{GROUP}"
+    world.grants = (
+        Grant(subject="telegram:78", kind="person", role="admin", place=group, granted_by="operator", at=1),
+        Grant(subject="telegram:99", kind="person", role="blocked", granted_by="operator", at=1),
+    )
+    async with world.process():
+        for words in ("telegram:66", "telegram:99", "remove telegram:77"):
+            assert "not of the whole bot" in await world.asks(f"/allow {words}", person=BOB, chat=GROUP)
+        assert (await world.say("hello", person=ZOE)).reason == "blocked"
+        assert "This group is let in" in await world.asks("/allow", person=BOB, chat=GROUP)
+        assert "is let in" in await world.asks("/allow telegram:66", chat=GROUP)
+
+
 @pytest.mark.parametrize("words", ["", "zoe", "@zoe", "telegram:", "nowhere:99", "telegram:-1005", "a b", "remove"])
 async def test_what_names_nobody_is_answered_with_how_to(world: World, words: str) -> None:
     assert "Use /allow in a group" in await world.asks(f"/allow {words}")

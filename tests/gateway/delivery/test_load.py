@@ -27,7 +27,7 @@ async def test_while_it_is_busy_replies_go_out_and_signs_of_life_and_previews_do
         screen = world.screen()
         assert (screen.texts, screen.reactions, screen.made("typing")) == ([], {}, [])
         await world.commit("The cat sat.")
-        voice.committed()
+        delivery.wake(key())
         await world.until(lambda: screen.texts == ["The cat sat."])
 
 

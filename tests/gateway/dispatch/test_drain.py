@@ -136,7 +136,7 @@ async def test_after_the_last_message_nobody_looks_again_before_the_linger_time_
         looks = 0
 
         async def write(self, work: Callable[[Connection], T]) -> T:
-            self.looks += getattr(work, "__name__", "") == "_begin"
+            self.looks += getattr(getattr(work, "func", work), "__name__", "") == "_begin"
             return await super().write(work)
 
     counting = Counting(database)
@@ -149,6 +149,42 @@ async def test_after_the_last_message_nobody_looks_again_before_the_linger_time_
         await until(lambda: counting.looks == 2)
         await house.says(CHAT, "b")
         await until(partial(is_answered, database, "a", "b"))
+
+
+class Opening(EchoAgent):
+    """Writes the start of its run into the transaction that counts it: here a note in the outbox."""
+
+    fails = False
+
+    async def run(self, source: Source) -> None:
+        source.opens_with(self._open)
+        await super().run(source)
+
+    def _open(self, conn: Connection, work: Work) -> object:
+        say = Say(text=f"begun: {work.incoming.text}", kind="notice")
+        outbox_rows.add(conn, conversation=CHAT, inbox_id=None, part=0, dedup=f"b{work.inbox_id}", say=say, at=1)
+        if self.fails:
+            raise ValueError("no such column")
+        return work.incoming.text.upper()
+
+
+async def test_the_agent_opens_its_run_in_the_transaction_that_counts_it(database: Database) -> None:
+    house = House(database, make=Opening)
+    async with house.running():
+        await house.says(CHAT, "a")
+        await until(partial(is_answered, database, "begun: a", "a"))
+    assert [work.opened for work in house.given] == ["A"]
+
+
+async def test_an_opening_that_fails_leaves_nothing_and_takes_no_turn_away(database: Database) -> None:
+    class Failing(Opening):
+        fails = True
+
+    house = House(database, make=Failing)
+    async with house.running():
+        await house.says(CHAT, "a")
+        await until(partial(is_answered, database, "a"))
+    assert [(work.opened, work.attempt) for work in house.given] == [(None, 1)]
 
 
 async def test_an_agent_that_ends_by_itself_is_replaced_for_the_next_message(database: Database) -> None:

@@ -36,7 +36,14 @@ def furnish(conn: Connection, key: ConversationId, name: str) -> int:
     settings_rows.put(conn, key, f"only {name}", name, at=1)
     channel_type, _, channel_id = key.partition(":")
     preferences.save(conn, Preference(channel_type=channel_type, channel_id=channel_id, provider=name, updated_at=1))
-    planned = {"conv": key, "name": "report", "action": "ask", "text": name, "rule": "{}", "zone": "UTC"}
+    planned: dict[str, object] = {
+        "conv": key,
+        "name": "report",
+        "action": "ask",
+        "text": name,
+        "rule": "{}",
+        "zone": "UTC",
+    }
     planned |= {"zone_source": "given", "misfire": "once", "created_at": 1, "updated_at": 1}
     conn.execute(insert(schedule), planned)
     return epoch

@@ -1,0 +1,55 @@
+"""Statements handed to the driver: the same results, transactions and errors as through SQLAlchemy."""
+
+import pytest
+from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from agent.core.ids import ConversationId
+from agent.storage.conflicts import or_ignore
+from agent.storage.database import Database
+from agent.storage.hot import Hot
+from agent.storage.tables import conversation
+
+KEY = ConversationId("telegram:1")
+
+
+def statements() -> tuple[Hot, Hot, Hot, Hot]:
+    key = conversation.c.key == bindparam("which")
+    return (
+        Hot(insert(conversation)),
+        Hot(or_ignore(insert(conversation)).returning(conversation.c.key)),
+        Hot(update(conversation).where(key, conversation.c.state == "open").values(epoch=conversation.c.epoch + 1)),
+        Hot(select(conversation.c.epoch).where(key)),
+    )
+
+
+async def test_values_constants_and_counts_arrive(database: Database) -> None:
+    add, add_once, grow, epoch = statements()
+
+    def work(conn: Connection) -> list[object]:
+        row = {"key": KEY, "created_at": 1}
+        assert epoch.scalar(conn, {"which": KEY}) is None
+        add.run(conn, row)
+        return [
+            add_once.scalar(conn, row),
+            add_once.scalar(conn, {"key": "telegram:2", "created_at": 1}),
+            grow.run(conn, {"which": KEY}),
+            grow.run(conn, {"which": "telegram:3"}),
+            epoch.scalar(conn, {"which": KEY}),
+        ]
+
+    assert await database.write(work) == [None, "telegram:2", 1, 0, 1]
+    assert await database.read(lambda conn: epoch.scalar(conn, {"which": KEY})) == 1
+
+
+async def test_it_is_part_of_the_transaction_and_fails_as_sqlalchemy_does(database: Database) -> None:
+    add, _, _, epoch = statements()
+
+    def twice(conn: Connection) -> None:
+        add.run(conn, {"key": KEY, "created_at": 1})
+        add.run(conn, {"key": KEY, "created_at": 2})
+
+    with pytest.raises(IntegrityError) as caught:
+        await database.write(twice)
+    assert "telegram:1" not in str(caught.value.statement)
+    assert await database.read(lambda conn: epoch.scalar(conn, {"which": KEY})) is None
