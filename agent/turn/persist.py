@@ -45,12 +45,9 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     def commit(conn: Connection) -> tuple[list[int | None], Closed]:
         check_epoch(conn, conversation, work.epoch)
         ids: list[int | None] = []
-        closed = Closed()
-        if not run.opened:
-            closed = close_goals(conn, executed, run, states, at)
-        elif runs.end_run(conn, work.inbox_id, ENDS[executed.verdict], at):
+        ends_now = run.opened and runs.end_run(conn, work.inbox_id, ENDS[executed.verdict], at)
+        if ends_now:
             ids = write_growth(conn, growth, run, conversation, at)
-            closed = close_goals(conn, executed, run, states, at)
         if unheard:  # a heartbeat with nothing to say must not fill the history that every call sends
             store.hide_run(conn, work.inbox_id)
         for part, say in enumerate(says):
@@ -63,6 +60,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
                 say=say,
                 at=at,
             )
+        closed = close_goals(conn, executed, run, states, at) if ends_now or not run.opened else Closed()
         refused = executed.verdict == "refused" and not run.opened
         note = executed.notice.phrase if refused and executed.notice is not None else None
         status: inbox_rows.InboxStatus = "refused" if refused else "done"

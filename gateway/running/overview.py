@@ -9,6 +9,9 @@ from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
+from agent.goals import store as goals
+from agent.goals.stored import Goal
+from agent.goals.ticks import short
 from agent.providers.registry import Registry as Providers
 from agent.storage import outbox_rows
 from agent.storage.database import Database
@@ -24,9 +27,10 @@ from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.trouble import Troubles
 from gateway.web.control import OperationError
 from gateway.web.health import Reason, not_ready
-from gateway.web.overview import Account, Awake, Overview, Pairing
+from gateway.web.overview import Account, Awake, Overview, OwnWork, Pairing
 
 RECENT = 10
+MOST_GOALS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,7 @@ class OverviewDesk:
 
     async def overview(self) -> Overview:
         waiting, open_rows, dead = await self.database.read(_counts)
+        fleet = await self.database.read(lambda conn: goals.fleet(conn, None))
         requests = await self.operations.pair_list({})
         totals = self.metrics.totals
         return Overview(
@@ -59,6 +64,7 @@ class OverviewDesk:
             ),
             awake=tuple(self._awake(conversation) for conversation in self.conversations.awake),
             pairings=tuple(_pairing(request) for request in requests),
+            goals=tuple(_own_work(goal) for goal in fleet[:MOST_GOALS]),
             troubles=(*self.troubles.open, *self.troubles.recent(RECENT)),
             queue_depth=waiting,
             outbox_open=open_rows,
@@ -107,6 +113,23 @@ def _counts(conn: Connection) -> tuple[int, int, int]:
     incoming, outgoing = inbox_view.counts(conn), outbox_rows.counts(conn)
     open_rows = outgoing.get("new", 0) + outgoing.get("sending", 0)
     return incoming.get("new", 0), open_rows, incoming.get("dead", 0) + outgoing.get("dead", 0)
+
+
+def _own_work(goal: Goal) -> OwnWork:
+    assert goal.auto is not None
+    return OwnWork(
+        id=goal.id,
+        key=ConversationKey.parse(goal.conversation),
+        text=short(goal.text),
+        state=goal.auto.state,
+        is_live=goal.is_autonomous,
+        turns=goal.auto.turns,
+        most=goal.auto.most,
+        tokens=goal.used.tokens,
+        cost_usd=goal.used.usd,
+        verdict=goal.auto.verdict,
+        changed_at=goal.updated_at,
+    )
 
 
 def _pairing(request: Any) -> Pairing:

@@ -38,6 +38,23 @@ class Pairing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnWork:
+    """A goal that is or was worked on by itself; `state` in the words of the page."""
+
+    id: int
+    key: ConversationKey
+    text: str
+    state: str
+    is_live: bool
+    turns: int
+    most: int
+    tokens: int
+    cost_usd: float
+    verdict: str
+    changed_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """How the house stands at one moment. Tokens and money are since the start."""
 
@@ -48,6 +65,7 @@ class Overview:
     awake: tuple[Awake, ...]
     pairings: tuple[Pairing, ...]
     troubles: tuple[Trouble, ...]
+    goals: tuple[OwnWork, ...] = ()
     queue_depth: int = 0
     outbox_open: int = 0
     dead_letters: int = 0

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, select
 
 from agent.agent import Agent
 from agent.assembly import Shared, assemble, house_tools, known_tools, shared_executor
+from agent.between_turns import BetweenTurns
 from agent.built_ins import CommandResult
 from agent.core.events import Event, EventBus
 from agent.core.groups import first_error
@@ -109,6 +110,7 @@ class World:
         self.bus = EventBus(lambda error, event: self.broken_listeners.append(error))
         self.bus.listen(lambda published: self.events.append(published.event))
         self.built_ins = FakeBuiltIns()
+        self.background = BetweenTurns()
         self.tools = (*house_tools(self.clock, FakeSchedules()), *tools)
         self.epoch = 0
         self.write_persona("default", agent_md)
@@ -135,6 +137,7 @@ class World:
             executor=executor,
             built_ins=self.built_ins,
             settings=lambda: self.settings,
+            background=self.background,
             retries=lambda: RetryPolicy(backoff_ms=1, stream_backoff_ms=1),
         )
         return assemble(shared, conversation=self.key, outbox=self.outbox, slot=self.slot)

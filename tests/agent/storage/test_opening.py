@@ -198,7 +198,7 @@ async def test_a_file_is_copied_before_it_is_migrated(next_schema: Schema, tmp_p
     await database.aclose()
     await (await open_with("sqlite:///tieline.db", tmp_path, schema=next_schema)).aclose()
 
-    old = await open_database("sqlite:///backups/tieline-0001.db", tmp_path)
+    old = await open_database(f"sqlite:///backups/tieline-{SCHEMA.head}.db", tmp_path)
     assert (await admit(old, "telegram:1", "hi", dedup="a")).duplicate
     await old.aclose()
 
