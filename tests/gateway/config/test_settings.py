@@ -35,15 +35,22 @@ def test_the_shipped_file_names_every_setting_with_its_default(tmp_path: Path) -
         section, default = shipped.get(name, {}), getattr(defaults, name)
         if name == "llm":
             continue
-        assert is_dataclass(default)
-        for field in fields(default):
-            value = getattr(default, field.name)
-            if field.name in section:
-                written = section[field.name]
-                assert (tuple(written) if isinstance(written, list) else written) == value, f"{name}.{field.name}"
-            else:
-                assert value is None, f"{name}.{field.name} is missing in config/gateway.toml"
-                assert f"# {field.name} = " in text, f"{name}.{field.name}"
+        assert_named(section, default, name, text)
+
+
+def assert_named(section: dict[str, Any], default: Any, name: str, text: str) -> None:
+    """Every setting of a section, and of the sections in it."""
+    assert is_dataclass(default)
+    for field in fields(default):
+        key, value = f"{name}.{field.name}", getattr(default, field.name)
+        if is_dataclass(value):
+            assert_named(section[field.name], value, key, text)
+        elif field.name in section:
+            written = section[field.name]
+            assert (tuple(written) if isinstance(written, list) else written) == value, key
+        else:
+            assert value is None, f"{key} is missing in config/gateway.toml"
+            assert f"# {field.name} = " in text, key
 
 
 def test_every_key_in_a_commented_example_exists(tmp_path: Path) -> None:
@@ -181,3 +188,14 @@ def test_a_changed_file_counts_and_a_broken_one_does_not(tmp_path: Path) -> None
     file.write_text('[queue]\nmode = "drop"\n[web]\nport = 1234')
     assert live.reload() == ("web",)
     assert (live.settings.queue.mode, live.settings.web.port, heard) == ("drop", 8080, ["drop"])
+
+
+@pytest.mark.requirement("Z-122")
+def test_a_supervisor_that_does_not_exist_is_found_at_the_start(tmp_path: Path) -> None:
+    providers = [{"name": "main", "type": "demo"}]
+    found = mistakes({"agent": {"goal": {"supervisor_provider": "cheap"}}, "llm": {"providers": providers}}, tmp_path)
+    assert found == ['agent.goal.supervisor_provider: there is no provider "cheap"; known: main']
+    found = mistakes({"agent": {"goal": {"verify_interval": 0, "autonomous_max_turns": 0}}}, tmp_path)
+    assert len(found) == 1
+    assert "verify_interval is 0" in found[0]
+    assert "autonomous_max_turns is 0" in found[0]
