@@ -78,7 +78,7 @@ faults: setup ## kill the running program at its durable borders (SHORT=1 for th
 e2e: setup ## drive the program as people do, in a real browser too (SHORT=1 for the short form)
 	$(BIN)/pytest -q -n 2 tests/e2e --timeout=300 $(if $(SHORT),-m "not slow",) $(ARGS)
 
-zones: setup ## compare schedules with an oracle in every time zone, over ten years (about ten minutes)
+zones: setup ## compare schedules with an oracle in every time zone, over ten years (minutes)
 	$(BIN)/pytest -q -s tests/gateway/scheduler/test_zones_oracle.py -m slow --timeout=7200 $(ARGS)
 
 bench: setup ## print the budgets and today's figures

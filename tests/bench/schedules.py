@@ -37,7 +37,7 @@ async def schedules(doubles: Doubles, folder: Path) -> list[Figure]:
         await program.stop()
     noon = Calendar(lines=(Line(hours=(12,)),))
     far = datetime.now(UTC) + timedelta(days=2)
-    _add(program, [(number, noon, far) for number in range(COUNT)])
+    _add(program, [(1000 + number, noon, far) for number in range(COUNT)])
     async with program:
         await anyio.sleep(4)
         assert program.process is not None
@@ -48,7 +48,7 @@ async def schedules(doubles: Doubles, folder: Path) -> list[Figure]:
         await program.stop()
     soon = datetime.now(UTC) + timedelta(seconds=8)
     spread = [soon + timedelta(seconds=number / DUE_A_SECOND) for number in range(DUE_A_SECOND * SECONDS)]
-    _add(program, [(number, Every(seconds=86_400, anchor=at), at) for number, at in enumerate(spread)])
+    _add(program, [(1000 + number, Every(seconds=86_400, anchor=at), at) for number, at in enumerate(spread)])
     async with program:
         begun = time.time()
         while datetime.now(UTC) < soon + timedelta(seconds=SECONDS):

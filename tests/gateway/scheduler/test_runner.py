@@ -156,6 +156,7 @@ async def test_two_runners_on_one_database_fire_once(room: Room) -> None:
     assert len(set(await room.said())) == 20
 
 
+@pytest.mark.requirement("G-14")
 async def test_a_moment_that_fired_never_fires_again_whatever_the_table_says(room: Room) -> None:
     set_ = await room.set(in_(room.clock, minutes=1))
     await room.passes(minutes=1)
@@ -164,6 +165,7 @@ async def test_a_moment_that_fired_never_fires_again_whatever_the_table_says(roo
     await room.write(lambda conn: store.move(conn, set_.id, due, due.at, held=False, at=0))
     await room.passes(seconds=1)
     assert await room.said() == ["⏰ tea"]
+    assert (room.outcomes, await room.ledger()) == (["fired"], [("fired", 1)])
 
 
 @pytest.mark.requirement("G-15")
