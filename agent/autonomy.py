@@ -68,7 +68,8 @@ class Autonomy:
             check_epoch(conn, conversation, work.epoch)
             conversation_rows.lock_row(conn, conversation)
             goal = store.find(conn, wake_up.goal)
-            moved = at_wake_up(goal, settings, round=wake_up.round, tick=wake_up.tick)
+            gone = conversation_rows.is_gone(conn, conversation)
+            moved = at_wake_up(goal, settings, round=wake_up.round, tick=wake_up.tick, gone=gone)
             if moved is not None and moved.goal != goal:
                 write_move(conn, moved, states, at, answer=True)
             if moved is None or not isinstance(moved.next, Turn):

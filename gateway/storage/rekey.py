@@ -3,8 +3,10 @@
 from sqlalchemy import Column, ColumnElement, Connection, Table, and_, delete, exists, select, update
 
 from agent.core.ids import ConversationId
+from agent.goals import store as goals
+from agent.goals.stored import Reason, rested
 from agent.storage.conversation_rows import ensure, lock_row
-from agent.storage.tables import conversation, ephemeral, goal, metadata
+from agent.storage.tables import conversation, ephemeral, metadata
 from gateway.storage.tables import access_grant, channel_preference, channel_setting, schedule
 
 
@@ -75,11 +77,10 @@ def _free_names(conn: Connection, old: str, new: str) -> None:
 
 
 def _keep_one_goal(conn: Connection, old: str, new: str) -> None:
-    """One goal is active in a place: that of the new one stays so."""
-    is_active = goal.c.status == "active"
-    if conn.execute(select(goal.c.id).where(goal.c.conv == new, is_active)).first() is not None:
-        # Its work by itself ends at its next wake-up, which finds it paused.
-        conn.execute(update(goal).where(goal.c.conv == old, is_active).values(status="paused"))
+    """One goal is active in a place: that of the new one stays so. A wake-up of the other finds it paused."""
+    goal = goals.active(conn, ConversationId(old))
+    if goal is not None and goals.active(conn, ConversationId(new)) is not None:
+        goals.save(conn, rested(goal, "paused", "aborted", Reason(key="goal_why_replaced")), at=0)
 
 
 def _move_preference(conn: Connection, old: str, new: str) -> None:
