@@ -87,9 +87,7 @@ class Moved:
     ended: bool = False
 
 
-def at_wake_up(
-    goal: Goal | None, settings: GoalSettings, *, round: int, tick: int, gone: bool = False
-) -> Moved | None:
+def at_wake_up(goal: Goal | None, settings: GoalSettings, *, round: int, tick: int, gone: bool = False) -> Moved | None:
     """What a wake-up leads to; None: it is an old one, or nobody waits for it any more (Z-117).
 
     Only the newest wake-up of the newest session counts: a new start has ended the one before it. `gone`: nobody there
