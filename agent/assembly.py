@@ -17,6 +17,7 @@ from agent.core.outbox import Outbox
 from agent.core.phrases import Phrases
 from agent.core.tools import Tool
 from agent.definitions import Definitions
+from agent.goals.roles import RoleOf, role_then
 from agent.goals.telling import Buttoned, no_buttons
 from agent.operations import budget_of, follow_definition
 from agent.providers.retries import RetryPolicy
@@ -51,7 +52,8 @@ log = logging.getLogger("tieline.agent")
 class Shared:
     """What all agents of a process have in common. `settings` and `retries` are asked between turns and calls.
 
-    `ring` says that a conversation has work; `goal_buttons` are offered below what is told of goals.
+    `ring` says that a conversation has work; `goal_buttons` are offered below what is told of goals; `goal_role`
+    is the role of a goal's owner today.
     """
 
     home: Path
@@ -69,6 +71,7 @@ class Shared:
     background: BetweenTurns = field(default_factory=BetweenTurns)
     ring: Callable[[ConversationId], None] = lambda conversation: None
     goal_buttons: Buttoned = no_buttons
+    goal_role: RoleOf = role_then
 
 
 def house_tools(clock: Clock, schedules: Schedules) -> tuple[Tool, ...]:
@@ -120,7 +123,9 @@ def assemble(
             phrases=shared.phrases,
         ),
         lifecycle=LifecycleState(),
-        goal=GoalState(background=shared.background, ring=shared.ring, buttons=shared.goal_buttons),
+        goal=GoalState(
+            background=shared.background, ring=shared.ring, buttons=shared.goal_buttons, role_of=shared.goal_role
+        ),
         metrics=MetricsState(estimator=Estimator(shared.count)),
         command=CommandState(built_ins=shared.built_ins),
     )

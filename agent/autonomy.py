@@ -68,8 +68,12 @@ class Autonomy:
             check_epoch(conn, conversation, work.epoch)
             conversation_rows.lock_row(conn, conversation)
             goal = store.find(conn, wake_up.goal)
-            gone = conversation_rows.is_gone(conn, conversation)
-            moved = at_wake_up(goal, settings, round=wake_up.round, tick=wake_up.tick, gone=gone)
+            bar = None
+            if goal is not None and states.goal.role_of(goal) is None:
+                bar = Reason(key="goal_why_blocked")
+            elif conversation_rows.is_gone(conn, conversation):
+                bar = Reason(key="goal_why_gone")
+            moved = at_wake_up(goal, settings, round=wake_up.round, tick=wake_up.tick, bar=bar)
             if moved is not None and moved.goal != goal:
                 write_move(conn, moved, states, at, answer=True)
             if moved is None or not isinstance(moved.next, Turn):
@@ -82,7 +86,8 @@ class Autonomy:
         self._follow(moved)
         if not isinstance(moved.next, Turn):
             return None
-        return replace(work, incoming=replace(work.incoming, text=tick_text(moved.goal)))
+        role = states.goal.role_of(moved.goal) or work.incoming.role
+        return replace(work, incoming=replace(work.incoming, text=tick_text(moved.goal), role=role))
 
     async def give_up(self, work: Work, why: Reason) -> None:
         """Its turn cannot even begin. Raises Fenced or StorageTrouble."""

@@ -50,7 +50,7 @@ from gateway.running.agents import Waking
 from gateway.running.alerts import Alerts
 from gateway.running.chosen import load_chosen
 from gateway.running.dispatching import Running, local_dispatcher
-from gateway.running.goals import goal_buttons
+from gateway.running.goals import goal_buttons, goal_role
 from gateway.running.overview import OverviewDesk
 from gateway.running.schedules import Scheduling
 from gateway.running.upkeep import Upkeep
@@ -250,6 +250,7 @@ async def build(
         background=background,
         ring=lambda conversation: dispatcher.wake(conversation),
         goal_buttons=goal_buttons(phrase),
+        goal_role=goal_role(book, live),
     )
     waking = Waking(
         shared,

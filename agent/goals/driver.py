@@ -87,11 +87,13 @@ class Moved:
     ended: bool = False
 
 
-def at_wake_up(goal: Goal | None, settings: GoalSettings, *, round: int, tick: int, gone: bool = False) -> Moved | None:
+def at_wake_up(
+    goal: Goal | None, settings: GoalSettings, *, round: int, tick: int, bar: Reason | None = None
+) -> Moved | None:
     """What a wake-up leads to; None: it is an old one, or nobody waits for it any more (Z-117).
 
-    Only the newest wake-up of the newest session counts: a new start has ended the one before it. `gone`: nobody there
-    could be told anything.
+    Only the newest wake-up of the newest session counts: a new start has ended the one before it. `bar` is what forbids
+    it from outside.
     """
     if goal is None or not goal.is_autonomous or goal.auto is None:
         return None
@@ -99,8 +101,8 @@ def at_wake_up(goal: Goal | None, settings: GoalSettings, *, round: int, tick: i
         return None
     if not (settings.enabled and settings.autonomous_enabled):
         return _ended(goal, "aborted", Reason(key="goal_why_off"))
-    if gone:
-        return _ended(goal, "aborted", Reason(key="goal_why_gone"))
+    if bar is not None:
+        return _ended(goal, "aborted", bar)
     if (over := _over(goal, settings)) is not None:
         return _ended(goal, "aborted", over)
     match goal.auto.state:

@@ -1,10 +1,15 @@
-"""The buttons below what is told of goals: each stands for a command, so a press is taken like a typed one."""
+"""What the house lends to goals: buttons that stand for commands, so a press is taken like a typed one, and roles."""
 
 from agent.core.outbox import Button
+from agent.goals.roles import RoleOf
 from agent.goals.stored import Goal
 from agent.goals.telling import Buttoned, Buttons, Offer
+from agent.inbox import AccessRole
+from gateway.access.book import AccessBook
 from gateway.commands.command import PRESS
+from gateway.config.live import Live
 from gateway.phrases.catalogue import Catalogue
+from gateway.running.roles import is_blocked, role_today
 
 
 def goal_buttons(phrase: Catalogue) -> Buttoned:
@@ -19,3 +24,15 @@ def goal_buttons(phrase: Catalogue) -> Buttoned:
         return ((Button(label=phrase("button_goal_go_on", language), action=action, style="primary"),),)
 
     return buttons
+
+
+def goal_role(book: AccessBook, live: Live) -> RoleOf:
+    """The owner's role of today; None for one who was blocked since."""
+
+    def role(goal: Goal) -> AccessRole | None:
+        owner = goal.owner
+        if is_blocked(book, owner.person):
+            return None
+        return role_today(book, live.settings.access, owner.person, goal.conversation, owner.role)
+
+    return role

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -57,7 +58,7 @@ async def test_on_each_platform_one_message_follows_it_until_it_is_reached(doubl
             assert not await holds(shown, "Every page")  # nothing is said in between
         for _, shown in places:
             await sees(shown, "is reached: tidy up the wiki")
-            await until(lambda shown=shown: holds(shown, "Working on", not_=True), seconds=30, what="the end")
+            await until(partial(holds, shown, "Working on", not_=True), seconds=30, what="the end")
             texts = await shown()
             assert sum("Every page is tidy." in text for text in texts) == 1
             assert len(texts) == 3, texts  # that it starts, its answer, how it came out

@@ -13,6 +13,7 @@ from agent.goals.settings import GoalSettings
 from agent.goals.stored import Limits
 from agent.goals.telling import no_buttons
 from agent.providers.provider import Prices
+from agent.storage import conversation_rows
 from agent.storage.database import Database
 from tests.agent.goals.world import OWNER, GoalWorld, allowed, verdict
 from tests.fakes.provider import calls, fails, says
@@ -309,3 +310,18 @@ async def test_so_many_at_once_and_no_more(world: GoalWorld) -> None:
         await world.goals.create(type(world.key)("telegram:78"), OWNER, "another", autonomous=True)
     with pytest.raises(GoalRefused, match="goal_turns"):
         await world.start(turns=51)
+
+
+async def test_it_ends_where_its_owner_was_blocked_or_the_bot_removed(world: GoalWorld) -> None:
+    await world.start()
+    world.agent.goal.role_of = lambda goal: None
+    goal = await world.live()
+    assert goal.why is not None
+    assert goal.why.key == "goal_why_blocked"
+    world.agent.goal.role_of = lambda goal: "member"
+    await world.database.write(lambda conn: conversation_rows.set_gone(conn, world.key, gone=True))
+    await world.goals.resume(world.key, None, autonomous=True)
+    goal = await world.live()
+    assert goal.why is not None
+    assert goal.why.key == "goal_why_gone"
+    assert world.worker.requests == []

@@ -107,8 +107,8 @@ def test_a_wake_up_that_ends_it(found: Goal, settings: GoalSettings, reason: str
     assert (moved.ended, moved.goal.status, state(moved), why(moved)) == (True, "paused", "aborted", reason)
 
 
-def test_nothing_goes_on_where_the_bot_was_removed() -> None:
-    moved = at_wake_up(goal(), ON, round=1, tick=0, gone=True)
+def test_nothing_goes_on_where_something_forbids_it() -> None:
+    moved = at_wake_up(goal(), ON, round=1, tick=0, bar=Reason(key="goal_why_gone"))
     assert moved is not None
     assert (moved.ended, why(moved)) == (True, "goal_why_gone")
 
