@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.agent import Agent, CommandState
-from agent.between_turns import BetweenTurns
+from agent.between_turns import BetweenTurns, Jobs
 from agent.built_ins import BuiltIns
 from agent.core.clock import Clock
 from agent.core.errors import AgentInvalid, AgentMissing
@@ -124,7 +124,7 @@ def assemble(
         ),
         lifecycle=LifecycleState(),
         goal=GoalState(
-            background=shared.background, ring=shared.ring, buttons=shared.goal_buttons, role_of=shared.goal_role
+            background=Jobs(shared.background), ring=shared.ring, buttons=shared.goal_buttons, role_of=shared.goal_role
         ),
         metrics=MetricsState(estimator=Estimator(shared.count)),
         command=CommandState(built_ins=shared.built_ins),

@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from agent.assembly import Shared, house_tools, known_tools, shared_executor
-from agent.between_turns import BetweenTurns
+from agent.between_turns import BetweenTurns, Jobs
 from agent.core.clock import Clock
 from agent.core.events import EventBus
 from agent.core.ids import ConversationId
@@ -50,7 +50,7 @@ from gateway.running.agents import Waking
 from gateway.running.alerts import Alerts
 from gateway.running.chosen import load_chosen
 from gateway.running.dispatching import Running, local_dispatcher
-from gateway.running.goals import goal_buttons, goal_role
+from gateway.running.goals import Abandoned, goal_buttons, goal_role
 from gateway.running.overview import OverviewDesk
 from gateway.running.schedules import Scheduling
 from gateway.running.upkeep import Upkeep
@@ -260,7 +260,8 @@ async def build(
     )
     session = settings.session
     conversations = Conversations(waking.wake, clock=clock, idle_s=session.idle_minutes * 60, most=session.most_awake)
-    dispatcher = local_dispatcher(live, database, clock, conversations, delivery, alerts, phrase)
+    abandoned = Abandoned(goals, Jobs(background), phrase, delivery)
+    dispatcher = local_dispatcher(live, database, clock, conversations, delivery, alerts, phrase, abandoned)
     router = Router(
         RouterHouse(
             database=database,

@@ -169,6 +169,23 @@ class Goals:
         """It is not wanted any more. Raises GoalRefused."""
         return await self._end(conversation, id, "cleared", None)
 
+    async def abandon(self, id: int, phrases: Phrases, buttons: Buttoned) -> Goal | None:
+        """Its wake-up was given up as a dead letter: nothing would ever wake it again, so it is put down and told."""
+        at = self._at()
+
+        def work(conn: Connection) -> Goal | None:
+            goal = store.find(conn, id)
+            if goal is None or not goal.is_autonomous:
+                return None
+            conversation_rows.lock_row(conn, goal.conversation)
+            ended = rested(goal, "paused", "failed", Reason(key="goal_why_broken"))
+            store.save(conn, ended, at)
+            ticks.call_off(conn, goal)
+            self._tell(conn, ended, "abandoned", phrases, buttons, at)
+            return ended
+
+        return await self._database.write(work)
+
     # -- looking
 
     async def active(self, conversation: ConversationId) -> Goal | None:
@@ -203,12 +220,7 @@ class Goals:
                 store.save(conn, orphan, at)
                 for inbox_id in ticks.call_off(conn, goal, begun=True):
                     runs.end_run(conn, inbox_id, "cancelled", at)
-                assert orphan.auto is not None
-                for part, say in enumerate(ending(orphan, phrases, buttons, answer=False)):
-                    dedup = f"goal:{goal.id}:{orphan.auto.round}:orphan:{part}"
-                    outbox_rows.add(
-                        conn, conversation=goal.conversation, inbox_id=None, part=part, dedup=dedup, say=say, at=at
-                    )
+                self._tell(conn, orphan, "orphan", phrases, buttons, at)
             return len(left)
 
         count = await self._database.write(work)
@@ -251,6 +263,13 @@ class Goals:
         store.save(conn, ended, at)
         ticks.call_off(conn, goal)
         return ended
+
+    def _tell(self, conn: Connection, goal: Goal, what: str, phrases: Phrases, buttons: Buttoned, at: int) -> None:
+        """Say that it rests, once for its session of work by itself."""
+        session = goal.auto.round if goal.auto is not None else 0
+        for part, say in enumerate(ending(goal, phrases, buttons, answer=False)):
+            dedup = f"goal:{goal.id}:{session}:{what}:{part}"
+            outbox_rows.add(conn, conversation=goal.conversation, inbox_id=None, part=part, dedup=dedup, say=say, at=at)
 
     def _pick(self, conn: Connection, conversation: ConversationId, id: int | None, *wanted: Status | None) -> Goal:
         """The goal that is meant: by number, else the newest with the first of these statuses that there is."""

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from agent.between_turns import BetweenTurns
+from agent.between_turns import Jobs
 from agent.core.cancel import CancelToken
 from agent.core.clock import Clock
 from agent.core.events import Event, EventBus
@@ -151,7 +151,7 @@ class GoalState:
     when they may not any more.
     """
 
-    background: BetweenTurns
+    background: Jobs
     ring: Callable[[ConversationId], None]
     buttons: Buttoned = no_buttons
     role_of: RoleOf = role_then

@@ -66,9 +66,9 @@ async def drop_last_queued(call: Call) -> Reply:
 async def stop(call: Call) -> Reply:
     """Fires the running turn's token; what was said so far is kept (SPEC §2.6). Work on a goal by itself ends too."""
     paused = await pause_work(call)
+    stopped = call.house.stop(ConversationId(str(call.key)), f"stopped by {call.incoming.person}")
     if paused is not None:
         return Reply(text=call.house.phrase("goal_is_paused", call.incoming.language, id=paused.id))
-    stopped = call.house.stop(ConversationId(str(call.key)), f"stopped by {call.incoming.person}")
     return Reply(text=call.house.phrase("stopping" if stopped else "nothing_to_stop", call.incoming.language))
 
 

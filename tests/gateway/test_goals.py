@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection, update
 
+from agent.storage.tables import inbox
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
-from tests.gateway.world import ANN, BOB, GROUP, World
+from tests.gateway.world import ANN, BOB, GROUP, World, slowly
 
 AUTO = """
 [agent.goal]
@@ -145,3 +147,18 @@ async def test_in_a_group_only_admins_let_it_work_by_itself(world: World) -> Non
         await world.asks("/goal create tidy up --auto", "admin", person=BOB, chat=GROUP)
         await world.asks("/goal create tidy up", "Goal 1", person=ANN, chat=GROUP)
         await world.asks("/goal pause", "Only who set it", person=BOB, chat=GROUP)
+
+
+async def test_a_wake_up_that_is_given_up_puts_its_goal_down(world: World) -> None:
+    world.script(slowly("something slow", 1.0), judged(False), works("A step."))
+
+    def worn_out(conn: Connection) -> None:
+        conn.execute(update(inbox).where(inbox.c.kind == "system").values(attempts=5))
+
+    async with world.process():
+        await world.say("something slow")
+        await world.until_asked()
+        await world.say("/goal create tidy up the wiki --auto")  # its first turn waits behind the answer
+        await world.database.write(worn_out)
+        await world.shows("Its turns failed again and again")
+        assert "failed" in await world.asks("/agents", "Autonomous Goals")
