@@ -12,7 +12,7 @@ from gateway.channels.channel import Channel
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelRejected, ChannelUnsure
 from gateway.channels.keys import UserId
-from gateway.channels.outbound import Outbound, SentRef
+from gateway.channels.outbound import Button, Outbound, SentRef
 from gateway.delivery.budget import Budget
 from gateway.delivery.draft import CALL_DEADLINE_S
 from gateway.delivery.ephemera import Ephemera
@@ -27,9 +27,15 @@ EXPIRES_S = 30.0
 # A whisper that cannot be reached again stays until the person's client forgets it: say little that way.
 UNREACHABLE_THROTTLE_S = 10.0
 
+Buttons = tuple[tuple[Button, ...], ...]
+
 
 class StatusLine:
-    """The life of one status message: created, edited, deleted. `run` ends when it is gone; another needs another."""
+    """The life of one status message: created, edited, deleted. `run` ends when it is gone; another needs another.
+
+    It goes `stays_s` after its last change. With `openly` it is sent to everybody there, silently, so that it can be
+    changed in place where whispers cannot be reached again.
+    """
 
     def __init__(
         self,
@@ -39,8 +45,15 @@ class StatusLine:
         ephemera: Ephemera,
         budget: Budget,
         clock: Clock,
+        *,
+        stays_s: float = EXPIRES_S,
+        openly: bool = False,
+        buttons: Buttons = (),
     ) -> None:
         self.over = False
+        self._stays_s = stays_s
+        self._openly = openly
+        self._buttons = buttons
         self._channel = channel
         self._to = to
         self._interaction = interaction
@@ -65,7 +78,7 @@ class StatusLine:
             while self._wanted:
                 now = self._clock.monotonic()
                 if self._wanted == self._visible:
-                    if (left := self._updated_at + EXPIRES_S - now) <= 0:
+                    if (left := self._updated_at + self._stays_s - now) <= 0:
                         break
                     await self._rest.sleep(left)
                 elif wait := max(self._not_before - now, self._budget.wait(now), 0.0):
@@ -80,7 +93,7 @@ class StatusLine:
         await persistently(self._remove, self._clock)
 
     async def _put(self, text: str) -> None:
-        message = Outbound(document=(Plain(text),), silent=True, interaction=self._interaction)
+        message = Outbound(document=(Plain(text),), silent=True, interaction=self._interaction, buttons=self._buttons)
         self._visible = text  # also when it fails: this text is not tried again
         throttle = THROTTLE_S
         try:
@@ -105,14 +118,14 @@ class StatusLine:
         if has_keys(self._channel, message):  # noted beforehand: no crash leaves it without a note (DESIGN §13.5)
             hidden = unnamed(f"s{secrets.token_hex(8)}")
             await self._ephemera.note(self._channel.key, "status", hidden)
-            sent = await self._whisper(replace(message, key=hidden.key), hidden)
+            sent = await self._say_hidden(replace(message, key=hidden.key), hidden)
             passing("status.shown")
             shown = None if sent is None else replace(hidden, sent=sent, by="message")
             if sent is not None and sent.kind != SentRef("").kind:  # no message after all, so none is found by its key
                 await self._ephemera.forget(self._channel.key, "status", hidden)
                 shown = await self._noted(sent)
         else:
-            sent = await self._channel.whisper(message, self._to)
+            sent = await self._say(message)
             passing("status.shown")
             shown = None if sent is None else await self._noted(sent)
         self._shown = shown
@@ -123,10 +136,13 @@ class StatusLine:
         await self._ephemera.note(self._channel.key, "status", shown)
         return shown
 
-    async def _whisper(self, message: Outbound, hidden: Shown) -> SentRef | None:
+    async def _say(self, message: Outbound) -> SentRef | None:
+        return await (self._channel.send(message) if self._openly else self._channel.whisper(message, self._to))
+
+    async def _say_hidden(self, message: Outbound, hidden: Shown) -> SentRef | None:
         """Its note goes if it surely did not arrive, or not as a message that could be found."""
         try:
-            sent = await self._channel.whisper(message, self._to)
+            sent = await self._say(message)
         except (ChannelUnsure, TimeoutError):
             self._shown = hidden
             raise

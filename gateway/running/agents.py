@@ -103,6 +103,17 @@ class Waking:
         provider = next((other for other in others if other.name == state.standing_in), chosen)
         return provider.name, provider.model
 
+    def give_way(self, conversation: ConversationId) -> None:
+        """A person has written there: a turn of a goal's own ends soon."""
+        awake = self._awake.get(conversation)
+        if awake is not None:
+            awake.agent.give_way()
+
+    def goal_of(self, conversation: ConversationId) -> int | None:
+        """The goal whose own turn runs there now."""
+        awake = self._awake.get(conversation)
+        return awake.agent.goal.working_on if awake is not None else None
+
     def running_since(self, conversation: ConversationId) -> datetime | None:
         awake = self._awake.get(conversation)
         return awake.agent.lifecycle.since if awake else None
