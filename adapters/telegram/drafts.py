@@ -66,10 +66,10 @@ class ChatDrafts:
             await self.delete(sent)
             return
         try:
-            placeholder = await self.send(Outbound(document=(Plain("…"),), silent=True), False)
+            clearing = await self.send(Outbound(document=(Plain("…"),), silent=True), False)
         except ChannelBusy:
             return
-        await self.delete(placeholder)
+        await self.delete(clearing)
 
     async def _show(self, draft: int, document: Document) -> None:
         if is_blank(document):

@@ -25,7 +25,8 @@ from agent.core.events import (
     Event,
     MemoryFlushed,
     MicrocompactRan,
-    MidCompactRan,
+    MidCompactLayer1Ran,
+    MidCompactLayer2Ran,
     ReactiveCompactTriggered,
     SummariesApplied,
     ToolOutputsPruned,
@@ -255,15 +256,15 @@ class Engine:
 
     def _mid(self, load: Load, before: int) -> None:
         """L2 where a summary is ready; L1, which no model writes, only where the operator wants it (level `full`)."""
-        freed, layer = rungs.splice(self.state, before), 2
+        ran: type[MidCompactLayer1Ran | MidCompactLayer2Ran]
+        freed, ran = rungs.splice(self.state, before), MidCompactLayer2Ran
         if not freed.count and self.options.level == "full":
-            freed, layer = rungs.collapse(self.state, before), 1
+            freed, ran = rungs.collapse(self.state, before), MidCompactLayer1Ran
         if freed.count:
             self._publish(
-                MidCompactRan(
+                ran(
                     conversation=self._conversation,
                     run=self._run,
-                    layer=layer,
                     messages=freed.count,
                     freed=int(freed.raw * load.scale),
                 )

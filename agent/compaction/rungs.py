@@ -115,7 +115,7 @@ def blocks_of(state: CompactionState, options: Options, load: Load, count: Calla
     blocks = blocks_in(
         state.window,
         protect_tokens=load.raw(protected),
-        placeholder=count(EVICTED),
+        notice_tokens=count(EVICTED),
         exempt=options.microcompact.exempt_tools,
     )
     return tuple(block for block in blocks if state.tiers.tier(block.position) is not Tier.ACTIVE)

@@ -222,7 +222,7 @@ class ProviderReturned(Event):
 class MicrocompactRan(Event):
     """Old results were cleared; `freed` is in calibrated tokens."""
 
-    name: ClassVar[str] = "microcompact_run"
+    name: ClassVar[str] = "microcompact_ran"
     cleared: int
     freed: int
 
@@ -245,11 +245,19 @@ class ToolOutputsPruned(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MidCompactRan(Event):
-    """`layer` 1: a mechanical digest, 2: the session's summary (SPEC §8.5)."""
+class MidCompactLayer1Ran(Event):
+    """A mechanical digest took the place of the oldest half (SPEC §8.5)."""
 
-    name: ClassVar[str] = "mid_compact_run"
-    layer: int
+    name: ClassVar[str] = "mid_compact_layer1_ran"
+    messages: int
+    freed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MidCompactLayer2Ran(Event):
+    """The session's own summary did (SPEC §8.5)."""
+
+    name: ClassVar[str] = "mid_compact_layer2_ran"
     messages: int
     freed: int
 

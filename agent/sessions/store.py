@@ -107,6 +107,11 @@ _PINNED = (
     .select_from(message_table)
     .where(message_table.c.session_id == bindparam("session"), message_table.c.pinned, message_table.c.agent_visible)
 )
+_ANY = Hot(
+    select(message_table.c.id)
+    .where(message_table.c.session_id == bindparam("session"), message_table.c.agent_visible)
+    .limit(1)
+)
 _COUNT = (
     select(func.count())
     .select_from(message_table)
@@ -225,7 +230,7 @@ def pinned_count(conn: Connection, session: SessionId) -> int:
 
 def is_empty(conn: Connection, session: SessionId) -> bool:
     """Whether the model sees nothing of the session."""
-    return conn.execute(_VISIBLE, {"session": session, "most": 1}).first() is None
+    return _ANY.scalar(conn, {"session": session}) is None
 
 
 def visible_count(conn: Connection, session: SessionId) -> int:

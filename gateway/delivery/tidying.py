@@ -81,7 +81,7 @@ class Tidying:
             except ChannelRejected:
                 pass  # gone already
             except (ChannelError, TimeoutError) as error:
-                log.info("a preview stays for now: %s", error, extra={"conversation": str(key)})
+                log.info("a preview is still there: %s", error, extra={"conversation": str(key)})
                 return False
             await self._ephemera.forget(key, "preview", shown)
             return True

@@ -26,8 +26,8 @@ from agent.core.outbox import Outbox
 from agent.core.phrases import ENGLISH, english
 from agent.storage.database import Database
 from agent.turn.settings import AgentSettings, Settings
-from tests.agent.test_crashes import MortalDatabase
 from tests.agent.world import World
+from tests.fakes.mortal import MortalDatabase
 from tests.fakes.outbox import FakeOutbox
 from tests.fakes.provider import Script, ScriptedProvider, calls, fails, says
 from tests.fakes.tools import FakeTool

@@ -13,7 +13,7 @@ from sqlalchemy import insert, select
 from agent.built_ins import CommandResult
 from agent.compaction.settings import CompressionSettings, MemorySettings, MicrocompactSettings
 from agent.core.errors import ProviderBusy
-from agent.core.events import CompactComplete, MidCompactRan
+from agent.core.events import CompactComplete, MidCompactLayer1Ran, MidCompactLayer2Ran
 from agent.core.messages import CompactionPart, TextPart, ToolResult
 from agent.core.tools import ToolContext, ToolSpec
 from agent.inbox import Work
@@ -90,7 +90,7 @@ async def test_another_process_finds_the_very_same_window_after_every_turn(datab
         seen |= {event.name for event in world.events}
         if number % 4 == 3:
             await world.restart()
-    assert {"microcompact_run", "compact_complete"} <= seen
+    assert {"microcompact_ran", "compact_complete"} <= seen
     stored = await world.transcript()
     said = [one for one in stored if one.inbox_id is not None and one.message.role == "user" and one.position == 0]
     assert [int(one.message.content.split(":")[0]) for one in said] == list(range(24)), "the transcript keeps it all"
@@ -139,7 +139,9 @@ async def test_level_off_stops_and_says_what_helps(sqlite_database: Database, tm
     answers = [(await world.say(f"{number}: " + "word " * 700))[0] for number in range(8)]
     assert answers[0] == "ok"
     assert "/compact" in answers[-1]
-    assert not any(isinstance(event, CompactComplete | MidCompactRan) for event in world.events)
+    assert not any(
+        isinstance(event, CompactComplete | MidCompactLayer1Ran | MidCompactLayer2Ran) for event in world.events
+    )
 
 
 async def test_the_first_request_and_rules_stay_word_for_word(sqlite_database: Database, tmp_path: Path) -> None:

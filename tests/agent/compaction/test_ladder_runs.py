@@ -30,7 +30,8 @@ from agent.core.events import (
     CompactTriggered,
     Event,
     MicrocompactRan,
-    MidCompactRan,
+    MidCompactLayer1Ran,
+    MidCompactLayer2Ran,
     SummariesApplied,
     ToolOutputsPruned,
 )
@@ -267,7 +268,7 @@ def _step(event: Event) -> Step | None:
             return Step.FOLD
         case ToolOutputsPruned():
             return Step.PRUNE
-        case MidCompactRan():
+        case MidCompactLayer1Ran() | MidCompactLayer2Ran():
             return Step.MID
         case CompactComplete(rung="high"):
             return Step.HIGH
