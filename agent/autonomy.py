@@ -67,14 +67,16 @@ class Autonomy:
         def begin(conn: Connection) -> Moved | None:
             check_epoch(conn, conversation, work.epoch)
             conversation_rows.lock_row(conn, conversation)
-            goal = store.find(conn, wake_up.goal)
+            goal = found = store.find(conn, wake_up.goal)
+            if found is not None:  # also what a killed process left in its journal, and side calls
+                goal = replace(found, used=found.used.plus(spent_on(conn, found)))
             bar = None
             if goal is not None and states.goal.role_of(goal) is None:
                 bar = Reason(key="goal_why_blocked")
             elif conversation_rows.is_gone(conn, conversation):
                 bar = Reason(key="goal_why_gone")
             moved = at_wake_up(goal, settings, round=wake_up.round, tick=wake_up.tick, bar=bar)
-            if moved is not None and moved.goal != goal:
+            if moved is not None and moved.goal != found:
                 write_move(conn, moved, states, at, answer=True)
             if moved is None or not isinstance(moved.next, Turn):
                 inbox_rows.finish(conn, work.inbox_ids, "done", work.epoch)

@@ -76,7 +76,7 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "goal_why_turns": "The limit of {limit} turns is reached.",
         "goal_why_tokens": "The limit of {limit} tokens is reached.",
         "goal_why_usd": "The limit of {limit} USD is reached.",
-        "goal_why_left": "Of its limit of {limit} there is {left} left, and the next step may take {needed}.",
+        "goal_why_left": "Its limit of {limit} has {left} left, and the next step may take {needed}.",
         "goal_why_unpriced": "It has a limit in USD, and nobody told me what the model costs.",
         "goal_why_stuck": "No progress in {count} turns in a row.",
         "goal_why_supervisor": "It could not be checked {count} times in a row.",

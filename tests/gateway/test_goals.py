@@ -11,7 +11,7 @@ from sqlalchemy import Connection, update
 from agent.storage.tables import inbox
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
-from tests.gateway.world import ANN, BOB, GROUP, World, slowly
+from tests.gateway.world import ANN, BOB, GROUP, World
 
 AUTO = """
 [agent.goal]
@@ -30,7 +30,7 @@ def judged(achieved: bool, reason: str = "seen") -> Mapping[str, Any]:
 
 def works(text: str, **more: Any) -> Mapping[str, Any]:
     """A rule: what a turn by itself answers."""
-    return {"match": {"contains": "[autonomous]"}, "reply": {"text": text}} | more
+    return {"match": {"contains": "[autonomous]"}, "reply": {"text": text, **more}}
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ async def test_it_works_by_itself_with_one_message_until_it_is_reached(world: Wo
 @pytest.mark.requirement("Z-119")
 @pytest.mark.parametrize("how", ["button", "/goal pause", "/stop"])
 async def test_it_is_stopped(world: World, how: str) -> None:
-    world.script(judged(False), works("A slow step.", reply={"text": "A slow step.", "ttft": 5.0}))
+    world.script(judged(False), works("A slow step.", hold="step"))
     async with world.process():
         await world.asks("/goal create tidy up the wiki --auto", "I start now")
         await world.until_asked()
@@ -82,7 +82,7 @@ async def test_it_is_stopped(world: World, how: str) -> None:
 
 
 async def test_a_person_is_answered_in_between(world: World) -> None:
-    world.script(judged(False), works("A step.", reply={"text": "A step.", "ttft": 0.05}))
+    world.script(judged(False), works("A step.", ttft=0.05))
     async with world.process():
         await world.asks("/goal create tidy up the wiki --auto", "I start now")
         await world.until_asked()
@@ -95,7 +95,7 @@ async def test_a_person_is_answered_in_between(world: World) -> None:
 
 @pytest.mark.requirement("Z-130", "Z-131")
 async def test_after_a_death_it_rests_and_its_owner_is_told_once(world: World) -> None:
-    world.script(judged(False), works("A slow step.", reply={"text": "A slow step.", "ttft": 30.0}))
+    world.script(judged(False), works("A slow step.", hold="step"))
     async with world.process():
         await world.asks("/goal create tidy up the wiki --auto", "I start now")
         await world.until_asked()
@@ -150,7 +150,8 @@ async def test_in_a_group_only_admins_let_it_work_by_itself(world: World) -> Non
 
 
 async def test_a_wake_up_that_is_given_up_puts_its_goal_down(world: World) -> None:
-    world.script(slowly("something slow", 1.0), judged(False), works("A step."))
+    slow = {"match": {"contains": "something slow"}, "reply": {"text": "slow", "hold": "slow"}}
+    world.script(slow, judged(False), works("A step."))
 
     def worn_out(conn: Connection) -> None:
         conn.execute(update(inbox).where(inbox.c.kind == "system").values(attempts=5))
@@ -158,7 +159,8 @@ async def test_a_wake_up_that_is_given_up_puts_its_goal_down(world: World) -> No
     async with world.process():
         await world.say("something slow")
         await world.until_asked()
-        await world.say("/goal create tidy up the wiki --auto")  # its first turn waits behind the answer
+        await world.asks("/goal create tidy up the wiki --auto", "I start now")  # its first turn waits for the answer
         await world.database.write(worn_out)
+        world.llm.release("slow")
         await world.shows("Its turns failed again and again")
         assert "failed" in await world.asks("/agents", "Autonomous Goals")
