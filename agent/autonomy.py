@@ -9,6 +9,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
+from agent.core.crash_points import passing
 from agent.core.events import GoalCompleted, GoalMoved
 from agent.goals import store
 from agent.goals.driver import (
@@ -187,8 +188,10 @@ class Autonomy:
                 return None
             moved = after_check(now, found, spent_on(conn, now), settings)
             write_move(conn, moved, states, at, answer=True)
+            passing("goal.within")
             return moved
 
+        passing("goal.judged")
         while True:
             try:
                 moved = await states.runtime.database.write(write)
@@ -196,6 +199,7 @@ class Autonomy:
             except StorageTrouble as error:
                 log.warning("what the check of goal %d found cannot be written yet: %s", goal.id, error)
                 await states.runtime.clock.sleep(UNSAVED_PAUSE_S)
+        passing("goal.after")
         ledger.written(calls)
         if moved is not None:
             self._follow(moved)

@@ -44,7 +44,7 @@ class Purse:
         most = self.allowance
         if most.usd is not None:
             left = most.usd - self.sum.usd - self.sum.held_usd
-            if (usd is None and most.priced) or (usd or 0.0) > left:
+            if most.priced if usd is None else usd > left:
                 raise PurseEmpty(self.goal, unit="usd", limit=most.usd, left=max(left, 0.0), needed=usd)
         if most.tokens is not None:
             rest = most.tokens - self.sum.tokens - self.sum.held_tokens
