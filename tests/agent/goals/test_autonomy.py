@@ -12,7 +12,10 @@ from agent.goals.desk import GoalRefused
 from agent.goals.settings import GoalSettings
 from agent.goals.stored import Limits, Used
 from agent.goals.telling import no_buttons
+from agent.ledger import rows
+from agent.ledger.bills import Entry
 from agent.ledger.spending import Limit, Spending
+from agent.providers.metering import Bill
 from agent.providers.provider import Prices, Usage
 from agent.storage import conversation_rows
 from agent.storage.database import Database
@@ -95,6 +98,23 @@ async def test_a_cap_that_is_reached_must_be_raised_to_go_on(world: GoalWorld) -
         await world.goals.resume(world.key, goal.id, autonomous=True)
     resumed = await world.goals.resume(world.key, goal.id, limits=Limits(tokens=50_000), autonomous=True)
     assert resumed.is_autonomous
+
+
+async def test_what_a_dead_process_spent_counts_before_the_next_turn(world: GoalWorld) -> None:
+    goal = await world.start(limits=Limits(tokens=10_000))
+    lost = Entry(
+        call="lost",
+        at=1,
+        bill=Bill(purpose="turn", conversation=world.key, goal=str(goal.id)),
+        provider="worker",
+        model="m",
+        prompt=10_000,
+    )
+    await world.database.write(lambda conn: rows.add(conn, [lost]))
+    goal = await world.live()
+    assert not world.worker.requests
+    assert goal.why is not None
+    assert goal.why.key == "goal_why_tokens"
 
 
 async def test_what_people_ask_counts_and_is_not_held_up_by_the_goal(world: GoalWorld) -> None:
