@@ -15,7 +15,7 @@ from adapters.telegram.api import Unknown
 from adapters.telegram.errors import in_channel_words, is_gone
 from adapters.telegram.render import TEXT_LIMIT, clipped, render
 from gateway.channels.document import Document, Plain, is_blank
-from gateway.channels.errors import ChannelBusy, ChannelRejected
+from gateway.channels.errors import ChannelBusy, ChannelRejected, ChannelUnsure
 from gateway.channels.keys import UserId
 from gateway.channels.outbound import Outbound, SentRef
 
@@ -65,9 +65,11 @@ class ChatDrafts:
         if sent.kind != DRAFT:
             await self.delete(sent)
             return
+        if self.account.is_cleared(self.chat, int(sent.id)):
+            return
         try:
             clearing = await self.send(Outbound(document=(Plain("…"),), silent=True), False)
-        except ChannelBusy:
+        except (ChannelBusy, ChannelUnsure):
             return
         await self.delete(clearing)
 

@@ -19,6 +19,7 @@ from agent.compaction.dumps import Dumps, registry_text, scores_text
 from agent.compaction.housekeeping import Housekeeping
 from agent.compaction.ladder import Limits, Standing, Step, limits_for, next_step
 from agent.compaction.state import CompactionState, Load, Options
+from agent.core.crash_points import passing
 from agent.core.errors import AgentError
 from agent.core.events import (
     CompactComplete,
@@ -215,6 +216,7 @@ class Engine:
 
     def _cleared(self, freed: rungs.Freed, load: Load) -> None:
         if freed.raw > 0:
+            passing("rung.cleared")
             self._publish(
                 MicrocompactRan(
                     conversation=self._conversation,
@@ -227,6 +229,7 @@ class Engine:
     def _folded(self, load: Load) -> None:
         freed = rungs.fold(self.state)
         if freed.count:
+            passing("rung.folded")
             self._publish(
                 SummariesApplied(
                     conversation=self._conversation, run=self._run, pairs=freed.count, freed=int(freed.raw * load.scale)
@@ -240,6 +243,7 @@ class Engine:
         if self.dumps.on and options.uses_subgoals:
             self.dumps.write("subgoal-registry.txt", registry_text(state.watch.subgoals.subgoals))
         if freed.count:
+            passing("rung.pruned")
             state.tally.prunes += freed.count
             self._publish(
                 ToolOutputsPruned(
@@ -261,6 +265,7 @@ class Engine:
         if not freed.count and self.options.level == "full":
             freed, ran = rungs.collapse(self.state, before), MidCompactLayer1Ran
         if freed.count:
+            passing("rung.mid")
             self._publish(
                 ran(
                     conversation=self._conversation,
@@ -295,6 +300,7 @@ class Engine:
         if load.tokens(window) > self._limits(load).room:
             count += rungs.shorten(state, load, target).count
         if count:
+            passing("rung.digest")
             self._compactor.completed(load, "digest", count, before, mechanical=True, run=self._run)
 
     # Between turns

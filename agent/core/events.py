@@ -201,12 +201,13 @@ class ProviderSwitched(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderStoodIn(Event):
-    """The chosen provider cannot answer; another one does until it can."""
+    """The chosen provider cannot answer, or has no budget left; another one does until it can."""
 
     name: ClassVar[str] = "provider_stood_in"
     provider: str
     model: str
     instead_of: str
+    over_budget: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,8 @@ def open_early(conn: Connection, work: Work, states: States) -> Opening | None:
         return None  # what they say is heard before it is stored
     new_id, at = states.runtime.new_id, states.runtime.clock.now()
     ids = _Ids(run=RunId(new_id()), session=session.id or SessionId(new_id()), fresh=session.id is None)
-    opening = _open(conn, work, session.conversation, ids, user_message(work, at), to_us(at))
+    written = states.metrics.estimator.written
+    opening = _open(conn, work, session.conversation, ids, user_message(work, at), to_us(at), written)
     return _with_goal(conn, opening, work, states)
 
 
@@ -120,6 +121,7 @@ async def take_in(run: Run, states: States) -> Taken:
     run.opened, run.resumed, run.checkpoint = True, opening.resumed, opening.checkpoint
     if run.work.kind == "message":
         run.goal = opening.goal
+    states.metrics.estimator.take((stored.message, stored.counted) for stored in opening.stored)
     run.messages = [stored.message for stored in opening.stored]
     run.ids = [stored.message.id for stored in opening.stored]
     run.next_position = opening.stored[-1].position + 1 if opening.stored else 0
@@ -142,9 +144,12 @@ def _open_whole(conn: Connection, run: Run, states: States, message: Message, at
     conversation = states.session.conversation
     check_epoch(conn, conversation, run.work.epoch)
     ids = _Ids(run=run.id, session=run.session, fresh=run.fresh)
-    opening = _open(
-        conn, run.work, conversation, ids, message, at, staged=lambda: write_staged(conn, run.staged, states, at)
-    )
+    written = states.metrics.estimator.written
+
+    def staged() -> None:
+        write_staged(conn, run.staged, states, at)
+
+    opening = _open(conn, run.work, conversation, ids, message, at, written, staged=staged)
     return _with_goal(conn, opening, run.work, states)
 
 
@@ -162,6 +167,7 @@ def _open(
     ids: _Ids,
     message: Message,
     at: int,
+    written: Callable[[Message], str],
     *,
     staged: Callable[[], None] = lambda: None,
 ) -> Opening:
@@ -190,14 +196,16 @@ def _open(
     )
     if work.kind == "message" and _deserves_pin(conn, work, ids):
         message = replace(message, pinned=True)
-    first = Stored(message=message, inbox_id=work.inbox_id, position=0, person=work.incoming.person)
+    counted = written(message)
+    person = work.incoming.person
+    first = Stored(message=message, inbox_id=work.inbox_id, position=0, person=person, counted=counted)
     id = store.append(conn, ids.session, conversation, first, at=at)
     store.grow(conn, ids.session, messages=1, prompt=0, output=0, at=at)
     passing("intake.commit")
     return Opening(
         run=ids.run,
         session=ids.session,
-        stored=(Stored(message=store.with_id(message, id), inbox_id=work.inbox_id, position=0),),
+        stored=(replace(first, message=store.with_id(message, id)),),
     )
 
 

@@ -1,12 +1,12 @@
 """Messages that follow longer work: one in a place, changed as it goes on, taken away at its end."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from agent.core.clock import Clock
 from gateway.channels.channel import Channel
 from gateway.channels.keys import ConversationKey
 from gateway.delivery.budget import Budget
-from gateway.delivery.ephemera import Ephemera
+from gateway.delivery.showing import Showing, Spawn
 from gateway.delivery.status import Buttons, StatusLine
 
 STAYS_S = 3600.0  # a change comes with each of the work's turns
@@ -18,13 +18,13 @@ class LiveLines:
     def __init__(
         self,
         channel_for: Callable[[ConversationKey], Channel | None],
-        ephemera: Ephemera,
+        showing: Showing,
         clock: Clock,
-        spawn: Callable[[Callable[[], Awaitable[None]]], None],
+        spawn: Spawn,
         is_busy: Callable[[], bool],
     ) -> None:
         self._channel_for = channel_for
-        self._ephemera = ephemera
+        self._showing = showing
         self._clock = clock
         self._spawn = spawn
         self._is_busy = is_busy
@@ -44,7 +44,7 @@ class LiveLines:
             return
         budget = Budget(1.0, self._clock.monotonic(), self._is_busy)
         line = StatusLine(
-            channel, None, None, self._ephemera, budget, self._clock, stays_s=STAYS_S, openly=True, buttons=buttons
+            channel, None, None, self._showing, budget, self._clock, stays_s=STAYS_S, openly=True, buttons=buttons
         )
         self._lines[key] = line
         line.show(text)

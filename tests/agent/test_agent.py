@@ -63,7 +63,7 @@ async def test_conversations_run_at_once_and_share_nothing(sqlite_database: Data
             if self.requests:
                 both.set()
             async for chunk in super().stream(request):
-                with anyio.fail_after(10):
+                with anyio.fail_after(60):
                     await both.wait()  # the first call ends only when the second is under way
                 yield chunk
 

@@ -248,12 +248,7 @@ async def test_an_edited_message_is_answered_as_it_now_reads_and_a_deleted_one_n
     edit = {"kind": "edit", "channel": channel, "ts": edited, "text": "say alpha"}
     await stage.doubles.slack.post("events", edit)
     await stage.doubles.slack.post("events", {"kind": "delete", "channel": channel, "ts": deleted})
-
-    async def known() -> bool:
-        await ann.say("/queue", channel)
-        return "Waiting: 1. Mode: queue.\n\n1. say alpha" in [read(one) for one in await ann.messages(channel)]
-
-    await until(known, what="one that waits, as it now reads")
+    await stage.program.waits("say alpha", without="forget this one")
     await stage.release("edited")
     await ann.hears("held", channel=channel)
     await ann.hears("alpha it is", channel=channel)

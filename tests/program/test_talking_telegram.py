@@ -174,8 +174,7 @@ async def test_a_message_edited_before_its_turn_is_answered_as_it_now_reads(stag
     await stage.asking("hold on")
     second = await bea.say("say aplha")
     await bea.edit(second, "say alpha")
-    await bea.say("/queue")
-    await bea.hears("say alpha")  # it is known by now
+    await stage.program.waits("say alpha")
     await stage.release("edited")
     await bea.hears("held")
     await bea.hears("alpha it is")

@@ -388,8 +388,7 @@ async def test_a_preview_that_nobody_could_name_any_more_is_found_by_its_key(
     async with world.process():
         await world.until_idle()
         await world.until(lambda: world.screen().texts == ["A whole answer."])
-        await world.still()
-    assert await world.notes() == 0
+        await world.until_forgotten()
 
 
 async def test_what_cannot_be_taken_away_at_the_start_is_taken_away_later(world: World) -> None:

@@ -1,13 +1,13 @@
 """Goals: of sessions, and kept ones, whose calls are summed up from the ledger.
 
-Revision ID: 0005_goals
+Revision ID: 0006_goals
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0005_goals"
-down_revision = "0004_context"
+revision = "0006_goals"
+down_revision = "0005_counted"
 
 # SQLite grows a rowid by itself only for INTEGER keys.
 ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
