@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, FilePayload, Page, expect
 
+from agent.compaction.gauge import Colour
 from gateway.channels.adapter import Fullness
 from gateway.channels.document import Plain
 from gateway.channels.inbound import Pressed, Said
@@ -163,7 +164,12 @@ async def test_the_header_tells_how_full_the_window_is(
     await say(page, "hello")
     await answered(page)
     await expect(gauge).to_be_hidden()
-    for used, colour, badge in ((38_400, "green", ""), (96_000, "yellow", ""), (121_600, "red", "121k→18k (-103k) 5m")):
+    fillings: tuple[tuple[int, Colour, str], ...] = (
+        (38_400, "green", ""),
+        (96_000, "yellow", ""),
+        (121_600, "red", "121k→18k (-103k) 5m"),
+    )
+    for used, colour, badge in fillings:
         site.full["web:operator:main"] = Fullness(used=used, window=128_000, colour=colour, badge=badge)
         await say(page, f"more {used}")
         await expect(gauge).to_have_attribute("data-colour", colour)
