@@ -5,7 +5,9 @@ import logging
 import anyio
 
 from agent.core.events import ContextBuilt, ContextDegraded
+from agent.goals import store as goals
 from agent.tools.deferring import loaded_in
+from agent.turn.goal_text import is_wanted
 from agent.turn.notes import read_notes, says_terminated
 from agent.turn.requests import estimate_of
 from agent.turn.room import load_window, options_of, sync_window
@@ -61,6 +63,10 @@ async def _advance(run: Run, states: States) -> None:
     await read_notes(states.memory, run.settings.context.memory_chars)
     if not states.message.loaded:
         await load_history(run, states)
+    if is_wanted(run) and states.goal.known_for != run.session:
+        session_id = run.session
+        states.goal.of_session = await states.runtime.database.read(lambda conn: goals.of_session(conn, session_id))
+        states.goal.known_for = session_id
 
 
 async def load_history(run: Run, states: States) -> None:

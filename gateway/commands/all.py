@@ -3,7 +3,19 @@
 from collections.abc import Callable
 
 from gateway.channels.outbound import CommandSpec
-from gateway.commands import context, model, people, queue, remind, schedules, session, spending, status, timezone
+from gateway.commands import (
+    context,
+    goals,
+    model,
+    people,
+    queue,
+    remind,
+    schedules,
+    session,
+    spending,
+    status,
+    timezone,
+)
 from gateway.commands import help as help_family
 from gateway.commands.command import Call, Command, Commands, Reply
 
@@ -35,6 +47,9 @@ def all_commands() -> Commands:
             timezone.TIMEZONE,
             remind.LOOP_COMMAND,
             remind.HEARTBEAT_COMMAND,
+            goals.GOAL,
+            goals.DONE,
+            goals.AGENTS,
             model.PROVIDER,
             model.MODEL,
             model.PERSONA,
