@@ -439,9 +439,7 @@ class WireContract(ProviderContract):
     @pytest.mark.requirement("B-33")
     async def test_a_stream_that_stalls_ends_after_the_time_out(self, stage: WireStage) -> None:
         provider = stage.make(timeout_s=1.5)
-        stage.server.replies(
-            {"text": "one two three four", "fault": {"kind": "stall", "after_tokens": 2, "delay": 99}}
-        )
+        stage.server.replies({"text": "one two three four", "fault": {"kind": "stall", "after_tokens": 2, "delay": 99}})
         with anyio.fail_after(60):
             heard = await hear(provider, asks("hi"))
         assert type(heard.error) is ProviderBusy

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import pytest
@@ -163,7 +163,12 @@ async def test_the_header_tells_how_full_the_window_is(
     await say(page, "hello")
     await answered(page)
     await expect(gauge).to_be_hidden()
-    for used, colour, badge in ((38_400, "green", ""), (96_000, "yellow", ""), (121_600, "red", "121k→18k (-103k) 5m")):
+    seen: tuple[tuple[int, Literal["green", "yellow", "red"], str], ...] = (
+        (38_400, "green", ""),
+        (96_000, "yellow", ""),
+        (121_600, "red", "121k→18k (-103k) 5m"),
+    )
+    for used, colour, badge in seen:
         site.full["web:operator:main"] = Fullness(used=used, window=128_000, colour=colour, badge=badge)
         await say(page, f"more {used}")
         await expect(gauge).to_have_attribute("data-colour", colour)
