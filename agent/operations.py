@@ -10,12 +10,15 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
+from agent.compaction.dumps import Form
 from agent.compaction.gauge import badge_of
 from agent.core.errors import Permanent
 from agent.core.events import CompactComplete, ProviderSwitched
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import FilePart
 from agent.definitions import Definition
+from agent.goals import store as goals
+from agent.goals.lifecycle import IDLE, SessionGoal
 from agent.ledger import rows
 from agent.ledger.bills import UsageTotals
 from agent.providers.registry import UnknownProvider
@@ -24,7 +27,7 @@ from agent.sessions import export, store
 from agent.sessions.records import Session
 from agent.storage import inbox_rows
 from agent.storage.moments import to_us
-from agent.turn.look import ContextView, fillings_of
+from agent.turn.look import ContextView, FocusView, SidequestView, fillings_of, focus_of, sidequest_of
 from agent.turn.prompt import quoted_in, words_of
 from agent.turn.room import load_of, load_window, options_of
 from agent.turn.run import StagedChanges
@@ -48,6 +51,7 @@ class Status:
 
     choice: Choice
     standing_in: str | None  # who answers while the chosen provider cannot
+    over_budget: bool  # which is so because its budget is used up
     provider: str
     model: str
     context_tokens: int
@@ -158,6 +162,24 @@ class Operations:
             self._staged = StagedChanges(switch_session=True, session=found.id)
         return found
 
+    async def session_goal(self) -> SessionGoal:
+        """What the session is after, as its words tell (SPEC §10.1)."""
+        session, goal = await self._session(), self._states.goal
+        if session is None:
+            return IDLE
+        if goal.known_for != session:
+            goal.of_session = await self._states.runtime.database.read(lambda conn: goals.of_session(conn, session))
+            goal.known_for = session
+        return goal.of_session
+
+    async def complete_goal(self) -> str | None:
+        """Say that the session's goal is reached; returns its text, None when there is none (Z-92)."""
+        goal = await self.session_goal()
+        if goal.state != "active":
+            return None
+        self._staged = StagedChanges(complete_goal=True)
+        return goal.text
+
     async def export(self) -> str:
         """The current session as JSON lines (B-47); "" when there is none."""
         session = await self._session()
@@ -205,6 +227,17 @@ class Operations:
         states.memory.off, states.memory.signature = None, None
         states.provider.cache.forget()
 
+    async def focus(self) -> FocusView:
+        """What Focus has bracketed and found here."""
+        session, states = await self._session(), self._states
+        if session is not None:
+            await self._loaded(session)
+        return focus_of(states.message.compaction, states.runtime.current_settings().memory.focus)
+
+    def sidequest(self) -> SidequestView:
+        """What SideQuest has done here since the agent woke."""
+        return sidequest_of(self._states.message.compaction, self._states.runtime.current_settings().memory.sidequest)
+
     def dump(self, directory: Path | None) -> None:
         """Write what goes to models and comes back into `directory`, from now on; None: no more (SPEC §20.1)."""
         dumps = self._states.context.dumps
@@ -212,6 +245,10 @@ class Operations:
             dumps.stop()
         else:
             dumps.start(directory)
+
+    def dump_as(self, form: Form) -> None:
+        """What dumps keep from now on (SPEC §20.1)."""
+        self._states.context.dumps.form = form
 
     @property
     def dumping(self) -> Path | None:
@@ -282,6 +319,7 @@ class Operations:
         return Status(
             choice=states.provider.slot.choice,
             standing_in=states.provider.standing_in,
+            over_budget=states.provider.over_budget,
             provider=provider.name,
             model=provider.model,
             context_tokens=states.metrics.context_tokens,
@@ -324,7 +362,7 @@ class Operations:
         return state.id
 
     def _switched(self) -> None:
-        self._states.provider.standing_in = None
+        self._states.provider.standing_in, self._states.provider.over_budget = None, False
         self._states.provider.cache.forget()
         self._states.context.engine.provider_switched()
         announce(self._states, budget_of(self._states))

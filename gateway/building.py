@@ -7,12 +7,13 @@ from collections.abc import Callable
 from functools import partial
 
 from agent.assembly import Shared, house_tools, known_tools, shared_executor
-from agent.between_turns import BetweenTurns
+from agent.between_turns import BetweenTurns, Jobs
 from agent.core.clock import Clock
 from agent.core.events import EventBus
 from agent.core.ids_source import random_uuid
 from agent.definitions import Definitions
 from agent.embedding import Embedders
+from agent.goals.desk import Goals
 from agent.hearing import Hearing
 from agent.memory.memory import Memory
 from agent.memory.vectors import Vectors
@@ -49,6 +50,7 @@ from gateway.running.agents import Waking
 from gateway.running.alerts import Alerts
 from gateway.running.chosen import load_chosen
 from gateway.running.dispatching import Running, local_dispatcher
+from gateway.running.goals import Abandoned, goal_buttons, goal_role
 from gateway.running.overview import OverviewDesk
 from gateway.running.schedules import Scheduling
 from gateway.running.spending import SpendingDesk, open_ledger
@@ -105,6 +107,7 @@ async def build(
             catch_up_max_age_s=settings.network.catch_up_max_age,
             proxy=settings.network.proxy,
             public_url=settings.web.public_url or web_url,
+            fullness=lambda key: waking.fullness(key),
         ),
         opened=lambda adapter: go_betweens.opened(adapter, adapter_opened, delivery),
         failed=lambda name, reason: alerts.login_refused(name, reason),
@@ -156,6 +159,13 @@ async def build(
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor.toolbox.names))
     tokenizer = Tokenizer(settings.context.tokenizer)
     waking: Waking
+    background = BetweenTurns()
+    goals = Goals(
+        database,
+        clock,
+        settings=lambda: live.settings.agent.goal,
+        wake=lambda conversation: dispatcher.wake(conversation),
+    )
     house = CommandHouse(
         home=settings.home,
         database=database,
@@ -181,10 +191,12 @@ async def build(
         ask=partial(go_betweens.ask, delivery),
         schedules=scheduling.desk,
         memory=memory,
+        goals=goals,
+        goal_of=lambda conversation: waking.goal_of(conversation),
+        hide_live=lambda conversation: delivery.show_live(ConversationKey.parse(conversation), ""),
         setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
     )
     desk = Desk(all_commands(), house, lambda conversation: waking.operations(conversation))
-    background = BetweenTurns()
     shared = Shared(
         home=settings.home,
         database=database,
@@ -208,7 +220,11 @@ async def build(
         models=models,
         relief=spending.relief,
         count=tokenizer,
+        counted_by=lambda: tokenizer.name,
         background=background,
+        ring=lambda conversation: dispatcher.wake(conversation),
+        goal_buttons=goal_buttons(phrase),
+        goal_role=goal_role(book, live),
     )
     waking = Waking(
         shared,
@@ -219,7 +235,8 @@ async def build(
     )
     session = settings.session
     conversations = Conversations(waking.wake, clock=clock, idle_s=session.idle_minutes * 60, most=session.most_awake)
-    dispatcher = local_dispatcher(live, database, clock, conversations, delivery, alerts, phrase)
+    abandoned = Abandoned(goals, Jobs(background), phrase, delivery)
+    dispatcher = local_dispatcher(live, database, clock, conversations, delivery, alerts, phrase, abandoned)
     router = Router(
         RouterHouse(
             database=database,
@@ -238,7 +255,7 @@ async def build(
             outbox_for=delivery.outbox_for,
             queue_mode=lambda conversation: chosen.mode(conversation, live),
             channel=accounts.channel,
-            wake=dispatcher.wake,
+            wake=partial(go_betweens.wake_for_person, waking, dispatcher),
             attachments=Attachments(settings.home, phrase, limit_mb=lambda: live.settings.retention.attachment_mb),
             phrase=phrase,
             tell_owner=alerts.tell,
@@ -266,6 +283,7 @@ async def build(
         ledger=ledger,
         memory=memory,
         schedules=scheduling.runner,
+        goals=goals,
         providers=providers,
         operations=operations,
         overview=OverviewDesk(

@@ -3,12 +3,13 @@
 Whoever holds a window is its only owner. No I/O: what must be written is taken from it as values.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never, overload
 
-from agent.compaction.changes import Change, Cleared, Clearing, Drain, Fold, Replacement
-from agent.core.messages import Message, ToolResult
+from agent.compaction.changes import Change, Cleared, Clearing, Drain, Fold, Replacement, Stubbed
+from agent.core.messages import Message, ToolResult, ToolUse
 
 CountMessage = Callable[[Message], int]
 
@@ -34,7 +35,7 @@ class Entry:
 
     @property
     def is_cleared(self) -> bool:
-        """Whether some result in it gave way to a notice."""
+        """Whether some result in it gave way to a notice, or what a call was given to something shorter."""
         return self.message is not self.stored
 
 
@@ -43,7 +44,8 @@ class Unwritten:
     """What the store does not know yet of a window. Keys are those of entries."""
 
     hidden: list[Entry] = field(default_factory=list)
-    cleared: dict[tuple[int, str], str] = field(default_factory=dict)  # (key, tool_use_id): what stands there now
+    # (key, tool_use_id): what stands there now, of a call as JSON
+    cleared: dict[tuple[int, str], str] = field(default_factory=dict)
     deferred: dict[int, str] = field(default_factory=dict)
     placed: set[int] = field(default_factory=set)  # inserted or moved out of the order in which they were stored
 
@@ -65,6 +67,7 @@ class Window(Sequence[Entry]):
         self.tokens = 0  # raw, of all entries
         self.arrived = 0  # raw, of all that was ever appended
         self.results: list[int] = []  # positions of what holds results of tools, ascending
+        self.paired = 0  # of these, how many are known to follow their calls: whoever moves or shows others resets it
         self.waiting: set[int] = set()  # keys of what holds a deferred summary
         self.unwritten = Unwritten()
 
@@ -121,6 +124,7 @@ class Window(Sequence[Entry]):
         match change:
             case Clearing():
                 self._clear(change.results)
+                self._stub(change.calls)
             case Fold():
                 self._fold(change)
                 self._index()
@@ -131,6 +135,7 @@ class Window(Sequence[Entry]):
                 old = self._entries[change.position]
                 self._hide(old)
                 self._entries[change.position] = self._insert(change.message)
+                self.paired = 0
             case _:
                 assert_never(change)
         return before - self.tokens
@@ -150,12 +155,17 @@ class Window(Sequence[Entry]):
 
     def show(self, position: int, message: Message) -> None:
         """Let the model see `message` there; nothing of that is written, loading the window again mends it again."""
+        self._show(position, message)
+        self.paired = 0
+
+    def _show(self, position: int, message: Message) -> None:
         entry = self._entries[position]
         tokens = self._count(message)
         self.tokens += tokens - entry.tokens
         self._entries[position] = replace(entry, message=message, tokens=tokens)
 
     def _index(self) -> None:
+        self.paired = 0
         self.results = [position for position, entry in enumerate(self._entries) if holds_results(entry.message)]
 
     def _clear(self, results: Iterable[Cleared]) -> None:
@@ -167,11 +177,20 @@ class Window(Sequence[Entry]):
                 else part
                 for part in entry.message.parts
             )
-            message = replace(entry.message, parts=parts)
-            tokens = self._count(message)
-            self.tokens += tokens - entry.tokens
-            self._entries[cleared.position] = replace(entry, message=message, tokens=tokens)
+            self._show(cleared.position, replace(entry.message, parts=parts))
             self.unwritten.cleared[entry.key, cleared.call] = cleared.text
+
+    def _stub(self, calls: Iterable[Stubbed]) -> None:
+        for stubbed in calls:
+            entry = self._entries[stubbed.position]
+            parts = tuple(
+                replace(part, input=stubbed.arguments)
+                if isinstance(part, ToolUse) and part.id == stubbed.call
+                else part
+                for part in entry.message.parts
+            )
+            self._show(stubbed.position, replace(entry.message, parts=parts))
+            self.unwritten.cleared[entry.key, stubbed.call] = json.dumps(stubbed.arguments, ensure_ascii=False)
 
     def _fold(self, fold: Fold) -> None:
         for pair in reversed(fold.pairs):  # from the highest position down: the others stay where they are

@@ -19,6 +19,16 @@ Point = Literal[
     "admit.after",  # it is stored
     "acknowledge",  # the adapter is about to tell its platform so
     "intake.commit",  # in the transaction that stores the person's words and opens the run
+    "rung.cleared",  # results gave way to notices in memory; nothing of it is stored
+    "rung.folded",  # the same, of pairs that gave way to their summaries
+    "rung.pruned",
+    "rung.mid",
+    "rung.high",
+    "rung.hard",
+    "rung.reactive",
+    "rung.digest",
+    "window.commit",  # in the transaction that stores what a rung hid and placed
+    "window.after",  # it is stored, the model is not asked yet
     "model.before",  # they are stored, the model is about to be asked
     "model.stream",  # a piece of the model's answer has come
     "tool.started",  # the call is recorded as begun
@@ -32,6 +42,9 @@ Point = Literal[
     "send.before",  # the row is marked as being sent, the platform is not called
     "send.piece",  # one piece of several has arrived and is noted
     "send.after",  # the platform has it; the row does not know
+    "goal.judged",  # the supervisor has answered, nothing of it is stored
+    "goal.within",  # in the transaction that stores what a check found
+    "goal.after",  # it is stored, nobody is told
     "linger",  # nothing is left to do, the agent waits for the next message
     "drain",  # told to end: nothing new begins
 ]

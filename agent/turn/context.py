@@ -5,7 +5,9 @@ import logging
 import anyio
 
 from agent.core.events import ContextBuilt, ContextDegraded
+from agent.goals import store as goals
 from agent.tools.deferring import loaded_in
+from agent.turn.goal_text import is_wanted
 from agent.turn.notes import read_notes, says_terminated
 from agent.turn.recalling import open_memory, recall
 from agent.turn.requests import estimate_of
@@ -64,6 +66,10 @@ async def _advance(run: Run, states: States) -> None:
     await read_notes(states.memory, run.settings.context.memory_chars, states.runtime.clock.now())
     if not states.message.loaded:
         await load_history(run, states)
+    if is_wanted(run) and states.goal.known_for != run.session:
+        session_id = run.session
+        states.goal.of_session = await states.runtime.database.read(lambda conn: goals.of_session(conn, session_id))
+        states.goal.known_for = session_id
     await open_memory(run, states)
     await recall(run, states)
 
@@ -72,7 +78,9 @@ async def load_history(run: Run, states: States) -> None:
     """Read the session's window anew, this run's own messages with it; tools that were loaded in it are there again."""
     await load_window(run.session, run.ids, states)
     run.windowed = len(run.ids)
-    states.tool.load(run.session, loaded_in((*states.message.window.messages, *run.messages)))
+    window = states.message.window
+    pairs = (window[place].message for position in window.results for place in (position - 1, position) if place >= 0)
+    states.tool.load(run.session, loaded_in((*pairs, *run.messages)))
 
 
 def _idle_minutes(states: States) -> float:

@@ -9,6 +9,7 @@ from agent.compaction.pinning import deserves_pin, states_rule
 from agent.core.crash_points import passing
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import FilePart, Message
+from agent.goals import store as goals
 from agent.inbox import Incoming, Work
 from agent.sessions import runs, store
 from agent.sessions.records import Stored
@@ -35,7 +36,7 @@ def refusal_of(incoming: Incoming, limit: int) -> Executed | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """What the start of a run came to. `over`: the work was done already."""
+    """What the start of a run came to. `over`: the work was done already. `goal` is the kept one there."""
 
     run: RunId
     session: SessionId
@@ -44,6 +45,7 @@ class Opening:
     resumed: bool = False
     terminated: bool = False
     over: bool = False
+    goal: int | None = None
 
 
 def open_early(conn: Connection, work: Work, states: States) -> Opening | None:
@@ -58,7 +60,9 @@ def open_early(conn: Connection, work: Work, states: States) -> Opening | None:
         return None  # what they say is heard before it is stored
     new_id, at = states.runtime.new_id, states.runtime.clock.now()
     ids = _Ids(run=RunId(new_id()), session=session.id or SessionId(new_id()), fresh=session.id is None)
-    return _open(conn, work, session.conversation, ids, user_message(work, at), to_us(at))
+    written = states.metrics.estimator.written
+    opening = _open(conn, work, session.conversation, ids, user_message(work, at), to_us(at), written)
+    return _with_goal(conn, opening, work, states)
 
 
 async def hear(run: Run, states: States) -> None:
@@ -115,6 +119,9 @@ async def take_in(run: Run, states: States) -> Taken:
     states.session.id = run.session = opening.session
     states.session.known = True
     run.opened, run.resumed, run.checkpoint = True, opening.resumed, opening.checkpoint
+    if run.work.kind == "message":
+        run.goal = opening.goal
+    states.metrics.estimator.take((stored.message, stored.counted) for stored in opening.stored)
     run.messages = [stored.message for stored in opening.stored]
     run.ids = [stored.message.id for stored in opening.stored]
     run.next_position = opening.stored[-1].position + 1 if opening.stored else 0
@@ -137,7 +144,20 @@ def _open_whole(conn: Connection, run: Run, states: States, message: Message, at
     conversation = states.session.conversation
     check_epoch(conn, conversation, run.work.epoch)
     ids = _Ids(run=run.id, session=run.session, fresh=run.fresh)
-    return _open(conn, run.work, conversation, ids, message, at, staged=lambda: write_staged(conn, run.staged, states))
+    written = states.metrics.estimator.written
+
+    def staged() -> None:
+        write_staged(conn, run.staged, states, at)
+
+    opening = _open(conn, run.work, conversation, ids, message, at, written, staged=staged)
+    return _with_goal(conn, opening, run.work, states)
+
+
+def _with_goal(conn: Connection, opening: Opening, work: Work, states: States) -> Opening:
+    """With the goal that what people ask for counts for."""
+    if work.kind != "message" or not states.runtime.settings.agent.goal.enabled:
+        return opening
+    return replace(opening, goal=goals.active_id(conn, states.session.conversation))
 
 
 def _open(
@@ -147,6 +167,7 @@ def _open(
     ids: _Ids,
     message: Message,
     at: int,
+    written: Callable[[Message], str],
     *,
     staged: Callable[[], None] = lambda: None,
 ) -> Opening:
@@ -175,14 +196,16 @@ def _open(
     )
     if work.kind == "message" and _deserves_pin(conn, work, ids):
         message = replace(message, pinned=True)
-    first = Stored(message=message, inbox_id=work.inbox_id, position=0, person=work.incoming.person)
+    counted = written(message)
+    person = work.incoming.person
+    first = Stored(message=message, inbox_id=work.inbox_id, position=0, person=person, counted=counted)
     id = store.append(conn, ids.session, conversation, first, at=at)
     store.grow(conn, ids.session, messages=1, prompt=0, output=0, at=at)
     passing("intake.commit")
     return Opening(
         run=ids.run,
         session=ids.session,
-        stored=(Stored(message=store.with_id(message, id), inbox_id=work.inbox_id, position=0),),
+        stored=(replace(first, message=store.with_id(message, id)),),
     )
 
 

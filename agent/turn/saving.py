@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, SessionId
 from agent.core.messages import Message
+from agent.goals import store as goals
+from agent.goals.lifecycle import IDLE, completed
 from agent.ledger import rows
 from agent.ledger.bills import Entry
 from agent.providers.metering import Spent, read_of
@@ -26,6 +28,7 @@ class Growth:
     """
 
     messages: tuple[Message, ...]
+    counted: tuple[str, ...]  # what each message weighs
     position: int
     usage: tuple[Spent, ...]
     entries: tuple[Entry, ...]
@@ -33,8 +36,10 @@ class Growth:
 
 def growth_of(run: Run, states: States) -> Growth:
     """What is not yet stored of the run."""
+    messages = tuple(run.messages[len(run.ids) :])
     return Growth(
-        messages=tuple(run.messages[len(run.ids) :]),
+        messages=messages,
+        counted=tuple(map(states.metrics.estimator.written, messages)),
         position=run.next_position,
         usage=tuple(run.usage[run.usage_stored :]),
         entries=states.runtime.ledger.unwritten(run.work.inbox_id),
@@ -45,12 +50,13 @@ def write_growth(conn: Connection, growth: Growth, run: Run, conversation: Conve
     """Add the messages and what their calls used; returns the messages' ids. Call it in a fenced transaction."""
     ids: list[int | None] = []
     person = run.work.incoming.person
-    for offset, message in enumerate(growth.messages):
+    for offset, (message, counted) in enumerate(zip(growth.messages, growth.counted, strict=True)):
         stored = Stored(
             message=message,
             inbox_id=run.work.inbox_id,
             position=growth.position + offset,
             person=person if growth.position + offset == 0 else None,
+            counted=counted,
         )
         ids.append(store.append(conn, run.session, conversation, stored, at=at))
     if growth.messages and not any(ids):
@@ -71,7 +77,9 @@ def note_stored(run: Run, states: States, growth: Growth, ids: list[int | None])
     states.runtime.ledger.written(growth.entries)
     begin = len(run.ids)
     for offset, id in enumerate(ids):
-        run.messages[begin + offset] = store.with_id(run.messages[begin + offset], id)
+        message, stored = run.messages[begin + offset], store.with_id(run.messages[begin + offset], id)
+        states.metrics.estimator.same(message, stored)
+        run.messages[begin + offset] = stored
     run.ids += ids
     run.next_position += len(growth.messages)
     run.usage_stored += len(growth.usage)
@@ -94,11 +102,13 @@ async def save_progress(run: Run, states: States, checkpoint: Checkpoint) -> Non
     run.checkpoint = checkpoint
 
 
-def write_staged(conn: Connection, staged: StagedChanges, states: States) -> None:
+def write_staged(conn: Connection, staged: StagedChanges, states: States, at: int) -> None:
     """Make a command's changes to the session. Call it in a fenced transaction."""
     session = states.session.id
     if staged.hide_from is not None and session is not None:
         store.hide_from(conn, session, staged.hide_from, also_from_people=staged.hide_from_people)
+    if session is not None:
+        _write_goal(conn, staged, session, at)
     if staged.switch_session:
         if session is not None and session != staged.session:
             store.set_state(conn, session, "ended")
@@ -107,11 +117,24 @@ def write_staged(conn: Connection, staged: StagedChanges, states: States) -> Non
         store.set_current(conn, states.session.conversation, staged.session)
 
 
+def _write_goal(conn: Connection, staged: StagedChanges, session: SessionId, at: int) -> None:
+    """A cleared session and one that was left for a fresh one are after nothing any more (Z-87)."""
+    cleared = staged.hide_from is not None and not staged.hide_from_people
+    if cleared or (staged.switch_session and staged.session is None):
+        goals.put_of_session(conn, session, IDLE, at)
+    elif staged.complete_goal:
+        goals.put_of_session(conn, session, completed(goals.of_session(conn, session)), at)
+
+
 def settle_staged(staged: StagedChanges, states: States) -> None:
     """The changes are on disk: let the states follow."""
     if staged.switch_session or staged.hide_from is not None:
         states.metrics.context_tokens = 0  # of what is no longer there
         states.provider.cache.forget()
+    if staged.complete_goal:
+        states.goal.of_session = states.goal.completed = completed(states.goal.of_session)
+    elif staged.any:
+        states.goal.of_session, states.goal.known_for = IDLE, None
     if staged.switch_session:
         states.session.id = staged.session
         states.session.known = True

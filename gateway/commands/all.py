@@ -5,6 +5,7 @@ from collections.abc import Callable
 from gateway.channels.outbound import CommandSpec
 from gateway.commands import (
     context,
+    goals,
     memory,
     model,
     people,
@@ -49,6 +50,9 @@ def all_commands() -> Commands:
             timezone.TIMEZONE,
             remind.LOOP_COMMAND,
             remind.HEARTBEAT_COMMAND,
+            goals.GOAL,
+            goals.DONE,
+            goals.AGENTS,
             model.PROVIDER,
             model.MODEL,
             model.PERSONA,
@@ -60,7 +64,10 @@ def all_commands() -> Commands:
             people.WHY,
             session.EXPORT,
             status.VERBOSE,
+            context.FOCUS,
+            context.SIDEQUEST,
             context.DEBUG_DUMP,
+            context.DUMP_FORMAT,
             status.EXIT,
         )
     )

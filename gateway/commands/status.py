@@ -6,13 +6,14 @@ from sqlalchemy import Connection
 
 from agent.compaction.gauge import Colour, badge_of, colour_of
 from agent.core.ids import ConversationId
+from agent.goals.ticks import short
 from agent.ledger import rows
 from agent.ledger.bills import UsageTotals
 from agent.operations import Status
 from agent.storage.moments import to_us
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply
-from gateway.commands.model import source_key
+from gateway.commands.model import source_key, standing_in
 from gateway.commands.queue import MODE_SETTING
 from gateway.commands.spending import spent_in_words
 from gateway.storage import settings_rows
@@ -39,17 +40,14 @@ async def status(call: Call) -> Reply:
             model=seen.model,
             source=phrase(source_key(seen.choice), language),
         ),
-        *(
-            [phrase("status_standing_in", language, name=seen.provider, other=seen.standing_in)]
-            if seen.standing_in is not None
-            else []
-        ),
+        *([standing_in(call, seen)] if seen.standing_in is not None else []),
         _context(call, seen.context_tokens, seen.context_window),
         *_compaction(call, seen),
         phrase("status_persona", language, name=seen.persona),
         phrase("status_session", language, count=seen.message_count, id=(seen.session or "–")[:8]),
         await _spent(call, conversation),
         phrase("status_queue", language, count=seen.waiting, mode=mode or house.default_queue_mode()),
+        *await _goal(call),
         phrase("status_running", language, seconds=int((now - since).total_seconds()))
         if since
         else phrase("status_idle", language),
@@ -75,6 +73,14 @@ async def _spent(call: Call, conversation: ConversationId) -> str:
     today, month = await house.database.read(read)
     words = {"today": spent_in_words(call, today), "month": spent_in_words(call, month)}
     return house.phrase("status_spent", call.incoming.language, **words)
+
+
+async def _goal(call: Call) -> tuple[str, ...]:
+    """The kept goal, else what the session is after."""
+    kept = await call.house.goals.active(ConversationId(str(call.key)))
+    session = await call.agent.session_goal()
+    text = kept.text if kept is not None else session.text if session.state == "active" else ""
+    return (call.house.phrase("status_goal", call.incoming.language, goal=short(text)),) if text else ()
 
 
 def _context(call: Call, used: int, window: int) -> str:

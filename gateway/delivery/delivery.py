@@ -19,7 +19,7 @@ from agent.core.ids import ConversationId
 from agent.core.phrases import Phrases
 from agent.storage import conversation_rows, ephemeral_rows, outbox_rows
 from agent.storage.database import Database
-from agent.storage.ephemeral_rows import EphemeralRow
+from agent.storage.ephemeral_rows import EphemeralKind, EphemeralRow
 from agent.storage.errors import StorageTrouble
 from agent.storage.moments import to_us
 from gateway.channels.channel import Channel
@@ -28,6 +28,7 @@ from gateway.delivery import rows
 from gateway.delivery.draft import Draft
 from gateway.delivery.ephemera import Ephemera
 from gateway.delivery.leftovers import previews_to_keep
+from gateway.delivery.live import LiveLines
 from gateway.delivery.outbox import ConversationOutbox
 from gateway.delivery.questions import Questions
 from gateway.delivery.refs import Shown
@@ -35,6 +36,8 @@ from gateway.delivery.rest import Rest
 from gateway.delivery.rows import Claimed, Settle, Waiting
 from gateway.delivery.sender import Sender
 from gateway.delivery.settings import Settings
+from gateway.delivery.showing import Showing
+from gateway.delivery.status import Buttons
 from gateway.delivery.tidying import Tidying
 from gateway.delivery.worker import STORAGE_PAUSE_S, Reports, Worker
 
@@ -66,7 +69,8 @@ class Delivery:
         self.channel_for = channel_for
         self.ephemera = Ephemera(database, clock)
         self._tidying = Tidying(channel_for, self.ephemera, clock, phrase, lambda: self.settings.acknowledge)
-        self.questions = Questions(self.ephemera, clock, phrase, self.spawn)
+        self.showing = Showing(self.ephemera, clock, self.spawn, self._discard)
+        self.questions = Questions(self.showing, clock, phrase, self.spawn)
         self._database = database
         self._reports = reports
         self._sender = Sender(self._write, home, phrase)
@@ -79,6 +83,7 @@ class Delivery:
         self._awaiting = False
         self._opening = Rest(clock)
         self._drafts: dict[ConversationKey, list[Draft]] = {}
+        self._live = LiveLines(channel_for, self.showing, clock, self.spawn, lambda: self.is_busy())
         self._voices: WeakValueDictionary[ConversationKey, ConversationOutbox] = WeakValueDictionary()
 
     # -- what other rooms use
@@ -182,10 +187,12 @@ class Delivery:
 
     # -- what voices use
 
-    def spawn(self, job: Callable[[], Awaitable[None]]) -> None:
-        """Run something best effort beside everything else; without `run` it is left out."""
-        if self._tasks is not None:
-            self._tasks.start_soon(self._best_effort, job)
+    def spawn(self, job: Callable[[], Awaitable[None]]) -> bool:
+        """Run something best effort beside everything else; False: without `run` it is left out."""
+        if self._tasks is None:
+            return False
+        self._tasks.start_soon(self._best_effort, job)
+        return True
 
     async def _best_effort(self, job: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -207,6 +214,10 @@ class Delivery:
         if key not in self._workers and key not in self._woken:
             self._drop_ended(key)
 
+    def show_live(self, key: ConversationKey, text: str, buttons: Buttons = ()) -> None:
+        """One message that follows longer work there, changed in place; "" takes it away."""
+        self._live.show(key, text, buttons)
+
     def _drop_ended(self, key: ConversationKey) -> None:
         for draft in [draft for draft in self._drafts.get(key, ()) if draft.ended]:
             self._remove(key, draft)
@@ -221,7 +232,11 @@ class Delivery:
     async def _drop(self, key: ConversationKey, draft: Draft) -> None:
         shown = await draft.take()
         if shown is not None:
-            await self._tidying.remove_preview(key, shown)
+            self._discard(key, "preview", shown)
+
+    def _discard(self, key: ConversationKey, kind: EphemeralKind, shown: Shown) -> None:
+        """See to it that something that was noted goes from the screen."""
+        self.spawn(partial(self._tidying.remove, key, kind, shown, self._language(key)))
 
     # -- the workers
 
@@ -241,13 +256,13 @@ class Delivery:
                 return
             if left_over:
                 kept = previews_to_keep(channel, left_over)
-                self.spawn(partial(self._tidying.clear, channel, left_over, tuple(kept), self._language(key)))
+                self.spawn(partial(self._tidying.clear, key, left_over, tuple(kept), self._language(key)))
             while key in self._woken:
                 self._woken.discard(key)
                 await self._worker(key, channel, kept).run(first)
                 first = None
             for shown in kept:  # nothing was there to take its place
-                self.spawn(partial(self._tidying.remove_preview, key, shown))
+                self._discard(key, "preview", shown)
         except Exception:
             log.exception("a delivery worker failed; its rows wait for the next wake", extra={"conversation": str(key)})
         finally:
@@ -298,6 +313,7 @@ class Delivery:
             settings=self.settings,
             language=self._language(key),
             take_preview=take_preview,
+            remove_preview=partial(self._discard, key, "preview"),
         )
 
     def _language(self, key: ConversationKey) -> str:

@@ -10,17 +10,19 @@ from typing import Protocol
 from agent.core.clock import Clock
 from agent.core.events import Event
 from agent.core.outbox import Answer, Audience, Question
+from agent.core.outbox import Button as AgentButton
 from agent.core.phrases import Phrases
 from gateway.channels.channel import Channel
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.delivery.budget import Budget
+from gateway.delivery.composing import buttons_of
 from gateway.delivery.draft import Draft
-from gateway.delivery.ephemera import Ephemera
 from gateway.delivery.presence import Presence
 from gateway.delivery.questions import Questions
 from gateway.delivery.rows import Settle
 from gateway.delivery.settings import Settings
-from gateway.delivery.status import StatusLine
+from gateway.delivery.showing import Showing
+from gateway.delivery.status import Buttons, StatusLine
 from gateway.delivery.verbosity import line_for
 
 log = logging.getLogger("tieline.delivery")
@@ -32,16 +34,17 @@ class Stage(Protocol):
     settings: Settings
     clock: Clock
     phrase: Phrases
-    ephemera: Ephemera
+    showing: Showing
     questions: Questions
     is_busy: Callable[[], bool]
 
     def channel_for(self, key: ConversationKey) -> Channel | None: ...
     def committing(self, key: ConversationKey) -> AbstractContextManager[Settle]: ...
-    def spawn(self, job: Callable[[], Awaitable[None]]) -> None: ...
+    def spawn(self, job: Callable[[], Awaitable[None]]) -> bool: ...
     def is_delivering(self, key: ConversationKey) -> bool: ...
     def open_draft(self, key: ConversationKey, draft: Draft) -> None: ...
     def end_draft(self, key: ConversationKey, draft: Draft) -> None: ...
+    def show_live(self, key: ConversationKey, text: str, buttons: Buttons) -> None: ...
 
 
 class ConversationOutbox:
@@ -83,7 +86,7 @@ class ConversationOutbox:
             self._draft = Draft(
                 channel,
                 self._audience,
-                self._stage.ephemera,
+                self._stage.showing,
                 self._budget_of(channel),
                 self._stage.clock,
                 partial(self._stage.is_delivering, self._key),
@@ -105,7 +108,7 @@ class ConversationOutbox:
                 channel,
                 UserId(person.partition(":")[2]) if person else None,
                 self._audience.interaction,
-                self._stage.ephemera,
+                self._stage.showing,
                 self._budget_of(channel),
                 self._stage.clock,
             )
@@ -113,6 +116,9 @@ class ConversationOutbox:
             self._stage.spawn(self._status.run)
         else:
             self._status.show(text)
+
+    def live(self, text: str, buttons: tuple[tuple[AgentButton, ...], ...] = ()) -> None:
+        self._stage.show_live(self._key, text, buttons_of(buttons))
 
     def show(self, event: Event) -> None:
         if self._audience.silent:

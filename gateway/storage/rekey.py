@@ -3,6 +3,8 @@
 from sqlalchemy import Column, ColumnElement, Connection, Table, and_, delete, exists, select, update
 
 from agent.core.ids import ConversationId
+from agent.goals import store as goals
+from agent.goals.stored import Reason, rested
 from agent.memory.moving import follow
 from agent.storage.conversation_rows import ensure, lock_row
 from agent.storage.memory_tables import memory_place
@@ -41,6 +43,7 @@ def rekey(conn: Connection, old: ConversationId, new: ConversationId) -> bool:
     _move_settings(conn, old, new)
     _move_preference(conn, old, new)
     _free_names(conn, old, new)
+    _keep_one_goal(conn, old, new)
     follow(conn, old, new)
     # What was on show is gone with the old place, and its message ids may mean something else in the new one.
     conn.execute(delete(ephemeral).where(ephemeral.c.conv == old))
@@ -74,6 +77,13 @@ def _free_names(conn: Connection, old: str, new: str) -> None:
     """A schedule whose name is taken in the new place is known by its number from now on."""
     taken = select(schedule.c.name).where(schedule.c.conv == new, schedule.c.name.is_not(None))
     conn.execute(update(schedule).where(schedule.c.conv == old, schedule.c.name.in_(taken)).values(name=None))
+
+
+def _keep_one_goal(conn: Connection, old: str, new: str) -> None:
+    """One goal is active in a place: that of the new one stays so. A wake-up of the other finds it paused."""
+    goal = goals.active(conn, ConversationId(old))
+    if goal is not None and goals.active(conn, ConversationId(new)) is not None:
+        goals.save(conn, rested(goal, "paused", "aborted", Reason(key="goal_why_replaced")), at=0)
 
 
 def _move_preference(conn: Connection, old: str, new: str) -> None:

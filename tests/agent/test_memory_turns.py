@@ -40,7 +40,7 @@ class MemoryWorld(World):
 
         self.memory.vectors = Vectors(database, embedder)
 
-    async def count(self, table: object) -> int:
+    async def rows_in(self, table: object) -> int:
         statement = select(func.count()).select_from(table)  # type: ignore[arg-type]
         return int(await self.database.read(lambda conn: conn.execute(statement).scalar_one()))
 
@@ -65,7 +65,7 @@ async def test_what_was_said_is_found_by_meaning_in_another_session(database: Da
         await world.say("The boat lies in Bergen since spring.")
 
         async def has_vector() -> bool:
-            return await world.count(memory_vector) > 0
+            return await world.rows_in(memory_vector) > 0
 
         await until(has_vector)
         world.agent.operations.new_session()
@@ -84,7 +84,7 @@ async def test_the_graph_is_read_in_the_background_and_shown(database: Database,
         await world.say("She is moving to Oslo next month.")
 
         async def has_edges() -> bool:
-            return await world.count(relation) == 2
+            return await world.rows_in(relation) == 2
 
         await until(has_edges)
         await world.say("Who was the sister of Ida again?")
@@ -130,7 +130,7 @@ async def test_with_vectors_or_graph_failing_turns_go_on(
         assert said == [["ok"]] * 3
         await world.memory.misses.flush()
         if broken != "model":
-            assert await world.count(skill_outcomes) > 0
+            assert await world.rows_in(skill_outcomes) > 0
         await until(lambda: broken == "embedder" or "wait" in caplog.text)
     assert not any("memory_miss" in str(request) for request in provider.requests)
     assert not any("wait" in text for texts in said for text in texts)

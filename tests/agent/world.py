@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count as numbers
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ from agent.storage.payloads import encode_incoming
 from agent.storage.tables import inbox, turn, usage
 from agent.tools.overflow import Outputs
 from agent.turn.settings import Settings
+from agent.turn.tokens import CountText, count_by_bytes
 from tests.fakes.clock import FakeClock
 from tests.fakes.outbox import FakeOutbox
 from tests.fakes.schedules import FakeSchedules
@@ -55,7 +56,7 @@ class NumberedIds:
     """Ids in order: the same ones in each run of a test, others for each key."""
 
     def __init__(self, key: str) -> None:
-        self._numbers = count(1 + zlib.crc32(key.encode()) % 1_000_000 * 1_000_000)
+        self._numbers = numbers(1 + zlib.crc32(key.encode()) % 1_000_000 * 1_000_000)
 
     def __call__(self) -> str:
         return f"00000000-0000-4000-8000-{next(self._numbers):012d}"
@@ -107,6 +108,7 @@ class World:
         agent_md: str = AGENT_MD,
         clock: FakeClock | None = None,
         key: ConversationId = KEY,
+        count: CountText = count_by_bytes,
     ) -> None:
         self.database, self.home, self.key = database, home, key
         self.clock = clock or FakeClock()
@@ -125,12 +127,13 @@ class World:
         self.built_ins = FakeBuiltIns()
         self.vectors: Vectors | None = None
         self.memory = self.new_memory()
+        self.count = count
         self.tools = (*house_tools(self.clock, Outputs(self.home), FakeSchedules()), *tools)
         self.epoch = 0
         self.background = BetweenTurns()  # nothing of it is done unless a test runs it
         self.write_persona("default", agent_md)
         self.new_id = NumberedIds(key)
-        self._refs = count(1)
+        self._refs = numbers(1)
         self.agent = self._assembled()
 
     def new_ledger(self) -> Ledger:
@@ -176,6 +179,7 @@ class World:
             hearing=Hearing(home=self.home, clock=self.clock, ledger=self.ledger),
             memory=self.memory,
             models=self.models,
+            count=self.count,
             background=self.background,
         )
         agent = assemble(shared, conversation=self.key, outbox=self.outbox, slot=self.slot)

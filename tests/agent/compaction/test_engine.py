@@ -20,7 +20,8 @@ from agent.core.events import (
     CompactTriggered,
     Event,
     MemoryFlushed,
-    MidCompactRan,
+    MidCompactLayer1Ran,
+    MidCompactLayer2Ran,
     ReactiveCompactTriggered,
     SummariesApplied,
     ToolOutputsPruned,
@@ -159,6 +160,19 @@ async def test_a_hard_compaction_puts_summary_pinned_and_tail(caplog: pytest.Log
     assert done.tokens_after == life.tokens < done.tokens_before
 
 
+@pytest.mark.requirement("Z-39", "Z-50", "Z-51", "H-08")
+async def test_what_the_active_subgoal_owns_is_put_back_behind_the_summary() -> None:
+    life = Life(strategy="subgoal")
+    life.talk(30, 310)
+    life.begin()
+    life.state.watch.subgoals.push_active("book the hotel", 21)
+    life.state.watch.subgoals.extend_active(len(life.state.window))
+    owned = life.contents[21:]
+    await life.engine.before_call(life.load())
+    assert life.contents[0].endswith(SUMMARY)
+    assert life.contents[1:] == owned
+
+
 @pytest.mark.requirement("Z-74", "Z-72")
 async def test_what_was_gained_is_logged_and_kept(caplog: pytest.LogCaptureFixture) -> None:
     life = Life()
@@ -228,9 +242,7 @@ async def test_a_summary_made_ahead_is_spliced_in_without_a_call() -> None:
     await life.engine.before_call(life.load())
     assert len(life.model.asked) == asked
     assert life.contents[0].startswith("[Session memory summary]\nGoal:")
-    (ran,) = life.of(MidCompactRan)
-    assert isinstance(ran, MidCompactRan)
-    assert ran.layer == 2
+    assert len(life.of(MidCompactLayer2Ran)) == 1
 
 
 @pytest.mark.requirement("R-08")
@@ -239,6 +251,7 @@ async def test_level_full_collapses_the_oldest_half_without_a_model() -> None:
     life.talk(21, 300)
     life.begin()
     await life.engine.before_call(life.load())
+    assert len(life.of(MidCompactLayer1Ran)) == 1
     assert life.contents[0].startswith("[Mid-tier context collapse — ")
     assert "- user: m0" in life.contents[0]
     assert life.model.asked == []

@@ -132,10 +132,17 @@ class World:
         """How many things are noted as being on a screen for a while."""
         return len(await self.database.read(ephemeral_rows.all_for))
 
+    async def until_forgotten(self) -> None:
+        """Until nothing is noted any more."""
+        end = self.clock.monotonic() + 100.0
+        while await self.notes():
+            assert self.clock.monotonic() < end, "a note stays"
+            await self.pass_time(1.0, step_s=0.25)
+
     async def until(self, holds: Callable[[], bool], *, step_s: float = 0.05, within_s: float = 200.0) -> None:
         """Let time pass in small steps until it holds; fails when `within_s` (of the fake clock) were not enough."""
         end = self.clock.monotonic() + within_s
-        real_end = anyio.current_time() + 10
+        real_end = anyio.current_time() + 60
         while not holds():
             assert self.clock.monotonic() < end, "it did not happen in time"
             assert anyio.current_time() < real_end, "it did not happen"
@@ -156,12 +163,17 @@ class World:
     async def still(self, turns: int = 30) -> None:
         """Let everything run that can without time passing."""
         for _ in range(turns):
-            await anyio.sleep(0.001)
+            await self._written()
 
     async def pass_time(self, seconds: float, *, step_s: float = 0.1) -> None:
         for _ in range(round(seconds / step_s)):
             self.clock.advance(step_s)
-            await anyio.sleep(0.001)
+            await self._written()
+
+    async def _written(self) -> None:
+        """Until the database has done what it was asked for so far, however slow the machine, and a moment more."""
+        await self.database.write(lambda conn: None)
+        await anyio.sleep(0.001)
 
 
 def audience(**values: object) -> Audience:

@@ -1,6 +1,6 @@
 """The memory: what was kept, its vectors, its graph, what was not found, what was erased.
 
-Revision ID: 0005_memory
+Revision ID: 0007_memory
 """
 
 import sqlalchemy as sa
@@ -8,8 +8,8 @@ from alembic import op
 
 from agent.storage.memory_tables import MEMORY_FULL_TEXT, POSTGRES_FULL_TEXT
 
-revision = "0005_memory"
-down_revision = "0004_context"
+revision = "0007_memory"
+down_revision = "0006_goals"
 
 ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
