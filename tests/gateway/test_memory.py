@@ -12,7 +12,7 @@ from tests.fakes.waiting import until
 from tests.gateway.world import BOB, GROUP, World
 
 DAY_S = 86_400.0
-SECRET = "HAT-4471"
+SECRET = "HAT-QXZJV"  # letters: digits turn up by chance, in moments and ids
 TOLD = f"Please keep in mind that my locker code is {SECRET}, I use it at the gym."
 ASKED = "Which locker code do I use at the gym?"
 
@@ -118,8 +118,8 @@ async def test_what_is_forgotten_leaves_no_byte(world: World, what: str) -> None
     await world.settled()
     await world.house.upkeep.tidy()
     assert SECRET.lower().encode() not in bytes_of(world.home).lower()
-    for word in (b"4471", b"locker") if what == "all" else (b"4471",):
-        assert word not in bytes_of(world.home)
+    for word in (b"qxzjv", b"locker") if what == "all" else (b"qxzjv",):
+        assert word not in bytes_of(world.home).lower()
     kept = "".join(path.read_text() for path in notes.parent.rglob("*.md"))
     assert SECRET not in kept
     assert ("herons" in kept) is (what != "all")

@@ -42,7 +42,12 @@ async def main() -> None:
     print(f"{len(given)} histories, {messages} messages, {questions} questions; load {os.getloadavg()[0]:.1f}\n")
     print(table(results))
     print(f"\nStorage: {sum(sizes.values()) / max(1, messages):,.0f} bytes a message, indexes and vectors included.")
-    print("".join(f"\nRecall at {options.size:,} things, {way}: p50 {ms:.1f} ms" for way, ms in large.items()))
+    print(
+        "".join(
+            f"\nRecall at {options.size:,} things, {way}: p50 {ms:.1f} ms, {cpu:.1f} ms of CPU"
+            for way, (ms, cpu) in large.items()
+        )
+    )
 
 
 def _options() -> argparse.Namespace:
