@@ -26,7 +26,8 @@ LOOK_AGAIN_S = 5.0  # the word may have been given to another process
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalSettings:
     """`[approvals]`. `approvers` are people such as `telegram:77` whose word counts everywhere; `requester` says
-    whether the word of the one who asked for the work counts.
+    whether the word of the one who asked for the work counts. `ask` and `deny` name tools (`*` stands for anything)
+    that are always asked about, or never run.
 
     `auto_approve` answers yes for everybody (W-50); `force` opens every gate but the scope, also for what is denied
     (W-51). Both are for machines with nothing to lose, and cannot be set from a chat.
@@ -37,6 +38,8 @@ class ApprovalSettings:
     ttl_secs: float = 300.0
     approvers: tuple[str, ...] = ()
     requester: bool = True
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
     auto_approve: bool = False
     force: bool = False
 
