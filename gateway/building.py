@@ -275,6 +275,7 @@ async def build(
             metrics=metrics,
             troubles=troubles,
             lag=lag,
+            redact=redact,
             in_use=waking.in_use,
         ),
         upkeep=Upkeep(

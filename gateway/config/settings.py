@@ -17,7 +17,7 @@ from agent.ledger.spending import Limit, Spending
 from agent.providers.retries import RetryPolicy
 from agent.providers.settings import from_environment
 from agent.providers.transcription import TranscriptionSettings
-from agent.tools.approvals import ApprovalSettings
+from agent.tools.settings import ApprovalSettings
 from agent.turn.settings import (
     AgentSettings,
     BudgetSettings,

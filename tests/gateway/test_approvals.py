@@ -1,5 +1,6 @@
 """What the agent wants to do and a person must allow: through the whole house, across restarts (SPEC §12.4)."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -256,6 +257,23 @@ async def test_always_asks_no_more_until_it_is_revoked(asking: World) -> None:
         assert await world.asks("/approvals revoke 1", "revoked")
         await world.say("work it out")
         assert await asked(world)
+
+
+async def test_the_operator_sees_what_waits_and_what_was_done(asking: World) -> None:
+    async with asking.process() as world:
+        await world.say("work it out")
+        shown = await asked(world)
+        (pending,) = (await world.house.overview.overview()).pending
+        assert (pending.tool, pending.requester, pending.conversation) == ("calculate", "telegram:77", "telegram:77")
+        assert "6 * 7" in pending.shown
+        await press(world, action_of(shown))
+        await world.shows("It is 42.")
+        await world.settled()
+        assert (await world.house.overview.overview()).pending == ()
+        (line,) = (await world.house.operations.audit({"conversation": "telegram:77"}))["lines"]
+        recorded = json.loads(line)
+        assert (recorded["tool"], recorded["verdict"], recorded["result"]) == ("calculate", "ran", "42")
+        assert recorded["approval"] == pending.id
 
 
 async def test_what_cannot_be_edited_is_let_go(asking: World) -> None:
