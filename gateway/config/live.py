@@ -30,6 +30,7 @@ RELOADABLE = (
     "memory",
     "tools",
     "approvals",
+    "hooks",
     "retry",
     "queue",
     "delivery",
