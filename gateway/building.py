@@ -31,6 +31,7 @@ from gateway.commands.house import House as CommandHouse
 from gateway.config.live import Live
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
+from gateway.delivery.egress import Guard
 from gateway.house import House
 from gateway.operations.bystanders import Bystanders
 from gateway.operations.desk import Operations
@@ -118,6 +119,7 @@ async def build(
         reports=go_betweens.Reports(lambda: alerts),
         settings=chosen.delivery(live),
         is_busy=lag.is_busy,
+        guard=Guard(redact.found, redact.begun),
     )
     approvals = Approvals(database, clock, lambda: live.settings.approvals, changed=delivery.prompts.changed)
     notices = Notices(database, clock, delivery.wake)
@@ -232,7 +234,7 @@ async def build(
             conversations=Running(dispatcher, conversations),
             outbox_for=delivery.outbox_for,
             queue_mode=lambda conversation: chosen.mode(conversation, live),
-            channel=accounts.channel,
+            channel=delivery.channel_for,
             wake=dispatcher.wake,
             attachments=Attachments(settings.home, phrase, limit_mb=lambda: live.settings.retention.attachment_mb),
             phrase=phrase,

@@ -26,7 +26,9 @@ from gateway.channels.channel import Channel
 from gateway.channels.keys import ConversationKey
 from gateway.delivery import rows
 from gateway.delivery.draft import Draft
+from gateway.delivery.egress import Guard
 from gateway.delivery.ephemera import Ephemera
+from gateway.delivery.guarded import guarded
 from gateway.delivery.leftovers import previews_to_keep
 from gateway.delivery.outbox import ConversationOutbox
 from gateway.delivery.prompts import Prompts
@@ -58,8 +60,11 @@ class Delivery:
         reports: Reports,
         settings: Settings | None = None,
         is_busy: Callable[[], bool] = lambda: False,
+        guard: Guard = Guard(),  # noqa: B008 - frozen
     ) -> None:
-        """While `is_busy`, nothing is sent that may be left out."""
+        """While `is_busy`, nothing is sent that may be left out. `guard` looks at everything that leaves."""
+        channel_for = guarded(channel_for, guard)
+        self.guard = guard
         self.is_busy = is_busy
         self.settings = settings or Settings()
         self.clock = clock
@@ -71,7 +76,7 @@ class Delivery:
         self.prompts = Prompts(database, channel_for, clock, phrase, home, self.spawn)
         self._database = database
         self._reports = reports
-        self._sender = Sender(self._write, home, phrase)
+        self._sender = Sender(self._write, home, phrase, guard)
         self._tasks: TaskGroup | None = None
         self._woken: set[ConversationKey] = set()
         self._workers: set[ConversationKey] = set()

@@ -15,6 +15,7 @@ from gateway.channels.channel import Channel
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.delivery.budget import Budget
 from gateway.delivery.draft import Draft
+from gateway.delivery.egress import Guard
 from gateway.delivery.ephemera import Ephemera
 from gateway.delivery.presence import Presence
 from gateway.delivery.questions import Questions
@@ -34,6 +35,7 @@ class Stage(Protocol):
     phrase: Phrases
     ephemera: Ephemera
     questions: Questions
+    guard: Guard
     is_busy: Callable[[], bool]
 
     def channel_for(self, key: ConversationKey) -> Channel | None: ...
@@ -87,6 +89,7 @@ class ConversationOutbox:
                 self._budget_of(channel),
                 self._stage.clock,
                 partial(self._stage.is_delivering, self._key),
+                self._stage.guard,
             )
             self._stage.open_draft(self._key, self._draft)
         self._draft.grow(delta)
