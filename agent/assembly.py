@@ -34,6 +34,7 @@ from agent.tools.executor import Executor
 from agent.tools.focus import CompleteFocus, StartFocus
 from agent.tools.hooks import Hooks
 from agent.tools.overflow import Outputs
+from agent.tools.plan_mode import EnterPlanMode, ExitPlanMode
 from agent.tools.read_output import ReadOutput
 from agent.tools.recall_transcript import RecallTranscript
 from agent.tools.schedules import CancelTask, ListSchedules, ScheduleDeferred, SchedulePeriodic, Schedules
@@ -96,6 +97,8 @@ def house_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[T
         RecallTranscript(),
         StartFocus(),
         CompleteFocus(),
+        EnterPlanMode(),
+        ExitPlanMode(),
         SchedulePeriodic(schedules),
         ScheduleDeferred(schedules),
         ListSchedules(schedules),
@@ -105,7 +108,16 @@ def house_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[T
 
 def house_tool_names() -> frozenset[str]:
     """What `house_tools` are called, for who has no house to build them in."""
-    tools = (CurrentTime, Calculate, ReadOutput, RecallTranscript, StartFocus, CompleteFocus)
+    tools = (
+        CurrentTime,
+        Calculate,
+        ReadOutput,
+        RecallTranscript,
+        StartFocus,
+        CompleteFocus,
+        EnterPlanMode,
+        ExitPlanMode,
+    )
     later = (SchedulePeriodic, ScheduleDeferred, ListSchedules, CancelTask)
     return frozenset(tool.spec.name for tool in (*tools, *later))
 

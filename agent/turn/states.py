@@ -138,16 +138,21 @@ class Shown:
 class ToolState:
     """The executor all agents share (Z-03), where this conversation's files lie, what its model sees of its tools.
 
-    `loaded` are those that `tool_search` brought in, in the session `loaded_for`; `shown` is what the frozen schema was
-    made for (R-03).
+    `loaded` are those that `tool_search` brought in, in the session `loaded_for`; `planned` is the session that is in
+    plan mode; `shown` is what the frozen schema was made for (R-03).
     """
 
     executor: Executor
     workspace: Path
     loaded: frozenset[str] = frozenset()
     loaded_for: SessionId | None = None
+    planned: SessionId | None = None
     shown: Shown | None = None
     schema: ToolSchema = ToolSchema()  # noqa: RUF009 - frozen
+
+    def plan(self, session: SessionId, on: bool) -> None:
+        """Plan mode, from the model's next step on (SPEC §12.5)."""
+        self.planned = session if on else None
 
     def loaded_in(self, session: SessionId) -> frozenset[str]:
         """What was loaded in that session."""
