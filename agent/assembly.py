@@ -85,6 +85,7 @@ class Shared:
     settings: Callable[[], Settings]
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons] = lambda error, incoming, conversation: ()
     count: CountText = count_by_bytes
+    counted_by: Callable[[], str] = lambda: "bytes"
     background: BetweenTurns = field(default_factory=BetweenTurns)
 
 
@@ -141,7 +142,7 @@ def assemble(
 
     Reads no database and may be called often; a broken definition is told to the person with the first message.
     """
-    settings, estimator = shared.settings(), Estimator(shared.count)
+    settings, estimator = shared.settings(), Estimator(shared.count, name=shared.counted_by)
     instruction = InstructionState(definitions=shared.definitions, name=persona or settings.agent.name)
     agent = Agent(
         message=MessageState(compaction=CompactionState(count=estimator.message)),

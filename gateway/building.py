@@ -106,6 +106,7 @@ async def build(
             catch_up_max_age_s=settings.network.catch_up_max_age,
             proxy=settings.network.proxy,
             public_url=settings.web.public_url or web_url,
+            fullness=lambda key: waking.fullness(key),
         ),
         opened=lambda adapter: go_betweens.opened(adapter, adapter_opened, delivery),
         failed=lambda name, reason: alerts.login_refused(name, reason),
@@ -204,6 +205,7 @@ async def build(
         hooks=Hooks(lambda: live.settings.hooks, settings.home),
         relief=spending.relief,
         count=tokenizer,
+        counted_by=lambda: tokenizer.name,
         background=background,
     )
     waking = Waking(

@@ -72,7 +72,9 @@ async def load_history(run: Run, states: States) -> None:
     """Read the session's window anew, this run's own messages with it; what it had loaded and planned holds again."""
     await load_window(run.session, run.ids, states)
     run.windowed = len(run.ids)
-    states.tool.load(run.session, loaded_in((*states.message.window.messages, *run.messages)))
+    window = states.message.window
+    pairs = (window[place].message for position in window.results for place in (position - 1, position) if place >= 0)
+    states.tool.load(run.session, loaded_in((*pairs, *run.messages)))
     conversation, session = states.session.conversation, run.session
 
     def planned(conn: Connection) -> bool:

@@ -114,13 +114,14 @@ class InstructionState:
 class ProviderState:
     """The slot, through what calls are made, what they read from the cache, when nothing could answer last (Z-25).
 
-    `standing_in` names who answers in place of the chosen provider.
+    `standing_in` names who answers in place of the chosen provider; `over_budget`: because that one's is used up.
     """
 
     slot: Slot
     models: Models
     cache: CacheWatch = field(default_factory=CacheWatch)
     standing_in: str | None = None
+    over_budget: bool = False
     none_at: float | None = None
 
 

@@ -19,7 +19,7 @@ from agent.core.ids import ConversationId
 from agent.core.phrases import Phrases
 from agent.storage import conversation_rows, ephemeral_rows, outbox_rows
 from agent.storage.database import Database
-from agent.storage.ephemeral_rows import EphemeralRow
+from agent.storage.ephemeral_rows import EphemeralKind, EphemeralRow
 from agent.storage.errors import StorageTrouble
 from agent.storage.moments import to_us
 from gateway.channels.channel import Channel
@@ -38,6 +38,7 @@ from gateway.delivery.rest import Rest
 from gateway.delivery.rows import Claimed, Settle, Waiting
 from gateway.delivery.sender import Sender
 from gateway.delivery.settings import Settings
+from gateway.delivery.showing import Showing
 from gateway.delivery.tidying import Tidying
 from gateway.delivery.worker import STORAGE_PAUSE_S, Reports, Worker
 
@@ -72,7 +73,8 @@ class Delivery:
         self.channel_for = channel_for
         self.ephemera = Ephemera(database, clock)
         self._tidying = Tidying(channel_for, self.ephemera, clock, phrase, lambda: self.settings.acknowledge)
-        self.questions = Questions(self.ephemera, clock, phrase, self.spawn)
+        self.showing = Showing(self.ephemera, clock, self.spawn, self._discard)
+        self.questions = Questions(self.showing, clock, phrase, self.spawn)
         self.prompts = Prompts(database, channel_for, clock, phrase, home, self.spawn)
         self._database = database
         self._reports = reports
@@ -190,10 +192,12 @@ class Delivery:
 
     # -- what voices use
 
-    def spawn(self, job: Callable[[], Awaitable[None]]) -> None:
-        """Run something best effort beside everything else; without `run` it is left out."""
-        if self._tasks is not None:
-            self._tasks.start_soon(self._best_effort, job)
+    def spawn(self, job: Callable[[], Awaitable[None]]) -> bool:
+        """Run something best effort beside everything else; False: without `run` it is left out."""
+        if self._tasks is None:
+            return False
+        self._tasks.start_soon(self._best_effort, job)
+        return True
 
     async def _best_effort(self, job: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -229,7 +233,11 @@ class Delivery:
     async def _drop(self, key: ConversationKey, draft: Draft) -> None:
         shown = await draft.take()
         if shown is not None:
-            await self._tidying.remove_preview(key, shown)
+            self._discard(key, "preview", shown)
+
+    def _discard(self, key: ConversationKey, kind: EphemeralKind, shown: Shown) -> None:
+        """See to it that something that was noted goes from the screen."""
+        self.spawn(partial(self._tidying.remove, key, kind, shown, self._language(key)))
 
     # -- the workers
 
@@ -249,13 +257,13 @@ class Delivery:
                 return
             if left_over:
                 kept = previews_to_keep(channel, left_over)
-                self.spawn(partial(self._tidying.clear, channel, left_over, tuple(kept), self._language(key)))
+                self.spawn(partial(self._tidying.clear, key, left_over, tuple(kept), self._language(key)))
             while key in self._woken:
                 self._woken.discard(key)
                 await self._worker(key, channel, kept).run(first)
                 first = None
             for shown in kept:  # nothing was there to take its place
-                self.spawn(partial(self._tidying.remove_preview, key, shown))
+                self._discard(key, "preview", shown)
         except Exception:
             log.exception("a delivery worker failed; its rows wait for the next wake", extra={"conversation": str(key)})
         finally:
@@ -306,6 +314,7 @@ class Delivery:
             settings=self.settings,
             language=self._language(key),
             take_preview=take_preview,
+            remove_preview=partial(self._discard, key, "preview"),
         )
 
     def _language(self, key: ConversationKey) -> str:

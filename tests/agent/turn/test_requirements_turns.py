@@ -14,8 +14,8 @@ from agent.providers.provider import Usage
 from agent.storage.database import Database
 from agent.tools.focus import FOCUS_TOOLS
 from agent.tools.plan_mode import EXIT
-from tests.agent.test_crashes import Crash, MortalDatabase
 from tests.agent.world import World
+from tests.fakes.mortal import Crash, MortalDatabase
 from tests.fakes.outbox import FakeOutbox
 from tests.fakes.provider import ScriptedProvider, says
 
