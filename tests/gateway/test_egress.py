@@ -31,7 +31,11 @@ async def test_previews_answers_status_questions_and_notices_hold_no_secret(
         channel = world.house.delivery.channel_for(world.said("").key)
         assert channel is not None
         question = Question(prompt=f"really {SECRET}?", asked_of=None, timeout_s=5)
-        async with running(lambda: world.house.delivery.questions.ask(channel, question, "en")):
+
+        async def ask() -> None:
+            await world.house.delivery.questions.ask(channel, question, "en")
+
+        async with running(ask):
             await world.shows("really")
         calls = world.screen().calls
         assert {"send", "edit"} <= {call.act for call in calls}, "also edits of a growing answer"

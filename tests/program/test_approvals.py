@@ -125,8 +125,8 @@ async def test_asked_killed_pressed_done_once_on_all_five(tmp_path_factory: pyte
         assert "They are" in sent
         assert [secret for secret in SECRETS if secret[:8] in sent] == [], "also not at the end of a growing answer"
         for place in places.values():
-            shown = " ".join(await place.shown())
-            assert not any(secret in shown or "@everyone" in shown for secret in SECRETS), place.name
+            words = " ".join(await place.shown())
+            assert not any(secret in words for secret in (*SECRETS, "@everyone")), place.name
             await place.say("work it out")
         for place in places.values():
             await says(place, "May I do this? (calculate)")
