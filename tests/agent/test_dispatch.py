@@ -1,6 +1,7 @@
 """One call on its way: scope, gate, grounding, time, frame and record (SPEC §12)."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from agent.core.errors import OutOfScope, ToolError
 from agent.core.gate_events import ApprovalRequired, PermissionDenied
+from agent.core.groups import first_error
 from agent.core.messages import ToolResult
 from agent.core.tools import Appraisal, Category, ToolContext
 from agent.storage import approval_rows, audit_rows
@@ -20,6 +22,7 @@ from agent.tools.approvals import Word
 from agent.tools.settings import ApprovalSettings, HookSettings
 from agent.turn.settings import Settings, TimeoutSettings
 from tests.agent.world import ANN, World
+from tests.fakes.mortal import Crash
 from tests.fakes.provider import Script, ScriptedProvider, calls, calls_all, says
 from tests.fakes.tools import ECHO, FakeTool, named
 from tests.fakes.waiting import until
@@ -180,6 +183,28 @@ async def test_an_approved_call_is_not_repeated_by_itself(sqlite_database: Datab
         group.start_soon(world.run, work)
         await approve(world, await asked(world))
     assert len(tool.calls) == 1
+
+
+@pytest.mark.requirement("G-02")
+async def test_an_approved_call_that_a_crash_cut_off_is_never_run_again(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    tool = FakeTool(spec=named("echo", risk="write", retryable=True), errors=[Crash()])  # type: ignore[list-item]
+    world = world_with(sqlite_database, tmp_path, calls("echo", {"text": "x"}), says("done"), tools=(tool,))
+    work = await world.admit("go")
+
+    async def until_it_dies() -> None:
+        with suppress(Crash), first_error():
+            await world.run(work)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(until_it_dies)
+        await approve(world, await asked(world))
+    await world.restart()
+    await world.run_through(await world.again(work))
+    assert len(tool.calls) == 1
+    assert "not known whether this call took effect" in (await results(world))[0].content
+    assert [record.verdict for record in await records(world)] == ["interrupted"]
 
 
 @pytest.mark.requirement("B-90")
