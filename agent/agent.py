@@ -5,12 +5,14 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
 
+from agent.autonomy import Autonomy
 from agent.built_ins import BuiltIns, CommandResult
 from agent.compaction.writing import settle, writing_of
 from agent.core.crash_points import passing
 from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.outbox import Say
 from agent.definitions import Definition
+from agent.goals.stored import Reason
 from agent.inbox import Source, Work
 from agent.operations import Operations
 from agent.sessions import runs
@@ -26,6 +28,7 @@ from agent.turn.run import StagedChanges
 from agent.turn.saving import settle_staged, write_staged
 from agent.turn.states import (
     ContextState,
+    GoalState,
     InstructionState,
     LifecycleState,
     MemoryState,
@@ -42,10 +45,11 @@ log = logging.getLogger("tieline.agent")
 
 @dataclass(slots=True, kw_only=True)
 class CommandState:
-    """Who knows the commands, and what they may do here."""
+    """Who knows the commands, what they may do here, and what the agent does by itself."""
 
     built_ins: BuiltIns
     operations: Operations = field(init=False)
+    autonomy: Autonomy = field(init=False)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -61,11 +65,13 @@ class Agent:
     memory: MemoryState
     runtime: RuntimeState
     lifecycle: LifecycleState
+    goal: GoalState
     metrics: MetricsState
     command: CommandState
 
     def __post_init__(self) -> None:
         self.command.operations = Operations(self)
+        self.command.autonomy = Autonomy(self)
 
     @property
     def operations(self) -> Operations:
@@ -102,9 +108,14 @@ class Agent:
         token.fire(reason)
         return True
 
+    def give_way(self) -> None:
+        """A person has written: a turn of a goal's own ends after the step it is at. Others are not touched."""
+        self.goal.gives_way = self.goal.working_on is not None
+
     def _open(self, conn: Connection, work: Work) -> object:
         """The start of the run that the work surely leads to; None where that must be seen first."""
-        if work.attempt > 1 or self.instruction.definition is None or self.command.built_ins.concerns(work):
+        seen_first = work.attempt > 1 or work.incoming.wake_up is not None  # a goal may have been put down meanwhile
+        if seen_first or self.instruction.definition is None or self.command.built_ins.concerns(work):
             return None
         return open_early(conn, work, self)
 
@@ -117,7 +128,12 @@ class Agent:
 
     async def _do(self, work: Work) -> bool:
         """One piece of work; False when no other may follow."""
-        staged = StagedChanges()
+        staged, autonomy = StagedChanges(), self.command.autonomy
+        if work.incoming.wake_up is not None:
+            taken = await autonomy.take(work)
+            if taken is None:
+                return True
+            work = taken
         if work.kind == "message" and not await self._was_begun(work):
             result = await self._command(work)
             if result is not None:
@@ -125,6 +141,7 @@ class Agent:
                 if result.go_on_with is None:
                     await self._commit(work, result.says, ends="done", staged=staged)
                     await self.runtime.outbox.end()  # no turn follows that would take "waiting" off the screen
+                    await autonomy.after_turn(work)
                     return not result.end
                 await self._commit(work, result.says)
                 work = _going_on(work, result)
@@ -132,10 +149,14 @@ class Agent:
             definition = self._definition()
         except (AgentMissing, AgentInvalid, OSError) as error:  # B-09, B-10: no run
             log.error("no run without an agent definition: %s", error, extra={"inbox": work.inbox_id})  # noqa: TRY400
+            if work.incoming.wake_up is not None:
+                await autonomy.give_up(work, Reason(key="agent_broken", values={"agent": self.instruction.name}))
+                return True
             notice = self._notice(work, "agent_broken", agent=self.instruction.name)
             await self._commit(work, (notice,), ends="refused")
             return True
         executed = await turn(work, definition, self, staged)
+        await autonomy.after_turn(work)
         return executed.verdict != "suspended"
 
     async def _was_begun(self, work: Work) -> bool:
@@ -184,7 +205,7 @@ class Agent:
         def commit(conn: Connection) -> None:
             check_epoch(conn, conversation, work.epoch)
             written[:] = write_window(conn, step, self) if step is not None else []
-            write_staged(conn, staged, self)
+            write_staged(conn, staged, self, at)
             for part, say in enumerate(says):
                 outbox_rows.add(
                     conn,

@@ -20,6 +20,8 @@ from agent.core.outbox import Buttons, Outbox
 from agent.core.phrases import Phrases
 from agent.core.tools import Tool
 from agent.definitions import Definitions
+from agent.goals.roles import RoleOf, role_then
+from agent.goals.telling import Buttoned, no_buttons
 from agent.hearing import Hearing
 from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
@@ -48,6 +50,7 @@ from agent.turn.settings import Settings
 from agent.turn.side_calls import SideCalls
 from agent.turn.states import (
     ContextState,
+    GoalState,
     InstructionState,
     LifecycleState,
     MemoryState,
@@ -66,7 +69,11 @@ log = logging.getLogger("tieline.agent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What all agents of a process have in common. `settings` are asked between turns; `models` makes the calls."""
+    """What all agents of a process have in common. `settings` are asked between turns; `models` makes the calls.
+
+    `ring` says that a conversation has work; `goal_buttons` are offered below what is told of goals; `goal_role`
+    is the role of a goal's owner today.
+    """
 
     home: Path
     database: Database
@@ -87,6 +94,9 @@ class Shared:
     count: CountText = count_by_bytes
     counted_by: Callable[[], str] = lambda: "bytes"
     background: BetweenTurns = field(default_factory=BetweenTurns)
+    ring: Callable[[ConversationId], None] = lambda conversation: None
+    goal_buttons: Buttoned = no_buttons
+    goal_role: RoleOf = role_then
 
 
 def house_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[Tool, ...]:
@@ -168,6 +178,9 @@ def assemble(
             relief=shared.relief,
         ),
         lifecycle=LifecycleState(),
+        goal=GoalState(
+            background=Jobs(shared.background), ring=shared.ring, buttons=shared.goal_buttons, role_of=shared.goal_role
+        ),
         metrics=MetricsState(estimator=estimator),
         command=CommandState(built_ins=shared.built_ins),
     )

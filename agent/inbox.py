@@ -14,6 +14,15 @@ AccessRole = Literal["owner", "admin", "member"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WakeUp:
+    """For which goal this wakes the agent: the session of work by itself, and the number of the wake-up in it."""
+
+    goal: int
+    round: int
+    tick: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
     """One thing said to the agent, as the inbox stores it. The platform's own shapes stay outside.
 
@@ -21,7 +30,8 @@ class Incoming:
     command or a button. `message_ref` is the platform's id of the message, to reply to and to react on. `notes` are
     the last lines of `text`: what could not be read of the message; an edit keeps them. `version` is that of the edit
     that was taken last, "" before any. `zone` is the sender's IANA time zone, where the platform tells it. What
-    `may_be_silent` is shown to nobody while it is worked on.
+    `may_be_silent` is shown to nobody while it is worked on. `wake_up` is there for a goal's own turns, `job` names
+    the schedule that asks.
     """
 
     text: str
@@ -38,6 +48,8 @@ class Incoming:
     version: str = ""
     zone: str | None = None
     may_be_silent: bool = False
+    wake_up: WakeUp | None = None
+    job: str | None = None
     received_at: datetime
 
 

@@ -10,12 +10,15 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
+from agent.compaction.dumps import Form
 from agent.compaction.gauge import badge_of
 from agent.core.errors import Permanent
 from agent.core.events import CompactComplete, ProviderSwitched
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import FilePart
 from agent.definitions import Definition
+from agent.goals import store as goals
+from agent.goals.lifecycle import IDLE, SessionGoal
 from agent.ledger import rows
 from agent.ledger.bills import UsageTotals
 from agent.providers.registry import UnknownProvider
@@ -159,6 +162,24 @@ class Operations:
             self._staged = StagedChanges(switch_session=True, session=found.id)
         return found
 
+    async def session_goal(self) -> SessionGoal:
+        """What the session is after, as its words tell (SPEC §10.1)."""
+        session, goal = await self._session(), self._states.goal
+        if session is None:
+            return IDLE
+        if goal.known_for != session:
+            goal.of_session = await self._states.runtime.database.read(lambda conn: goals.of_session(conn, session))
+            goal.known_for = session
+        return goal.of_session
+
+    async def complete_goal(self) -> str | None:
+        """Say that the session's goal is reached; returns its text, None when there is none (Z-92)."""
+        goal = await self.session_goal()
+        if goal.state != "active":
+            return None
+        self._staged = StagedChanges(complete_goal=True)
+        return goal.text
+
     async def export(self) -> str:
         """The current session as JSON lines (B-47); "" when there is none."""
         session = await self._session()
@@ -217,6 +238,10 @@ class Operations:
             dumps.stop()
         else:
             dumps.start(directory)
+
+    def dump_as(self, form: Form) -> None:
+        """What dumps keep from now on (SPEC §20.1)."""
+        self._states.context.dumps.form = form
 
     @property
     def dumping(self) -> Path | None:

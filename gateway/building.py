@@ -7,11 +7,12 @@ from collections.abc import Callable
 from functools import partial
 
 from agent.assembly import Shared, house_tools, known_tools, shared_executor
-from agent.between_turns import BetweenTurns
+from agent.between_turns import BetweenTurns, Jobs
 from agent.core.clock import Clock
 from agent.core.events import EventBus
 from agent.core.ids_source import random_uuid
 from agent.definitions import Definitions
+from agent.goals.desk import Goals
 from agent.hearing import Hearing
 from agent.providers.calling import Models
 from agent.providers.opening import Surroundings as ProviderSurroundings
@@ -25,6 +26,7 @@ from agent.turn.tokenizer import Tokenizer
 from gateway.access.book import AccessBook
 from gateway.access.decisions import Decisions
 from gateway.channels.adapter import Adapter, Surroundings
+from gateway.channels.keys import ConversationKey
 from gateway.commands.all import all_commands
 from gateway.commands.desk import Desk
 from gateway.commands.house import House as CommandHouse
@@ -47,6 +49,7 @@ from gateway.running.agents import Waking
 from gateway.running.alerts import Alerts
 from gateway.running.chosen import load_chosen
 from gateway.running.dispatching import Running, local_dispatcher
+from gateway.running.goals import Abandoned, goal_buttons, goal_role
 from gateway.running.overview import OverviewDesk
 from gateway.running.schedules import Scheduling
 from gateway.running.spending import SpendingDesk, open_ledger
@@ -152,6 +155,13 @@ async def build(
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor.toolbox.names))
     tokenizer = Tokenizer(settings.context.tokenizer)
     waking: Waking
+    background = BetweenTurns()
+    goals = Goals(
+        database,
+        clock,
+        settings=lambda: live.settings.agent.goal,
+        wake=lambda conversation: dispatcher.wake(conversation),
+    )
     house = CommandHouse(
         home=settings.home,
         database=database,
@@ -177,10 +187,12 @@ async def build(
         more_allowed=spending.more_allowed,
         ask=partial(go_betweens.ask, delivery),
         schedules=scheduling.desk,
+        goals=goals,
+        goal_of=lambda conversation: waking.goal_of(conversation),
+        hide_live=lambda conversation: delivery.show_live(ConversationKey.parse(conversation), ""),
         setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
     )
     desk = Desk(all_commands(), house, lambda conversation: waking.operations(conversation))
-    background = BetweenTurns()
     shared = Shared(
         home=settings.home,
         database=database,
@@ -207,6 +219,9 @@ async def build(
         count=tokenizer,
         counted_by=lambda: tokenizer.name,
         background=background,
+        ring=lambda conversation: dispatcher.wake(conversation),
+        goal_buttons=goal_buttons(phrase),
+        goal_role=goal_role(book, live),
     )
     waking = Waking(
         shared,
@@ -217,7 +232,8 @@ async def build(
     )
     session = settings.session
     conversations = Conversations(waking.wake, clock=clock, idle_s=session.idle_minutes * 60, most=session.most_awake)
-    dispatcher = local_dispatcher(live, database, clock, conversations, delivery, alerts, phrase)
+    abandoned = Abandoned(goals, Jobs(background), phrase, delivery)
+    dispatcher = local_dispatcher(live, database, clock, conversations, delivery, alerts, phrase, abandoned)
     router = Router(
         RouterHouse(
             database=database,
@@ -237,7 +253,7 @@ async def build(
             outbox_for=delivery.outbox_for,
             queue_mode=lambda conversation: chosen.mode(conversation, live),
             channel=delivery.channel_for,
-            wake=dispatcher.wake,
+            wake=partial(go_betweens.wake_for_person, waking, dispatcher),
             attachments=Attachments(settings.home, phrase, limit_mb=lambda: live.settings.retention.attachment_mb),
             phrase=phrase,
             tell_owner=alerts.tell,
@@ -265,6 +281,7 @@ async def build(
         ledger=ledger,
         approvals=approvals,
         schedules=scheduling.runner,
+        goals=goals,
         providers=providers,
         operations=operations,
         overview=OverviewDesk(

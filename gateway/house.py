@@ -8,6 +8,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from agent.between_turns import BetweenTurns
+from agent.goals.desk import Goals
 from agent.ledger.ledger import Ledger
 from agent.providers.registry import Registry as Providers
 from agent.storage.database import Database
@@ -23,6 +24,7 @@ from gateway.phrases.catalogue import Catalogue
 from gateway.router.router import Router
 from gateway.running.accounts import Accounts
 from gateway.running.alerts import Alerts
+from gateway.running.goals import goal_buttons
 from gateway.running.overview import OverviewDesk
 from gateway.running.upkeep import Upkeep
 from gateway.scheduler.runner import Runner
@@ -49,6 +51,7 @@ class House:
     operations: Operations
     overview: OverviewDesk
     schedules: Runner
+    goals: Goals
     upkeep: Upkeep
     alerts: Alerts
     phrase: Catalogue
@@ -57,6 +60,7 @@ class House:
 
     async def run(self, tasks: TaskGroup) -> None:
         """Start everything but the accounts."""
+        await self.goals.reconcile_orphans(self.phrase, goal_buttons(self.phrase))  # before anything could wake them
         tasks.start_soon(self.delivery.run)
         tasks.start_soon(self.dispatcher.run)
         tasks.start_soon(self.conversations.run)

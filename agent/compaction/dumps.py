@@ -3,24 +3,35 @@
 They hold secrets and people's words: mode 0600, off by default. Never changes what is done.
 """
 
+import json
 import logging
 import os
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Literal, get_args
 from urllib.parse import quote
 
 from agent.compaction.blocks import Block
 from agent.compaction.subgoals import Subgoal
 from agent.core.ids import ConversationId
 
+Form = Literal["json", "raw", "trace"]
+FORMS: tuple[Form, ...] = get_args(Form)
+TRACE = "trace.jsonl"
+
 log = logging.getLogger("tieline.dumps")
 
 
 class Dumps:
-    """One numbering for all kinds of files. Off until `start`; what cannot be written is reported once."""
+    """One numbering for all kinds of files. Off until `start`; what cannot be written is reported once.
+
+    `form` says what is kept: "json" all there is, "raw" requests as the words that a model reads, "trace" one line for
+    each thing with its size and nothing of what it says.
+    """
 
     def __init__(self) -> None:
+        self.form: Form = "json"
         self._directory: Path | None = None
         self._count = 0
         self._complained = False
@@ -41,14 +52,17 @@ class Dumps:
         self._directory = None
 
     def write(self, name: str, text: str) -> None:
-        """Put `text` into `NNNN-name`; blocks for the time of one small write."""
+        """Put `text` into `NNNN-name`, or its size into the trace; blocks for the time of one small write."""
         if self._directory is None:
             return
-        path = self._directory / f"{self._count:04d}-{name}"
+        numbered, how = f"{self._count:04d}-{name}", os.O_TRUNC
         self._count += 1
+        if self.form == "trace":
+            text = json.dumps({"what": numbered, "chars": len(text)}) + "\n"
+            numbered, how = TRACE, os.O_APPEND
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            descriptor = os.open(self._directory / numbered, os.O_WRONLY | os.O_CREAT | how, 0o600)
             with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
                 file.write(text)
         except OSError as error:

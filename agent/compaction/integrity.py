@@ -12,12 +12,15 @@ log = logging.getLogger("tieline.compaction")
 
 
 def orphans_in(window: Window) -> list[int]:
-    """Positions of results that do not follow their calls; costs what the window holds of results."""
-    return [
+    """Positions of results that do not follow their calls; costs what came since none was found."""
+    found = [
         position
-        for position in window.results
+        for position in window.results[window.paired :]
         if not _answers(window[position].message, window[position - 1].message if position else None)
     ]
+    if not found:
+        window.paired = len(window.results)
+    return found
 
 
 def mend(window: Window, make: Callable[[Change], int], *, aloud: bool = False) -> int:

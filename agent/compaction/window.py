@@ -67,6 +67,7 @@ class Window(Sequence[Entry]):
         self.tokens = 0  # raw, of all entries
         self.arrived = 0  # raw, of all that was ever appended
         self.results: list[int] = []  # positions of what holds results of tools, ascending
+        self.paired = 0  # of these, how many are known to follow their calls: whoever moves or shows others resets it
         self.waiting: set[int] = set()  # keys of what holds a deferred summary
         self.unwritten = Unwritten()
 
@@ -134,6 +135,7 @@ class Window(Sequence[Entry]):
                 old = self._entries[change.position]
                 self._hide(old)
                 self._entries[change.position] = self._insert(change.message)
+                self.paired = 0
             case _:
                 assert_never(change)
         return before - self.tokens
@@ -152,13 +154,18 @@ class Window(Sequence[Entry]):
         self._index()
 
     def show(self, position: int, message: Message) -> None:
-        """Let the model see `message` there; by itself nothing of that is written."""
+        """Let the model see `message` there; nothing of that is written, loading the window again mends it again."""
+        self._show(position, message)
+        self.paired = 0
+
+    def _show(self, position: int, message: Message) -> None:
         entry = self._entries[position]
         tokens = self._count(message)
         self.tokens += tokens - entry.tokens
         self._entries[position] = replace(entry, message=message, tokens=tokens)
 
     def _index(self) -> None:
+        self.paired = 0
         self.results = [position for position, entry in enumerate(self._entries) if holds_results(entry.message)]
 
     def _clear(self, results: Iterable[Cleared]) -> None:
@@ -170,7 +177,7 @@ class Window(Sequence[Entry]):
                 else part
                 for part in entry.message.parts
             )
-            self.show(cleared.position, replace(entry.message, parts=parts))
+            self._show(cleared.position, replace(entry.message, parts=parts))
             self.unwritten.cleared[entry.key, cleared.call] = cleared.text
 
     def _stub(self, calls: Iterable[Stubbed]) -> None:
@@ -182,7 +189,7 @@ class Window(Sequence[Entry]):
                 else part
                 for part in entry.message.parts
             )
-            self.show(stubbed.position, replace(entry.message, parts=parts))
+            self._show(stubbed.position, replace(entry.message, parts=parts))
             self.unwritten.cleared[entry.key, stubbed.call] = json.dumps(stubbed.arguments, ensure_ascii=False)
 
     def _fold(self, fold: Fold) -> None:

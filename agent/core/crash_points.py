@@ -45,6 +45,9 @@ Point = Literal[
     "send.before",  # the row is marked as being sent, the platform is not called
     "send.piece",  # one piece of several has arrived and is noted
     "send.after",  # the platform has it; the row does not know
+    "goal.judged",  # the supervisor has answered, nothing of it is stored
+    "goal.within",  # in the transaction that stores what a check found
+    "goal.after",  # it is stored, nobody is told
     "linger",  # nothing is left to do, the agent waits for the next message
     "drain",  # told to end: nothing new begins
 ]

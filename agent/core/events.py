@@ -315,6 +315,24 @@ class AutoCompactCircuitBreakerTripped(Event):
     failures: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoalCompleted(Event):
+    """The session's goal, or (`goal`) a kept one, is reached (Z-93)."""
+
+    name: ClassVar[str] = "goal_completed"
+    goal: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoalMoved(Event):
+    """Work by itself on a kept goal stands so now (SPEC §10.5)."""
+
+    name: ClassVar[str] = "goal_moved"
+    goal: int
+    state: str
+    turns: int
+
+
 @dataclass(frozen=True, slots=True)
 class Published:
     """An event with its place in the order of its conversation."""

@@ -106,6 +106,9 @@ class Outbox(Protocol):
     def status(self, text: str) -> None:
         """Show one line that does not stay; "" clears it (Z-145, G-08)."""
 
+    def live(self, text: str, buttons: tuple[tuple[Button, ...], ...] = ()) -> None:
+        """One message, with buttons, that follows something longer than a turn and changes in place; "" ends it."""
+
     def show(self, event: Event) -> None:
         """Let people see an event, as far as the channel's verbosity goes."""
 

@@ -47,3 +47,8 @@ class UsageTotals:
     cost_usd: float = 0.0
     unpriced: int = 0
     estimated: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """In and out, from a cache or not."""
+        return self.prompt + self.cache_creation + self.cache_read + self.output

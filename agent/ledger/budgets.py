@@ -1,6 +1,7 @@
 """The limits of `[spending]` at work: what a call may take, who is told that a budget ends, and who raises one."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from sqlalchemy import Connection
 
@@ -11,6 +12,7 @@ from agent.core.ids import ConversationId
 from agent.ledger import rows
 from agent.ledger.accounts import Accounts, Hold, Standing
 from agent.ledger.bills import Entry
+from agent.ledger.purses import Purses
 from agent.ledger.rows import Approval
 from agent.ledger.spending import Account, Names, OverBudget, Rules, Scope, Span, Spending
 from agent.providers.metering import Bill
@@ -45,6 +47,7 @@ class Budgets:
         self._places = places
         self._rules_now = Rules.of(spending())
         self._accounts = Accounts()
+        self.purses = Purses()
 
     async def load(self) -> None:
         """Take up what earlier processes spent and approved. Before any call."""
@@ -66,10 +69,12 @@ class Budgets:
         self._accounts.take_warnings_as_said(self._rules(), now)
 
     def hold(self, bill: Bill, provider: str, model: str, *, usd: float | None, tokens: int) -> Hold:
-        """Set aside what a call may take. Raises OverBudget, which the house is told, or Unpriced."""
-        names, now = self._names(bill, provider), self._clock.now()
+        """Set aside what a call may take. Raises OverBudget, which the house is told, Unpriced or PurseEmpty."""
+        names, now, purse = self._names(bill, provider), self._clock.now(), self.purses.find(bill.goal)
+        if purse is not None and bill.unattended:
+            purse.check(usd=usd, tokens=tokens)
         try:
-            return self._accounts.hold(
+            hold = self._accounts.hold(
                 self._rules(), names, now, usd=usd, tokens=tokens, provider=provider, model=model
             )
         except OverBudget as error:
@@ -77,6 +82,11 @@ class Budgets:
             if standing is not None:
                 self._tell(bill, standing, hard=True)
             raise
+        if purse is None:
+            return hold
+        purse.sum.held_usd += hold.usd
+        purse.sum.held_tokens += tokens
+        return replace(hold, sums=(*hold.sums, purse.sum))
 
     def settle(self, hold: Hold, entry: Entry) -> None:
         """The call came to this; the house is told of what comes near."""

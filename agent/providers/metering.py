@@ -18,7 +18,8 @@ class Bill:
     """To whom a call is charged, and what it is for.
 
     `purpose` is one word: "turn" for the answer itself, else the work behind it, such as "compaction", "judge" or
-    "transcription". `job` names a schedule and `goal` a goal, where the call was made for one.
+    "transcription". `job` names a schedule and `goal` a goal, where the call was made for one. `unattended`: no
+    person has asked for it, the goal's own work needs it, so that its limits hold before the call is made.
     """
 
     purpose: str
@@ -29,6 +30,7 @@ class Bill:
     person: PersonId | None = None
     job: str | None = None
     goal: str | None = None
+    unattended: bool = False
 
 
 # How an attempt ended: properly; refused (or nobody was reached), which nobody bills; else cut off, whoever cut it.

@@ -86,6 +86,11 @@ _FINISH = Hot(
     .values(status=bindparam("ending"), done_epoch=bindparam("by"), note=bindparam("why"))
 )
 _BEGIN = Hot(update(inbox).where(_ONE, _NEW).values(attempts=inbox.c.attempts + 1, payload=bindparam("text")))
+_CALLED = (
+    select(inbox.c.id)
+    .where(_CONV, _NEW, inbox.c.kind == "system", inbox.c.attempts <= bindparam("begun"))
+    .where(inbox.c.dedup.startswith(bindparam("prefix"), autoescape=False))
+)
 _WITH_NEW = select(inbox.c.conv).where(_NEW, _DUE).distinct()
 _NEXT_DUE = select(func.min(inbox.c.not_before)).where(_NEW, inbox.c.not_before > bindparam("now"))
 
@@ -211,6 +216,19 @@ def finish(
 ) -> int:
     """End rows that are `new` and return how many were; merged and ended rows stay what they are."""
     return sum(_FINISH.run(conn, {"row": row, "ending": status, "by": epoch, "why": note}) for row in ids)
+
+
+def withdraw(
+    conn: Connection, conversation: ConversationId, *, prefix: str, note: str, begun: bool = False
+) -> Sequence[int]:
+    """End what the house put off under a dedup key that begins so, and return which it was.
+
+    What was `begun` belongs to its run, and is ended only where no run can be under way.
+    """
+    values = {"conversation": conversation, "prefix": prefix, "begun": 1_000_000 if begun else 0}
+    ids = conn.execute(_CALLED, values).scalars().all()
+    finish(conn, ids, status="refused", note=note)
+    return ids
 
 
 def conversations_with_work(conn: Connection, now: int) -> tuple[ConversationId, ...]:

@@ -9,9 +9,9 @@ from sqlalchemy.schema import CreateIndex
 from sqlalchemy.sql.compiler import DDLCompiler
 
 
-def partial_index(name: str, *columns: Column[Any], where: str) -> Index:
+def partial_index(name: str, *columns: Column[Any], where: str, unique: bool = False) -> Index:
     """An index of the columns' table that holds the rows for which `where` (plain text of ours) is true."""
-    return Index(name, *columns, info={"where": where})
+    return Index(name, *columns, unique=unique, info={"where": where})
 
 
 @compiles(CreateIndex)

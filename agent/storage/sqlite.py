@@ -6,6 +6,7 @@ for company. WAL with synchronous=FULL: what was acknowledged survives a power c
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -117,7 +118,8 @@ class SqliteDatabase:
                 job = None if enough else self._writer.take_waiting()
             batch.commit()
             Job.hand_over(batch.jobs)
-        _driver(conn).execute("PRAGMA optimize")
+        with suppress(sqlite3.Error):  # a disk that has failed must not keep us from ending
+            _driver(conn).execute("PRAGMA optimize")
         conn.close()
 
 
@@ -132,8 +134,9 @@ class _Batch:
     def add(self, job: Job[object]) -> None:
         self.jobs.append(job)
         raw = _driver(self._conn)
-        # The first needs no savepoint: rolling back the whole transaction takes nothing from others.
-        guarded = bool(self._written)
+        # The first that writes needs no savepoint: to roll back the whole transaction takes nothing from others. Nor
+        # can it have one while no transaction is begun: the savepoint would begin one that SQLAlchemy does not know of.
+        guarded = raw.in_transaction
         if guarded:
             raw.execute("SAVEPOINT caller")  # by hand: 3 µs where `begin_nested` takes 160
         job.run(self._conn)

@@ -300,6 +300,7 @@ usage = Table(
 )
 Index("ix_usage_conv", usage.c.conv, usage.c.created_at)
 Index("ix_usage_created_at", usage.c.created_at)
+partial_index("ix_usage_goal", usage.c.goal, where="goal is not null")
 Index("uq_usage_call_id", usage.c.call_id, unique=True)
 
 # What was approved beyond a limit of [spending], for one payer in one day or month.
@@ -326,3 +327,43 @@ ephemeral = Table(
     Column("created_at", BigInteger, nullable=False),
     UniqueConstraint("conv", "kind", "ref"),
 )
+
+# What a session is after, as its words tell (SPEC §10.1); no row: nothing.
+session_goal = Table(
+    "session_goal",
+    metadata,
+    Column("session_id", Text, primary_key=True),
+    Column("state", Text, nullable=False),  # active | completed
+    Column("text", Text, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+)
+
+# Goals that are kept, with limits (SPEC §10.2), and how far work on them by itself has come (§10.3).
+goal = Table(
+    "goal",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("conv", Text, nullable=False),
+    Column("origin", Text, unique=True),  # the message that asked for it, so that its repeat makes no second one
+    Column("person", Text),  # who set it
+    Column("display", Text, nullable=False, server_default=""),
+    Column("language", Text, nullable=False, server_default="en"),
+    Column("role", Text, nullable=False, server_default="member"),
+    Column("chat_type", Text, nullable=False, server_default="direct"),
+    Column("text", Text, nullable=False),
+    Column("status", Text, nullable=False),  # active | paused | completed | cleared
+    Column("why", Text),  # JSON of agent.goals.stored.Reason: why it is paused
+    Column("max_turns", BigInteger),
+    Column("max_tokens", BigInteger),
+    Column("max_usd", Float),
+    Column("turns", BigInteger, nullable=False, server_default="0"),
+    Column("tokens", BigInteger, nullable=False, server_default="0"),
+    Column("usd", Float, nullable=False, server_default="0"),
+    Column("unpriced", BigInteger, nullable=False, server_default="0"),
+    Column("auto_state", Text),  # of agent.goals.stored.Auto; None: it is not worked on by itself
+    Column("auto", Text),  # JSON of it
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),  # grows with every change
+)
+partial_index("ix_goal_active", goal.c.conv, where="status = 'active'", unique=True)
+Index("ix_goal_conv", goal.c.conv, goal.c.id)

@@ -59,13 +59,17 @@ async def call_model(
 
 def bill_of(run: Run, states: States) -> Bill:
     """Who pays for the turn's own calls."""
+    incoming = run.work.incoming
     return Bill(
         purpose="turn",
         conversation=states.session.conversation,
         session=run.session,
         inbox_id=run.work.inbox_id,
         run=run.id,
-        person=run.work.incoming.person,
+        person=incoming.person,
+        job=incoming.job,
+        goal=str(run.goal) if run.goal is not None else None,
+        unattended=incoming.wake_up is not None,
     )
 
 

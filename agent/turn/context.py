@@ -6,11 +6,13 @@ import anyio
 from sqlalchemy import Connection
 
 from agent.core.events import ContextBuilt, ContextDegraded
+from agent.goals import store as goals
 from agent.sessions import store
 from agent.storage import audit_rows
 from agent.storage.moments import to_us
 from agent.tools.deferring import loaded_in
 from agent.tools.plan_mode import ENTER, EXIT
+from agent.turn.goal_text import is_wanted
 from agent.turn.notes import read_notes, says_terminated
 from agent.turn.requests import estimate_of
 from agent.turn.room import load_window, options_of, sync_window
@@ -66,6 +68,10 @@ async def _advance(run: Run, states: States) -> None:
     await read_notes(states.memory, run.settings.context.memory_chars)
     if not states.message.loaded:
         await load_history(run, states)
+    if is_wanted(run) and states.goal.known_for != run.session:
+        session_id = run.session
+        states.goal.of_session = await states.runtime.database.read(lambda conn: goals.of_session(conn, session_id))
+        states.goal.known_for = session_id
 
 
 async def load_history(run: Run, states: States) -> None:

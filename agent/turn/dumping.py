@@ -10,9 +10,15 @@ from agent.turn.states import States
 
 
 def dump_request(request: Request, states: States) -> None:
-    """`NNNN-request.json`: what the model is about to get."""
+    """`NNNN-request.json`: what the model is about to get; in the form "raw" as text."""
     dumps = states.context.dumps
     if not dumps.on:
+        return
+    if dumps.form == "raw":
+        said = ((message.role, message.content) for message in request.messages)
+        prompt = "\n\n".join(filter(None, (request.system.stable, request.system.volatile)))
+        everything = (("system", prompt), *said, ("reminder", request.reminder))
+        dumps.write("request.txt", "\n\n".join(f"[{who}]\n{text}" for who, text in everything if text) + "\n")
         return
     written = {
         "system": asdict(request.system),

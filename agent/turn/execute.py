@@ -8,6 +8,7 @@ import logging
 from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderRefused
 from agent.core.events import ExecuteStarted, StepCompleted
 from agent.core.messages import Message, TextPart
+from agent.ledger.purses import PurseEmpty
 from agent.ledger.spending import OverBudget, Unpriced, amount
 from agent.providers.calling import ModelTooSlow
 from agent.providers.replies import Reply, ReplyTooLarge
@@ -16,6 +17,7 @@ from agent.turn.asking import ask
 from agent.turn.calling import CallStopped
 from agent.turn.decision import Ask, Calls, Ending, Fail, Final, decide, parts_ending, with_unique_ids
 from agent.turn.dumping import dump_reply
+from agent.turn.goals import sentence_of
 from agent.turn.guards import halt_before_call
 from agent.turn.hooking import context_of, fire
 from agent.turn.requests import DoesNotFit, schema_of
@@ -50,6 +52,9 @@ async def _loop(prepared: Prepared, run: Run, states: States) -> Executed:
         if halt is not None:
             notice = Notice(halt.phrase, halt.values)
             return Executed(verdict="failed", text=run.speech.text, notice=notice, error=halt.phrase)
+        if states.goal.gives_way and run.progress.model_calls:
+            run.gave_way = True
+            return Executed(verdict="answered", text=run.speech.text)
         began = await fire("on_turn_start", run, states)
         if began.blocked:
             log.warning("the turn ends: %s", began.blocked, extra={"run": run.id})
@@ -141,6 +146,8 @@ def _failed(error: AgentError, run: Run, states: States) -> Executed:
             notice = Notice("reply_too_large")
         case OverBudget():
             notice = over_budget(error, run, states)
+        case PurseEmpty():
+            notice = Notice(*sentence_of(error))
         case Unpriced():
             notice = Notice("unpriced", {"model": error.model, "ref": run.id[:8]})
         case _:

@@ -9,6 +9,7 @@ from agent.compaction.pinning import deserves_pin, states_rule
 from agent.core.crash_points import passing
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import FilePart, Message
+from agent.goals import store as goals
 from agent.inbox import Incoming, Work
 from agent.sessions import runs, store
 from agent.sessions.records import Stored
@@ -36,7 +37,10 @@ def refusal_of(incoming: Incoming, limit: int) -> Executed | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """What the start of a run came to. `over`: the work was done already. `loop`: it answers a question of ours."""
+    """What the start of a run came to. `over`: the work was done already. `goal` is the kept one there.
+
+    `loop`: it answers a question of ours.
+    """
 
     run: RunId
     session: SessionId
@@ -46,6 +50,7 @@ class Opening:
     resumed: bool = False
     terminated: bool = False
     over: bool = False
+    goal: int | None = None
 
 
 def open_early(conn: Connection, work: Work, states: States) -> Opening | None:
@@ -61,7 +66,8 @@ def open_early(conn: Connection, work: Work, states: States) -> Opening | None:
     new_id, at = states.runtime.new_id, states.runtime.clock.now()
     ids = _Ids(run=RunId(new_id()), session=session.id or SessionId(new_id()), fresh=session.id is None)
     written = states.metrics.estimator.written
-    return _open(conn, work, session.conversation, ids, user_message(work, at), to_us(at), written)
+    opening = _open(conn, work, session.conversation, ids, user_message(work, at), to_us(at), written)
+    return _with_goal(conn, opening, work, states)
 
 
 async def hear(run: Run, states: States) -> None:
@@ -118,6 +124,8 @@ async def take_in(run: Run, states: States) -> Taken:
     states.session.id = run.session = opening.session
     states.session.known = True
     run.opened, run.resumed, run.checkpoint = True, opening.resumed, opening.checkpoint
+    if run.work.kind == "message":
+        run.goal = opening.goal
     states.metrics.estimator.take((stored.message, stored.counted) for stored in opening.stored)
     run.messages = [stored.message for stored in opening.stored]
     run.ids = [stored.message.id for stored in opening.stored]
@@ -146,9 +154,17 @@ def _open_whole(conn: Connection, run: Run, states: States, message: Message, at
     written = states.metrics.estimator.written
 
     def staged() -> None:
-        write_staged(conn, run.staged, states)
+        write_staged(conn, run.staged, states, at)
 
-    return _open(conn, run.work, conversation, ids, message, at, written, staged=staged)
+    opening = _open(conn, run.work, conversation, ids, message, at, written, staged=staged)
+    return _with_goal(conn, opening, run.work, states)
+
+
+def _with_goal(conn: Connection, opening: Opening, work: Work, states: States) -> Opening:
+    """With the goal that what people ask for counts for."""
+    if work.kind != "message" or not states.runtime.settings.agent.goal.enabled:
+        return opening
+    return replace(opening, goal=goals.active_id(conn, states.session.conversation))
 
 
 def _open(

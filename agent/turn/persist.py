@@ -16,6 +16,7 @@ from agent.storage import audit_rows, inbox_rows, outbox_rows
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
 from agent.turn.accounting import total_cost
+from agent.turn.goals import Closed, close_goals, said_now, settle_goals
 from agent.turn.room import notices_of, sync_window, write_window
 from agent.turn.run import Executed, Notice, Persisted, Run, Verdict
 from agent.turn.saving import growth_of, note_stored, write_growth
@@ -41,21 +42,22 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     before = run.messages[: run.windowed]
     if run.opened:
         run.messages = with_orphaned_uses_answered(run.messages)
-    says = says_of(executed, run, states)
-    unheard = run.opened and run.audience.silent and not says
+    work, says = run.work, says_of(executed, run, states)
+    unheard = run.opened and work.incoming.may_be_silent and not says
     step = writing_of(states.message.compaction) if run.opened else None
     growth = growth_of(run, states)
     at = to_us(runtime.clock.now())
-    conversation, work = states.session.conversation, run.work
+    conversation = states.session.conversation
 
-    def commit(conn: Connection) -> tuple[list[int | None], list[int]]:
+    def commit(conn: Connection) -> tuple[list[int | None], list[int], Closed]:
         check_epoch(conn, conversation, work.epoch)
         rows.add(conn, growth.entries)
         audit_rows.add(conn, growth.records)
         ids: list[int | None] = []
         placed = write_window(conn, step, states) if step is not None else []
         loop = loop_of(run) if executed.verdict == "waiting" else None
-        if run.opened and runs.end_run(conn, work.inbox_id, ENDS[executed.verdict], at, loop):
+        ends_now = run.opened and runs.end_run(conn, work.inbox_id, ENDS[executed.verdict], at, loop)
+        if ends_now:
             ids = write_growth(conn, growth, run, conversation, at)
         if unheard:  # a heartbeat with nothing to say must not fill the history that every call sends
             store.hide_run(conn, work.inbox_id)
@@ -69,21 +71,23 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
                 say=say,
                 at=at,
             )
+        closed = close_goals(conn, executed, run, states, at) if ends_now or not run.opened else Closed()
         refused = executed.verdict == "refused" and not run.opened
         note = executed.notice.phrase if refused and executed.notice is not None else None
         status: inbox_rows.InboxStatus = "refused" if refused else "done"
         inbox_rows.finish(conn, work.inbox_ids, status, work.epoch, note)
         take_first(conn)
         passing("commit.within")
-        return ids, placed
+        return ids, placed, closed
 
     passing("commit.before")
     with runtime.outbox.committing() as take_first:
-        ids, placed = await runtime.database.write(commit)
+        ids, placed, closed = await runtime.database.write(commit)
         passing("commit.after")
     if step is not None:
         settle(states.message.compaction, step, placed)
     note_stored(run, states, growth, ids)
+    settle_goals(closed, states)
     if states.message.loaded and run.opened:
         same = all(one.parts is other.parts for one, other in zip(before, run.messages, strict=False))
         if not unheard and same and len(run.ids) == len(run.messages) and None not in run.ids:
@@ -97,7 +101,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
 def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
     """What the person gets: what the model said, then what the house adds."""
     audience = run.audience
-    if audience.silent and (not executed.success or is_silence(executed.text)):
+    if run.work.incoming.may_be_silent and (not executed.success or is_silence(executed.text)):
         return ()
     says = []
     if executed.text.strip():
@@ -119,7 +123,7 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
                 verbatim=True,
             )
         )
-    return tuple(says)
+    return said_now(executed, says) if run.work.incoming.wake_up is not None else tuple(says)
 
 
 def loop_of(run: Run) -> Loop:

@@ -75,7 +75,7 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
     current = staged.session if staged.switch_session else session.id
     incoming = work.incoming
     reply_to = incoming.message_ref if incoming.chat_type != "direct" else None
-    token, effective = CancelToken(), _effective(runtime.settings, definition)
+    token, effective = CancelToken(), _effective(runtime.settings, definition, work)
     return Run(
         id=opened.run if opened else RunId(runtime.new_id()),
         work=work,
@@ -94,12 +94,13 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
             interaction=incoming.interaction,
             language=incoming.language,
             inbox_id=work.inbox_id,
-            silent=incoming.may_be_silent,
+            silent=incoming.may_be_silent or incoming.wake_up is not None,
         ),
         began=runtime.clock.monotonic(),
         reminder=reminder_for(runtime.clock.now(), work, hint=_hint(states)),
         speech=Speech(runtime.outbox),
         staged=staged,
+        goal=incoming.wake_up.goal if incoming.wake_up is not None else None,
     )
 
 
@@ -109,6 +110,7 @@ async def _announced(run: Run, states: States) -> AsyncIterator[list[Executed]]:
     runtime, lifecycle, conversation = states.runtime, states.lifecycle, states.session.conversation
     lifecycle.run, lifecycle.token, lifecycle.since = run.id, run.token, runtime.clock.now()
     lifecycle.language = run.audience.language
+    states.goal.working_on, states.goal.gives_way = run.goal, False  # that of a person's turn is known later
     runtime.outbox.begin(run.audience)
     runtime.bus.publish(LoopStarted(conversation=conversation, run=run.id, session=run.session))
     endings: list[Executed] = []
@@ -121,7 +123,7 @@ async def _announced(run: Run, states: States) -> AsyncIterator[list[Executed]]:
         error = str(raised) if isinstance(raised, AgentError) else type(raised).__name__
         raise
     finally:
-        lifecycle.run = lifecycle.token = lifecycle.since = None
+        lifecycle.run = lifecycle.token = lifecycle.since = states.goal.working_on = None
         if error:
             runtime.bus.publish(LoopFailed(conversation=conversation, run=run.id, error=error))
         else:
@@ -192,11 +194,14 @@ def _hint(states: States) -> str:
     return compaction.focus.hint(settings, compaction.window) if settings.enabled else ""
 
 
-def _effective(settings: Settings, definition: Definition) -> Settings:
-    """The settings with what the definition sets for itself."""
+def _effective(settings: Settings, definition: Definition, work: Work) -> Settings:
+    """The settings with what the definition sets for itself, and with the time that a goal's own turn has."""
     agent = settings.agent
     if definition.max_tool_iterations is not None:
         agent = replace(agent, max_tool_iterations=definition.max_tool_iterations)
     if definition.max_turns is not None:
         agent = replace(agent, max_turns=definition.max_turns)
+    if work.incoming.wake_up is not None:
+        limit_ms = min(agent.execution_timeout_ms, agent.goal.autonomous_turn_timeout_secs * 1000)
+        agent = replace(agent, execution_timeout_ms=limit_ms)
     return settings if agent is settings.agent else replace(settings, agent=agent)

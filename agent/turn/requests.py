@@ -14,6 +14,7 @@ from agent.tools.focus import FOCUS_TOOLS
 from agent.tools.plan_mode import ENTER, EXIT, INSTRUCTIONS
 from agent.turn.decision import PSEUDO_TOOLS
 from agent.turn.fitting import ceiling
+from agent.turn.goal_text import goal_text
 from agent.turn.hints import cache_tier_for, code_ratio_of, routing_hint_for
 from agent.turn.prefix import Prefix
 from agent.turn.prompt import stable_prompt, volatile_prompt, words_of
@@ -96,7 +97,8 @@ def system_of(run: Run, states: States, provider: Provider, notes: str, tools: T
     if made_for is None or made_for[0] is not run.definition or made_for[1] is not tools:
         state.stable = stable_prompt(run.definition, tools)
         state.stable_for = (run.definition, tools)
-    volatile = volatile_prompt(model=provider.model, chat_type=run.work.incoming.chat_type, notes=notes)
+    goal = goal_text(run, states)
+    volatile = volatile_prompt(model=provider.model, chat_type=run.work.incoming.chat_type, notes=notes, goal=goal)
     if is_planning(run, states):
         volatile = f"{volatile}\n\n{INSTRUCTIONS}"
     return SystemPrompt(stable=state.stable, volatile=volatile)

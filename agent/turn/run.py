@@ -98,12 +98,13 @@ class StagedChanges:
 
     hide_from: int | None = None  # messages of the current session from this id on
     hide_from_people: bool = False
+    complete_goal: bool = False
     switch_session: bool = False
     session: SessionId | None = None  # the session to switch to; None: a fresh one with the next message
 
     @property
     def any(self) -> bool:
-        return self.hide_from is not None or self.switch_session
+        return self.hide_from is not None or self.switch_session or self.complete_goal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +137,8 @@ class Run:
     staged: StagedChanges = field(default_factory=StagedChanges)
     opened: bool = False  # the turn row is committed
     resumed: bool = False
+    goal: int | None = None  # the kept one that it works on, or counts for
+    gave_way: bool = False  # it ended before it was done, for a person's sake
     messages: list[Message] = field(default_factory=list)
     ids: list[int | None] = field(default_factory=list)  # of the stored ones, in the store
     next_position: int = 0

@@ -5,8 +5,10 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, SessionId
 from agent.core.messages import Message
+from agent.goals import store as goals
+from agent.goals.lifecycle import IDLE, completed
 from agent.ledger import rows
 from agent.ledger.bills import Entry
 from agent.providers.metering import Spent, read_of
@@ -110,11 +112,13 @@ async def save_progress(
     run.checkpoint = checkpoint
 
 
-def write_staged(conn: Connection, staged: StagedChanges, states: States) -> None:
+def write_staged(conn: Connection, staged: StagedChanges, states: States, at: int) -> None:
     """Make a command's changes to the session. Call it in a fenced transaction."""
     session = states.session.id
     if staged.hide_from is not None and session is not None:
         store.hide_from(conn, session, staged.hide_from, also_from_people=staged.hide_from_people)
+    if session is not None:
+        _write_goal(conn, staged, session, at)
     if staged.switch_session:
         if session is not None and session != staged.session:
             store.set_state(conn, session, "ended")
@@ -123,11 +127,24 @@ def write_staged(conn: Connection, staged: StagedChanges, states: States) -> Non
         store.set_current(conn, states.session.conversation, staged.session)
 
 
+def _write_goal(conn: Connection, staged: StagedChanges, session: SessionId, at: int) -> None:
+    """A cleared session and one that was left for a fresh one are after nothing any more (Z-87)."""
+    cleared = staged.hide_from is not None and not staged.hide_from_people
+    if cleared or (staged.switch_session and staged.session is None):
+        goals.put_of_session(conn, session, IDLE, at)
+    elif staged.complete_goal:
+        goals.put_of_session(conn, session, completed(goals.of_session(conn, session)), at)
+
+
 def settle_staged(staged: StagedChanges, states: States) -> None:
     """The changes are on disk: let the states follow."""
     if staged.switch_session or staged.hide_from is not None:
         states.metrics.context_tokens = 0  # of what is no longer there
         states.provider.cache.forget()
+    if staged.complete_goal:
+        states.goal.of_session = states.goal.completed = completed(states.goal.of_session)
+    elif staged.any:
+        states.goal.of_session, states.goal.known_for = IDLE, None
     if staged.switch_session:
         states.session.id = staged.session
         states.session.known = True

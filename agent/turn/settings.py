@@ -14,6 +14,7 @@ from agent.compaction.settings import (
     MicrocompactSettings,
     TacoSettings,
 )
+from agent.goals.settings import GoalSettings
 from agent.tools.settings import ApprovalSettings
 from agent.turn.tokenizer import Encoding
 
@@ -30,7 +31,10 @@ def _refuse(mistakes: list[str]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
-    """`[agent]`: how far one run may go. `max_turns` counts calls of the model in one run; None: no cap (W-22)."""
+    """`[agent]`: how far one run may go. `max_turns` counts calls of the model in one run; None: no cap (W-22).
+
+    `goal` is `[agent.goal]`.
+    """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
 
@@ -42,6 +46,7 @@ class AgentSettings:
     recovery_budget: int = 5
     max_message_chars: int = 32_000
     compression: AgentCompressionSettings = field(default_factory=AgentCompressionSettings)
+    goal: GoalSettings = field(default_factory=GoalSettings)
 
     def __post_init__(self) -> None:
         self.validate()

@@ -19,7 +19,7 @@ class NoAnswer(Permanent):
     """The model said nothing, or was cut before it was done."""
 
 
-class _ByBytes:
+class ByBytes:
     """Close enough for a question, and no time is lost; a turn's calibration is not touched."""
 
     def text(self, text: str) -> int:
@@ -58,8 +58,8 @@ class SideCalls:
         call = Call(
             route=(lambda: (slot.named(question.provider),)) if question.provider else slot.route,
             prepare=prepare,
-            bill=Bill(purpose=question.purpose, conversation=states.session.conversation, session=states.session.id),
-            counting=_ByBytes(),
+            bill=self._bill(question.purpose),
+            counting=ByBytes(),
             silence_s=question.timeout_s,
             stream_s=question.timeout_s,
             seed=f"{states.session.conversation}:{question.purpose}",
@@ -73,6 +73,17 @@ class SideCalls:
             raise NoAnswer(f"{answered.provider.name}: no whole answer to a question about {question.purpose}")
         self._dump(question, text)
         return text
+
+    def _bill(self, purpose: str) -> Bill:
+        """What a goal's own turn asks beside it is the goal's as well."""
+        session, goal = self._states.session, self._states.goal.working_on
+        return Bill(
+            purpose=purpose,
+            conversation=session.conversation,
+            session=session.id,
+            goal=str(goal) if goal is not None else None,
+            unattended=goal is not None,
+        )
 
     def _dump(self, question: Question, answer: str) -> None:
         dumps = self._states.context.dumps

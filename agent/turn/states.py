@@ -22,6 +22,10 @@ from agent.core.ids_source import NewId
 from agent.core.outbox import Buttons, Outbox
 from agent.core.phrases import Phrases
 from agent.definitions import Definition, Definitions
+from agent.goals.driver import Moved
+from agent.goals.lifecycle import IDLE, SessionGoal
+from agent.goals.roles import RoleOf, role_then
+from agent.goals.telling import Buttoned, no_buttons
 from agent.hearing import Hearing
 from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
@@ -216,6 +220,28 @@ class LifecycleState:
 
 
 @dataclass(slots=True, kw_only=True)
+class GoalState:
+    """What the conversation is after. `of_session` holds for the session `known_for`; kept goals are in the database.
+
+    `completed` and `moved` are what the last commit made of goals, for the agent to act on. `working_on` is the kept
+    goal that the run of now belongs to; `gives_way`: it shall end where it can, because a person has written.
+    `ring` says that a conversation has work; `role_of` is the role in which a goal's owner has turns run today, None
+    when they may not any more.
+    """
+
+    background: Jobs
+    ring: Callable[[ConversationId], None]
+    buttons: Buttoned = no_buttons
+    role_of: RoleOf = role_then
+    of_session: SessionGoal = IDLE
+    known_for: SessionId | None = None
+    completed: SessionGoal | None = None
+    moved: Moved | None = None
+    working_on: int | None = None
+    gives_way: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
 class MetricsState:
     """Numbers people and dashboards ask for; what compaction did is in its own tally (Z-72)."""
 
@@ -236,6 +262,7 @@ class States(Protocol):
     memory: MemoryState
     runtime: RuntimeState
     lifecycle: LifecycleState
+    goal: GoalState
     metrics: MetricsState
 
 

@@ -6,6 +6,7 @@ from gateway.channels.outbound import CommandSpec
 from gateway.commands import (
     approvals,
     context,
+    goals,
     model,
     people,
     queue,
@@ -49,6 +50,9 @@ def all_commands() -> Commands:
             timezone.TIMEZONE,
             remind.LOOP_COMMAND,
             remind.HEARTBEAT_COMMAND,
+            goals.GOAL,
+            goals.DONE,
+            goals.AGENTS,
             model.PROVIDER,
             model.MODEL,
             model.PERSONA,
@@ -64,6 +68,7 @@ def all_commands() -> Commands:
             context.FOCUS,
             context.SIDEQUEST,
             context.DEBUG_DUMP,
+            context.DUMP_FORMAT,
             status.EXIT,
         )
     )

@@ -1,6 +1,6 @@
-"""The window of the conversation: /compact /context /focus /sidequest /debug-dump."""
+"""The window of the conversation: /compact /context /focus /sidequest /debug-dump /dump-format."""
 
-from agent.compaction.dumps import dump_folder
+from agent.compaction.dumps import FORMS, dump_folder
 from gateway.commands.command import Call, Command, Reply
 from gateway.commands.status import gauge_of
 
@@ -92,6 +92,20 @@ async def debug_dump(call: Call) -> Reply:
 
 COMPACT = Command(name="compact", run=compact, group="chat", usage="[what to keep]", admin_in_groups=True)
 CONTEXT = Command(name="context", run=context, group="chat")
+
+
+async def dump_format(call: Call) -> Reply:
+    """What the dumps of this chat keep."""
+    phrase, language = call.house.phrase, call.incoming.language
+    wanted = call.args.strip().lower()
+    form = next((form for form in FORMS if form == wanted), None)
+    if form is None:
+        return Reply(text=phrase("dump_format_usage", language, given=wanted or "–"), private=True)
+    call.agent.dump_as(form)
+    return Reply(text=phrase("dump_format_set", language, form=form), private=True)
+
+
 FOCUS = Command(name="focus", run=focus, group="more")
 SIDEQUEST = Command(name="sidequest", run=sidequest, group="more")
 DEBUG_DUMP = Command(name="debug-dump", run=debug_dump, group="more", usage="[on|off]", admin=True)
+DUMP_FORMAT = Command(name="dump-format", run=dump_format, group="more", usage="json|raw|trace", admin=True)

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.core.outbox import Answer, Question
+from agent.goals.desk import Goals
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Account
 from agent.providers.registry import Registry
@@ -32,6 +33,7 @@ class House:
 
     `held` tells which provider holds for a place; `preference_changed` is told where somebody chose another.
     `more_allowed` is told for whom somebody raised a budget, and where.
+    `goal_of` is the goal whose own turn runs there now, `hide_live` takes the message away that follows its work.
     """
 
     home: Path
@@ -56,4 +58,7 @@ class House:
     more_allowed: Callable[[Account, ConversationKey], Awaitable[None]]
     ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]
     schedules: Schedules
+    goals: Goals
+    goal_of: Callable[[ConversationId], int | None]
+    hide_live: Callable[[ConversationId], None]
     setting_changed: Callable[[ConversationId, str, str], None]

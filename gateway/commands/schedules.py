@@ -43,7 +43,7 @@ async def schedules(call: Call) -> Reply:
         if not may_change(call, schedule):
             return refused(call)
         text = await change(call, schedule, call.args.split(maxsplit=2)[2] if len(words) > 2 else "")
-        return Reply(text=text, verbatim=True)
+        return Reply(text=text, buttons=await _next_buttons(call, words[0].lower(), schedule), verbatim=True)
     except Mistake as mistake:
         return Reply(text=mistake.said(call.house.phrase, call.incoming.language), private=True)
 
@@ -126,6 +126,13 @@ def _buttons(call: Call, schedule: Schedule) -> tuple[tuple[Button, ...], ...]:
     if schedule.recurs and schedule.state == "active":
         first.append("skip")
     return (tuple(map(button, first)), tuple(map(button, ("edit", "delete"))))
+
+
+async def _next_buttons(call: Call, verb: str, schedule: Schedule) -> tuple[tuple[Button, ...], ...]:
+    """What takes a change back, or makes it again, stands below it."""
+    if verb not in ("pause", "resume", "skip"):
+        return ()
+    return _buttons(call, await call.house.schedules.find(schedule.conversation, str(schedule.id)))[:1]
 
 
 # --- changing ---------------------------------------------------------------------------------------

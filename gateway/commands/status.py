@@ -6,6 +6,7 @@ from sqlalchemy import Connection
 
 from agent.compaction.gauge import Colour, badge_of, colour_of
 from agent.core.ids import ConversationId
+from agent.goals.ticks import short
 from agent.ledger import rows
 from agent.ledger.bills import UsageTotals
 from agent.operations import Status
@@ -46,6 +47,7 @@ async def status(call: Call) -> Reply:
         phrase("status_session", language, count=seen.message_count, id=(seen.session or "–")[:8]),
         await _spent(call, conversation),
         phrase("status_queue", language, count=seen.waiting, mode=mode or house.default_queue_mode()),
+        *await _goal(call),
         phrase("status_running", language, seconds=int((now - since).total_seconds()))
         if since
         else phrase("status_idle", language),
@@ -71,6 +73,14 @@ async def _spent(call: Call, conversation: ConversationId) -> str:
     today, month = await house.database.read(read)
     words = {"today": spent_in_words(call, today), "month": spent_in_words(call, month)}
     return house.phrase("status_spent", call.incoming.language, **words)
+
+
+async def _goal(call: Call) -> tuple[str, ...]:
+    """The kept goal, else what the session is after."""
+    kept = await call.house.goals.active(ConversationId(str(call.key)))
+    session = await call.agent.session_goal()
+    text = kept.text if kept is not None else session.text if session.state == "active" else ""
+    return (call.house.phrase("status_goal", call.incoming.language, goal=short(text)),) if text else ()
 
 
 def _context(call: Call, used: int, window: int) -> str:

@@ -224,6 +224,9 @@ def _conflicts(sections: Sections) -> Iterator[str]:
         for name in dict.fromkeys(names)
         if names.count(name) > 1
     )
+    supervisor = sections.agent.goal.supervisor_provider
+    if supervisor is not None and names and supervisor.lower() not in names:
+        yield f'agent.goal.supervisor_provider: there is no provider "{supervisor}"; known: {", ".join(names)}'
     defaults = [provider.name for provider in sections.llm.providers if provider.default]
     if len(defaults) > 1:
         yield f"llm.providers: {' and '.join(defaults)} are both marked default; keep one"

@@ -41,7 +41,7 @@ def compose(
         parts[-1] = (parts[-1][0], files)
     elif files:
         parts.append(((), files))
-    buttons = _buttons(say.buttons) if capabilities.buttons else ()
+    buttons = buttons_of(say.buttons) if capabilities.buttons else ()
     return [
         Outbound(
             document=document,
@@ -60,7 +60,8 @@ def _document(say: Say, notes: list[str]) -> Document:
     return (*document, *(Paragraph((Text(note),)) for note in notes))
 
 
-def _buttons(rows: tuple[tuple[AgentButton, ...], ...]) -> tuple[tuple[Button, ...], ...]:
+def buttons_of(rows: tuple[tuple[AgentButton, ...], ...]) -> tuple[tuple[Button, ...], ...]:
+    """An agent's buttons as a channel takes them."""
     return tuple(
         tuple(Button(label=button.label, action=button.action, style=button.style) for button in row) for row in rows
     )

@@ -30,6 +30,7 @@ from gateway.delivery.egress import Guard
 from gateway.delivery.ephemera import Ephemera
 from gateway.delivery.guarded import guarded
 from gateway.delivery.leftovers import previews_to_keep
+from gateway.delivery.live import LiveLines
 from gateway.delivery.outbox import ConversationOutbox
 from gateway.delivery.prompts import Prompts
 from gateway.delivery.questions import Questions
@@ -39,6 +40,7 @@ from gateway.delivery.rows import Claimed, Settle, Waiting
 from gateway.delivery.sender import Sender
 from gateway.delivery.settings import Settings
 from gateway.delivery.showing import Showing
+from gateway.delivery.status import Buttons
 from gateway.delivery.tidying import Tidying
 from gateway.delivery.worker import STORAGE_PAUSE_S, Reports, Worker
 
@@ -88,6 +90,7 @@ class Delivery:
         self._awaiting = False
         self._opening = Rest(clock)
         self._drafts: dict[ConversationKey, list[Draft]] = {}
+        self._live = LiveLines(channel_for, self.showing, clock, self.spawn, lambda: self.is_busy())
         self._voices: WeakValueDictionary[ConversationKey, ConversationOutbox] = WeakValueDictionary()
 
     # -- what other rooms use
@@ -218,6 +221,10 @@ class Delivery:
         draft.ended = True
         if key not in self._workers and key not in self._woken:
             self._drop_ended(key)
+
+    def show_live(self, key: ConversationKey, text: str, buttons: Buttons = ()) -> None:
+        """One message that follows longer work there, changed in place; "" takes it away."""
+        self._live.show(key, text, buttons)
 
     def _drop_ended(self, key: ConversationKey) -> None:
         for draft in [draft for draft in self._drafts.get(key, ()) if draft.ended]:

@@ -10,10 +10,12 @@ from typing import Protocol
 from agent.core.clock import Clock
 from agent.core.events import Event
 from agent.core.outbox import Answer, Audience, Question
+from agent.core.outbox import Button as AgentButton
 from agent.core.phrases import Phrases
 from gateway.channels.channel import Channel
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.delivery.budget import Budget
+from gateway.delivery.composing import buttons_of
 from gateway.delivery.draft import Draft
 from gateway.delivery.egress import Guard
 from gateway.delivery.presence import Presence
@@ -21,7 +23,7 @@ from gateway.delivery.questions import Questions
 from gateway.delivery.rows import Settle
 from gateway.delivery.settings import Settings
 from gateway.delivery.showing import Showing
-from gateway.delivery.status import StatusLine
+from gateway.delivery.status import Buttons, StatusLine
 from gateway.delivery.verbosity import line_for
 
 log = logging.getLogger("tieline.delivery")
@@ -44,6 +46,7 @@ class Stage(Protocol):
     def is_delivering(self, key: ConversationKey) -> bool: ...
     def open_draft(self, key: ConversationKey, draft: Draft) -> None: ...
     def end_draft(self, key: ConversationKey, draft: Draft) -> None: ...
+    def show_live(self, key: ConversationKey, text: str, buttons: Buttons) -> None: ...
 
 
 class ConversationOutbox:
@@ -134,6 +137,9 @@ class ConversationOutbox:
             self._stage.spawn(self._status.run)
         else:
             self._status.show(text)
+
+    def live(self, text: str, buttons: tuple[tuple[AgentButton, ...], ...] = ()) -> None:
+        self._stage.show_live(self._key, text, buttons_of(buttons))
 
     def show(self, event: Event) -> None:
         if self._audience.silent:

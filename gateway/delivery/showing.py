@@ -12,7 +12,7 @@ from dataclasses import replace
 import anyio
 
 from agent.core.clock import Clock
-from agent.core.crash_points import Point, passing
+from agent.core.crash_points import passing
 from agent.storage.ephemeral_rows import EphemeralKind
 from agent.storage.errors import StorageTrouble
 from gateway.channels.channel import Channel
@@ -29,8 +29,6 @@ log = logging.getLogger("tieline.delivery")
 Send = Callable[[Outbound], Awaitable[SentRef | None]]
 Spawn = Callable[[Callable[[], Awaitable[None]]], bool]
 Discard = Callable[[ConversationKey, EphemeralKind, Shown], None]
-
-_POINTS: dict[EphemeralKind, Point] = {"preview": "preview.shown", "status": "status.shown"}
 
 
 class Showing:
@@ -136,5 +134,8 @@ class Showing:
         return outcome
 
     def _pass(self, kind: EphemeralKind) -> None:
-        if (point := _POINTS.get(kind)) is not None:
-            passing(point)
+        match kind:
+            case "preview":
+                passing("preview.shown")
+            case "status":
+                passing("status.shown")

@@ -9,7 +9,7 @@ from gateway.channels.channel import Channel
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelRejected
 from gateway.channels.keys import UserId
-from gateway.channels.outbound import Outbound, SentRef
+from gateway.channels.outbound import Button, Outbound, SentRef
 from gateway.delivery.budget import Budget
 from gateway.delivery.leftovers import CALL_DEADLINE_S, take_away
 from gateway.delivery.refs import Shown
@@ -23,9 +23,15 @@ EXPIRES_S = 30.0
 # A whisper that cannot be reached again stays until the person's client forgets it: say little that way.
 UNREACHABLE_THROTTLE_S = 10.0
 
+Buttons = tuple[tuple[Button, ...], ...]
+
 
 class StatusLine:
-    """The life of one status message: created, edited, deleted. `run` ends when it is gone; another needs another."""
+    """The life of one status message: created, edited, deleted. `run` ends when it is gone; another needs another.
+
+    It goes `stays_s` after its last change. With `openly` it is sent to everybody there, silently, so that it can be
+    changed in place where whispers cannot be reached again.
+    """
 
     def __init__(
         self,
@@ -35,8 +41,15 @@ class StatusLine:
         showing: Showing,
         budget: Budget,
         clock: Clock,
+        *,
+        stays_s: float = EXPIRES_S,
+        openly: bool = False,
+        buttons: Buttons = (),
     ) -> None:
         self.over = False
+        self._stays_s = stays_s
+        self._openly = openly
+        self._buttons = buttons
         self._channel = channel
         self._to = to
         self._interaction = interaction
@@ -60,7 +73,7 @@ class StatusLine:
         try:
             while self._wanted:
                 now = self._clock.monotonic()
-                if (left := self._updated_at + EXPIRES_S - now) <= 0:
+                if (left := self._updated_at + self._stays_s - now) <= 0:
                     break
                 if self._wanted == self._visible:
                     await self._rest.sleep(left)
@@ -75,7 +88,7 @@ class StatusLine:
                 await self._remove()
 
     async def _put(self, text: str) -> None:
-        message = Outbound(document=(Plain(text),), silent=True, interaction=self._interaction)
+        message = Outbound(document=(Plain(text),), silent=True, interaction=self._interaction, buttons=self._buttons)
         before, self._visible = self._visible, text  # also when it fails: this text is not tried again
         throttle = THROTTLE_S
         try:
@@ -97,15 +110,15 @@ class StatusLine:
     async def _create(self, message: Outbound) -> float:
         """Show a new one and give the least time until the next."""
         await self._remove()  # nothing is edited here: there is at most one
-        shown = await self._showing.show(self._channel, "status", message, self._whisper)
+        shown = await self._showing.show(self._channel, "status", message, self._say)
         if shown is not None and shown.by == "key":  # it may come yet; the next text does not wait for it
             self._showing.discard(self._channel.key, "status", shown)
             return THROTTLE_S
         self._shown = shown
         return UNREACHABLE_THROTTLE_S if shown is None else THROTTLE_S
 
-    async def _whisper(self, message: Outbound) -> SentRef | None:
-        return await self._channel.whisper(message, self._to)
+    async def _say(self, message: Outbound) -> SentRef | None:
+        return await (self._channel.send(message) if self._openly else self._channel.whisper(message, self._to))
 
     async def _remove(self) -> None:
         """What cannot be taken away now is taken away as soon as it can be."""

@@ -107,6 +107,17 @@ class Waking:
         provider = next((other for other in others if other.name == state.standing_in), chosen)
         return provider.name, provider.model
 
+    def give_way(self, conversation: ConversationId) -> None:
+        """A person has written there: a turn of a goal's own ends soon."""
+        awake = self._awake.get(conversation)
+        if awake is not None:
+            awake.agent.give_way()
+
+    def goal_of(self, conversation: ConversationId) -> int | None:
+        """The goal whose own turn runs there now."""
+        awake = self._awake.get(conversation)
+        return awake.agent.goal.working_on if awake is not None else None
+
     def fullness(self, key: ConversationKey) -> Fullness | None:
         """How full the window is there, as /status tells it; None while nobody is awake or no model was asked."""
         awake = self._awake.get(ConversationId(str(key)))

@@ -1,6 +1,7 @@
 """The dispatcher of this process, set up by the configuration, and what the router may ask of it."""
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -29,8 +30,12 @@ def local_dispatcher(
     delivery: Delivery,
     alerts: Alerts,
     phrase: Catalogue,
+    dead: Callable[[DeadLetter], None],
 ) -> LocalDispatcher:
-    """One that owns the database alone; its numbers are those of `[queue]` and `[lock]`."""
+    """One that owns the database alone; its numbers are those of `[queue]` and `[lock]`.
+
+    `dead` hears of each message that was given up.
+    """
     queue, lock = live.settings.queue, live.settings.lock
     timing = Timing(
         merge_within=queue.merge_ms / 1000,
@@ -41,7 +46,7 @@ def local_dispatcher(
     surroundings = Surroundings(
         notice=partial(_dead_letter_notice, phrase),
         deliver=lambda conversation: delivery.wake(ConversationKey.parse(conversation)),
-        on_dead=lambda letter: alerts.tell("owner_dead", {"chat": letter.conversation}),
+        on_dead=partial(_on_dead, alerts, dead),
     )
     worker = f"local-{secrets.token_hex(4)}"
     leases = Leases(database, clock=clock, new_id=random_uuid, worker=worker, timing=timing)
@@ -74,6 +79,11 @@ class Running:
 
     async def forget(self, conversation: ConversationId) -> None:
         await self.conversations.forget(conversation)
+
+
+def _on_dead(alerts: Alerts, dead: Callable[[DeadLetter], None], letter: DeadLetter) -> None:
+    alerts.tell("owner_dead", {"chat": letter.conversation})
+    dead(letter)
 
 
 def _dead_letter_notice(phrase: Catalogue, letter: DeadLetter) -> Say | None:

@@ -21,6 +21,8 @@ from gateway.conversations.choices import Configured, Held, configured_only
 from gateway.conversations.choices import held as held_by
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
+from gateway.dispatch.local import LocalDispatcher
+from gateway.running.agents import Waking
 from gateway.running.alerts import Alerts
 from gateway.running.chosen import Chosen
 from gateway.storage import places
@@ -90,6 +92,12 @@ def stop(
     if meant(conversation) and conversations.stop(conversation, reason):
         return True
     return conversations.stop_within(conversation, reason, meant)
+
+
+def wake_for_person(waking: Waking, dispatcher: LocalDispatcher, conversation: ConversationId) -> None:
+    """Somebody has written there: what a goal does by itself gives way (SPEC §10.3)."""
+    waking.give_way(conversation)
+    dispatcher.wake(conversation)
 
 
 async def ask(delivery: Delivery, key: ConversationKey, question: Question, language: str) -> Answer:

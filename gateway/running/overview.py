@@ -10,6 +10,9 @@ from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
+from agent.goals import store as goals
+from agent.goals.stored import Goal
+from agent.goals.ticks import short
 from agent.ledger.accounts import Standing
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import amount
@@ -30,11 +33,12 @@ from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.trouble import Troubles
 from gateway.web.control import OperationError
 from gateway.web.health import Reason, not_ready
-from gateway.web.overview import Account, Awake, Budget, Overview, Pairing, Pending
+from gateway.web.overview import Account, Awake, Budget, Overview, OwnWork, Pairing, Pending
 
 RECENT = 10
 SHOWN_BUDGETS = 8
 SHOWN_PENDING, LONGEST_PENDING = 20, 300
+MOST_GOALS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +64,7 @@ class OverviewDesk:
     async def overview(self) -> Overview:
         waiting, open_rows, dead = await self.database.read(_counts)
         pending = await self.database.read(approval_rows.pending)
+        fleet = await self.database.read(lambda conn: goals.fleet(conn, None))
         requests = await self.operations.pair_list({})
         totals = self.metrics.totals
         return Overview(
@@ -72,6 +77,7 @@ class OverviewDesk:
             ),
             awake=tuple(self._awake(conversation) for conversation in self.conversations.awake),
             pairings=tuple(_pairing(request) for request in requests),
+            goals=tuple(_own_work(goal) for goal in fleet[:MOST_GOALS]),
             troubles=(*self.troubles.open, *self.troubles.recent(RECENT)),
             queue_depth=waiting,
             outbox_open=open_rows,
@@ -167,6 +173,23 @@ def _budget(standing: Standing) -> Budget:
         pairs.append((amount(standing.spent_tokens, "tokens"), amount(standing.tokens, "tokens")))
     spent = ", ".join(f"{spent} of {limit}" for spent, limit in pairs)
     return Budget(who=str(standing.account), period=standing.account.period, spent=spent, share=standing.share)
+
+
+def _own_work(goal: Goal) -> OwnWork:
+    assert goal.auto is not None
+    return OwnWork(
+        id=goal.id,
+        key=ConversationKey.parse(goal.conversation),
+        text=short(goal.text),
+        state=goal.auto.state,
+        is_live=goal.is_autonomous,
+        turns=goal.auto.turns,
+        most=goal.auto.most,
+        tokens=goal.used.tokens,
+        cost_usd=goal.used.usd,
+        verdict=goal.auto.verdict,
+        changed_at=goal.updated_at,
+    )
 
 
 def _pairing(request: Any) -> Pairing:

@@ -12,13 +12,11 @@ from agent.core.tools import ToolContext
 from agent.inbox import AccessRole
 from agent.storage.database import Database
 from gateway.access.book import AccessBook
-from gateway.access.policy import OPERATOR_PLATFORMS, Role
 from gateway.channels.keys import ConversationKey
-from gateway.commands.desk import ROLES
 from gateway.commands.schedules import QUIET_SETTING
 from gateway.config.live import Live
 from gateway.phrases.catalogue import Catalogue
-from gateway.router.incoming import ROLE_NAMES
+from gateway.running.roles import is_blocked, role_today
 from gateway.scheduler.cron import parse_cron
 from gateway.scheduler.desk import Schedules, Zone
 from gateway.scheduler.firing import Surroundings
@@ -152,22 +150,13 @@ class Scheduling:
         language = schedule.creator.language
         if not self._serves(schedule.conversation):
             return self._phrase("schedule_no_account", language)
-        person = schedule.creator.person
-        blocked = person is not None and self._book.grants.role(person, frozenset()) is Role.BLOCKED
+        blocked = is_blocked(self._book, schedule.creator.person)
         return self._phrase("schedule_blocked", language) if blocked else None
 
     def _role(self, schedule: Schedule) -> AccessRole:
         """What it was when they set it, or less: who lost a role must not keep it in a schedule."""
-        person, settings = schedule.creator.person or "", self._live.settings.access
-        key = ConversationKey.parse(schedule.conversation)
-        place = key.around or key
-        places = frozenset(f"{key.platform}:{one.channel_id}" for one in (key, place))
-        now = max(self._book.grants.role(person, places), Role.MEMBER)
-        if person in settings.admins:
-            now = max(now, Role.ADMIN)
-        if key.platform in OPERATOR_PLATFORMS:
-            now = Role.OWNER
-        return ROLE_NAMES[min(now, ROLES[schedule.creator.role])]
+        creator = schedule.creator
+        return role_today(self._book, self._live.settings.access, creator.person, schedule.conversation, creator.role)
 
     def _serves(self, conversation: ConversationId) -> bool:
         channel_type = ConversationKey.parse(conversation).channel_type

@@ -56,6 +56,7 @@ def incoming(schedule: Schedule, text: str, role: AccessRole, now: datetime) -> 
         role=role,
         chat_type=creator.chat_type,
         may_be_silent=schedule.plan.action == "heartbeat",
+        job=str(schedule.id),
         received_at=now,
     )
 

@@ -3,6 +3,8 @@
 from sqlalchemy import Column, ColumnElement, Connection, Table, and_, delete, exists, select, update
 
 from agent.core.ids import ConversationId
+from agent.goals import store as goals
+from agent.goals.stored import Reason, rested
 from agent.storage.conversation_rows import ensure, lock_row
 from agent.storage.tables import approval_rule, conversation, ephemeral, metadata
 from gateway.storage.tables import access_grant, channel_preference, channel_setting, schedule
@@ -40,6 +42,7 @@ def rekey(conn: Connection, old: ConversationId, new: ConversationId) -> bool:
     _move_preference(conn, old, new)
     _free_names(conn, old, new)
     _leave_rules(conn, old, new)
+    _keep_one_goal(conn, old, new)
     # What was on show is gone with the old place, and its message ids may mean something else in the new one.
     conn.execute(delete(ephemeral).where(ephemeral.c.conv == old))
     for table in metadata.sorted_tables:
@@ -79,6 +82,13 @@ def _leave_rules(conn: Connection, old: str, new: str) -> None:
     kept = approval_rule.alias()
     same = and_(kept.c.conv == new, kept.c.tool == approval_rule.c.tool, kept.c.covers == approval_rule.c.covers)
     conn.execute(delete(approval_rule).where(approval_rule.c.conv == old, exists().where(same)))
+
+
+def _keep_one_goal(conn: Connection, old: str, new: str) -> None:
+    """One goal is active in a place: that of the new one stays so. A wake-up of the other finds it paused."""
+    goal = goals.active(conn, ConversationId(old))
+    if goal is not None and goals.active(conn, ConversationId(new)) is not None:
+        goals.save(conn, rested(goal, "paused", "aborted", Reason(key="goal_why_replaced")), at=0)
 
 
 def _move_preference(conn: Connection, old: str, new: str) -> None:

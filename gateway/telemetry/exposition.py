@@ -58,6 +58,9 @@ class _Collector:
         yield _counter("tieline_cache_breaks", "Falls of what is read from a provider's cache.", ["cause"], breaks)
         longer = {(provider,): count for provider, count in self.metrics.escalations.items()}
         yield _counter("tieline_escalated_answers", "Cut answers asked for whole.", ["gen_ai_provider_name"], longer)
+        apart = HistogramMetricFamily("tieline_turns_after_hard_compaction", "Turns until the next hard compaction.")
+        apart.add_metric([], _buckets(self.metrics.turns_after_hard), self.metrics.turns_after_hard.total)
+        yield apart
         for name, text, value in (
             ("tieline_degraded_contexts", "Turns that went on without a full context.", totals.degraded_contexts),
             ("tieline_compactions", "Summaries that took the place of messages.", totals.compactions),

@@ -49,6 +49,8 @@ CONVERSATIONS_KEPT = 5_000  # least recently heard of goes; totals are not touch
 # Buckets of OpenTelemetry's GenAI semantic conventions (gen-ai-metrics: operation duration, time to first token).
 SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 
+TURNS = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # between two hard compactions
+
 
 @dataclass(slots=True)
 class Histogram:
@@ -95,6 +97,7 @@ class MetricsSnapshot:
     context_max_tokens: int = 0
     compactions: int = 0
     hard_compactions: int = 0
+    turns_at_hard: int = 0  # how many turns there were when the newest of these came
     compaction_tokens_saved: int = 0
     compaction_last_before: int = 0
     compaction_last_after: int = 0
@@ -144,6 +147,7 @@ class Metrics:
         self.stand_ins: Counter[tuple[str, str]] = Counter()  # by the provider that failed and who took over
         self.cache_breaks: Counter[str] = Counter()  # by cause
         self.escalations: Counter[str] = Counter()  # by provider
+        self.turns_after_hard = Histogram(TURNS)  # until the next one in the same conversation
         self.lost_events = 0
         self._conversations: OrderedDict[ConversationId, MetricsSnapshot] = OrderedDict()
 
@@ -153,8 +157,10 @@ class Metrics:
 
     def listen(self, published: Published) -> None:
         """A listener for the event bus."""
-        event = published.event
-        for numbers in (self.totals, self._own(event.conversation)):
+        event, own = published.event, self._own(published.event.conversation)
+        if isinstance(event, CompactComplete) and event.rung == "hard" and own.hard_compactions:
+            self.turns_after_hard.observe(own.turns - own.turns_at_hard)
+        for numbers in (self.totals, own):
             _count(numbers, published)
         match event:
             case LoopEnded(success=success, duration_ms=duration_ms):
@@ -209,7 +215,9 @@ def _count(numbers: MetricsSnapshot, published: Published) -> None:
             numbers.context_tokens = tokens
         case CompactComplete(tokens_before=before, tokens_after=after, rung=rung, at_ms=at_ms):
             numbers.compactions += 1
-            numbers.hard_compactions += rung == "hard"
+            if rung == "hard":
+                numbers.hard_compactions += 1
+                numbers.turns_at_hard = numbers.turns
             if after < before:
                 numbers.compaction_tokens_saved += before - after
                 numbers.compaction_last_before, numbers.compaction_last_after = before, after

@@ -14,6 +14,7 @@ import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -92,7 +93,7 @@ class Control:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-            socket_path(self._home).unlink(missing_ok=True)
+            _take_away(socket_path(self._home))
 
     def add(self, operations: Mapping[str, Operation]) -> None:
         """Serve more operations."""
@@ -108,7 +109,7 @@ class Control:
         try:
             await serve(self._app, self._socket, self._closing)
         finally:
-            socket_path(self._home).unlink(missing_ok=True)
+            _take_away(socket_path(self._home))
 
     async def _do(self, request: Request) -> Response:
         name = request.path_params["operation"]
@@ -168,6 +169,12 @@ def _remove_stale(path: Path) -> None:
         else:
             raise ControlError(f"another gateway runs with this data directory (it answers on {path}); stop it first")
     path.unlink(missing_ok=True)
+
+
+def _take_away(path: Path) -> None:
+    """A socket that nobody serves any more; on a disk that has failed it stays, and the next start takes its place."""
+    with suppress(OSError):
+        path.unlink()
 
 
 def _login_name() -> str:

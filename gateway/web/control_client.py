@@ -4,7 +4,7 @@ import http.client
 import json
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +73,13 @@ def _request(
     connection = http.client.HTTPConnection("localhost", timeout=within_s)
     connection.sock = _connected(home, within_s)
     try:
-        connection.request(
-            method,
-            path,
-            body=None if body is None else json.dumps(body).encode(),
-            headers={"content-type": "application/json", "connection": "close"},
-        )
+        with suppress(BrokenPipeError, ConnectionResetError):  # who is refused unread finds the answer all the same
+            connection.request(
+                method,
+                path,
+                body=None if body is None else json.dumps(body).encode(),
+                headers={"content-type": "application/json", "connection": "close"},
+            )
         response = connection.getresponse()
         if response.status >= 400:
             _refuse(response)

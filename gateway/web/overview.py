@@ -64,6 +64,23 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnWork:
+    """A goal that is or was worked on by itself; `state` in the words of the page."""
+
+    id: int
+    key: ConversationKey
+    text: str
+    state: str
+    is_live: bool
+    turns: int
+    most: int
+    tokens: int
+    cost_usd: float
+    verdict: str
+    changed_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """How the house stands at one moment. Tokens and money are since the start."""
 
@@ -75,6 +92,7 @@ class Overview:
     pairings: tuple[Pairing, ...]
     troubles: tuple[Trouble, ...]
     broken_providers: tuple[str, ...] = ()  # passed over until they answer again
+    goals: tuple[OwnWork, ...] = ()
     queue_depth: int = 0
     outbox_open: int = 0
     dead_letters: int = 0

@@ -22,7 +22,7 @@ from gateway.telemetry.gauges import Gauges
 from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.trouble import Troubles
 from gateway.web.health import not_ready
-from gateway.web.overview import Account, Awake, Budget, Overview, Pairing
+from gateway.web.overview import Account, Awake, Budget, Overview, OwnWork, Pairing
 from gateway.web.server import WebServer
 from tests.fakes.running import running
 
@@ -159,6 +159,21 @@ class FakeDesk:
             ),
             pairings=tuple(self.pairings),
             troubles=self.troubles.recent(),
+            goals=(
+                OwnWork(
+                    id=12,
+                    key=ConversationKey("telegram", "77"),
+                    text="tidy up the wiki",
+                    state="running",
+                    is_live=True,
+                    turns=3,
+                    most=50,
+                    tokens=12_345,
+                    cost_usd=0.12,
+                    verdict="two pages are missing",
+                    changed_at=datetime.now(UTC),
+                ),
+            ),
             queue_depth=2,
             outbox_open=1,
             dead_letters=3,

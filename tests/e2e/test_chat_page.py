@@ -163,12 +163,17 @@ async def test_the_header_tells_how_full_the_window_is(
     await say(page, "hello")
     await answered(page)
     await expect(gauge).to_be_hidden()
-    for used, colour, badge in ((38_400, "green", ""), (96_000, "yellow", ""), (121_600, "red", "121k→18k (-103k) 5m")):
-        site.full["web:operator:main"] = Fullness(used=used, window=128_000, colour=colour, badge=badge)
-        await say(page, f"more {used}")
-        await expect(gauge).to_have_attribute("data-colour", colour)
-        await expect(page.locator("#gauge-share")).to_have_text(f"{used // 1280} %")
-        assert await page.locator("#gauge-badge").text_content() == badge
+    steps = (
+        Fullness(used=38_400, window=128_000, colour="green", badge=""),
+        Fullness(used=96_000, window=128_000, colour="yellow", badge=""),
+        Fullness(used=121_600, window=128_000, colour="red", badge="121k→18k (-103k) 5m"),
+    )
+    for full in steps:
+        site.full["web:operator:main"] = full
+        await say(page, f"more {full.used}")
+        await expect(gauge).to_have_attribute("data-colour", full.colour)
+        await expect(page.locator("#gauge-share")).to_have_text(f"{full.used // 1280} %")
+        assert await page.locator("#gauge-badge").text_content() == full.badge
     await page.screenshot(path=pictures / f"gauge-{scheme}.png")
     assert await page.evaluate(CONTRAST) == []
     await page.set_viewport_size({"width": 320, "height": 700})

@@ -36,6 +36,10 @@ class LlmServer:
         """The next call meets this fault (see the double's own text for the kinds)."""
         self.double.faults.append(fault)
 
+    def release(self, name: str) -> None:
+        """Let go what is held by this name, now and from now on."""
+        self.double.released.add(name)
+
 
 @asynccontextmanager
 async def serving_llm() -> AsyncIterator[LlmServer]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.core.events import Event
-from agent.core.outbox import Answer, Audience, Question
+from agent.core.outbox import Answer, Audience, Button, Question
 
 
 @dataclass(kw_only=True)
@@ -19,6 +19,7 @@ class FakeOutbox:
     resets: int = 0
     status_line: str = ""
     statuses: list[str] = field(default_factory=list)
+    lives: list[str] = field(default_factory=list)
     shown: list[Event] = field(default_factory=list)
     commits: int = 0
     questions: list[Question] = field(default_factory=list)
@@ -43,6 +44,9 @@ class FakeOutbox:
     def status(self, text: str) -> None:
         self.status_line = text
         self.statuses.append(text)
+
+    def live(self, text: str, buttons: tuple[tuple[Button, ...], ...] = ()) -> None:
+        self.lives.append(text)
 
     def show(self, event: Event) -> None:
         self.shown.append(event)

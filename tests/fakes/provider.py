@@ -87,7 +87,7 @@ SUMMARY = "Goal: tea\nAccomplished: hot water\nKey Decisions: no sugar\nRelevant
 
 @dataclass(kw_only=True)
 class ScriptedProvider:
-    """Plays `scripts` one a call; when they are used up it answers `otherwise`. Side calls get `aside`."""
+    """Plays `scripts` one a call; when they are used up it answers `otherwise`. Side calls get `aside` if `sorts`."""
 
     scripts: list[Script] = field(default_factory=list)
     otherwise: Script = field(default_factory=lambda: says("ok"))
@@ -102,12 +102,13 @@ class ScriptedProvider:
     requests: list[Request] = field(default_factory=list)  # of turns
     aside: Script = field(default_factory=lambda: says(f"<summary>\n{SUMMARY}\n</summary>"))
     asides: list[Request] = field(default_factory=list)
+    sorts: bool = True
     closed_early: int = 0
     warmed: bool = False
     closed: bool = False
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        if not request.reminder and request.max_tokens is not None:  # a question beside the turns
+        if self.sorts and not request.reminder and request.max_tokens is not None:  # a question beside the turns
             self.asides.append(request)
             script = self.aside
         else:

@@ -17,11 +17,12 @@ steps = pytest.mark.parametrize(
 @steps
 async def test_a_turn_under_way_is_answered_once_and_the_next_one_too(world: World, step_s: float) -> None:
     await world.answered("before")
-    world.script(slowly("slow", 0.5))
+    world.script(slowly("slow"))
     await world.say("slow please")
     await world.until_asked(2)
     world.clock.stepped_s = step_s
     await world.say("behind it")
+    world.go_on()
     await world.shows("behind it")
     await world.settled()
     assert [text for text in world.texts() if "slow answer" in text] == ["the slow answer"]
@@ -56,7 +57,7 @@ async def test_a_crash_before_the_step_is_taken_up_after_it(world_of: Callable[.
     world = world_of()
     async with world.process():
         await world.answered("before")
-        world.script(slowly("slow", 30))
+        world.script(slowly("slow"))
         await world.say("slow please")
         await world.until_asked(2)
     world.clock.stepped_s = step_s

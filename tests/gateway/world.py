@@ -314,14 +314,18 @@ class World:
         """What the model answers, by rule; everything else is echoed."""
         self.llm.double.script = [dict(rule) for rule in rules]
 
+    def go_on(self, contains: str = "slow") -> None:
+        """The model answers what it took its time for, and does so from now on."""
+        self.llm.double.released.add(contains)
+
     async def until_asked(self, calls: int = 1) -> None:
         """Until the model was called so often."""
         await until(lambda: len(self.llm.calls) >= calls)
 
 
-def slowly(contains: str, seconds: float, text: str = "the slow answer") -> Mapping[str, Any]:
-    """A rule: the model takes its time for that."""
-    return {"match": {"contains": contains}, "reply": {"text": text, "ttft": seconds}}
+def slowly(contains: str, text: str = "the slow answer") -> Mapping[str, Any]:
+    """A rule: the model answers that when the world is told to `go_on`."""
+    return {"match": {"contains": contains}, "reply": {"text": text, "hold": contains}}
 
 
 def file(name: str, content: str = "content", *, size: int | None = None) -> Attachment:

@@ -109,7 +109,7 @@ async def test_others_stand_in_for_a_while_and_the_list_may_change(doubles: Doub
         tieline.write(config("d", "a"))
 
         async def listed() -> bool:
-            await anyio.sleep(2.0)
+            await anyio.sleep(0.6)
             await telegram.say("/provider")
             return any("model-d" in text for text in await telegram.texts())
 

@@ -4,11 +4,15 @@ import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from sqlalchemy import create_engine
 
+from agent.storage import migrating
+from gateway.storage.opening import SCHEMA
 from tests.program import configs
 from tests.program.conftest import Start
 from tests.program.doubles import Doubles, until
@@ -17,6 +21,9 @@ from tests.program.running import Program
 
 PEOPLE = tuple({"id": 3000 + number, "first_name": f"P{number}"} for number in range(5))
 BUSY = "messages_per_minute = 6000\n[queue]\nmerge_ms = 0\n"
+
+
+BEFORE = migrating.known_revisions(SCHEMA.migrations)[1]
 
 
 def config(doubles: Doubles) -> str:
@@ -96,14 +103,41 @@ async def test_what_is_no_copy_is_refused_and_changes_nothing(doubles: Doubles, 
 
 
 @pytest.mark.requirement("Z-69")
-async def test_a_database_of_a_newer_version_is_refused_with_the_fix(program: Start) -> None:
-    tieline = program()
+async def test_an_older_database_is_copied_migrated_and_goes_on_and_a_newer_one_is_refused(
+    doubles: Doubles, program: Start
+) -> None:
+    telegram, tieline = OnTelegram(doubles), program(config(doubles))
     async with tieline:
+        await telegram.say("my number is seven")
+        await telegram.hears("my number is seven")
         await tieline.stop()
+    await anyio.to_thread.run_sync(made_older, tieline.home / "tieline.db")
+    tieline.start()
+    await tieline.ready()
+    copies = list((tieline.home / "backups").glob(f"tieline-{BEFORE}*.db"))
+    assert len(copies) == 1
+    with closing(sqlite3.connect(copies[0])) as copy:
+        assert copy.execute("select version_num from alembic_version").fetchall() == [(BEFORE,)]
+        assert copy.execute("select count(*) from inbox").fetchall() == [(1,)]
+    assert rows(tieline, "select version_num from alembic_version") == [(SCHEMA.head,)]
+    await telegram.say("what was it")
+    await telegram.hears("what was it")
+    assert "my number is seven" in str((await doubles.llm.get("calls"))["calls"][-1]["body"]["messages"])
+    await tieline.stop()
+
     rows(tieline, "update alembic_version set version_num = '9999'")
     refused = await tieline.cli("run")
     assert refused.returncode == 1
     assert "install that version again, or go back to the backup" in refused.stderr
+    assert rows(tieline, "select version_num from alembic_version") == [("9999",)], "it is left as it is"
+
+
+def made_older(path: Path) -> None:
+    """As the version before wrote it."""
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as conn:
+        migrating.downgrade(conn, SCHEMA.migrations, BEFORE)
+    engine.dispose()
 
 
 async def test_the_doctor_mends_what_a_killed_process_and_careless_hands_leave(

@@ -167,6 +167,7 @@ ROUTES: list[tuple[str, Prepared]] = [
     ("edit_message", editing),
     ("delete_message", deleting),
     ("list_messages", reading),
+    ("get_channel", reading),
     ("type_in", typing),
     ("react", reacting(on=True)),
     ("unreact", reacting(on=False)),

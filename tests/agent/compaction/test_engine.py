@@ -160,6 +160,19 @@ async def test_a_hard_compaction_puts_summary_pinned_and_tail(caplog: pytest.Log
     assert done.tokens_after == life.tokens < done.tokens_before
 
 
+@pytest.mark.requirement("Z-39", "Z-50", "Z-51", "H-08")
+async def test_what_the_active_subgoal_owns_is_put_back_behind_the_summary() -> None:
+    life = Life(strategy="subgoal")
+    life.talk(30, 310)
+    life.begin()
+    life.state.watch.subgoals.push_active("book the hotel", 21)
+    life.state.watch.subgoals.extend_active(len(life.state.window))
+    owned = life.contents[21:]
+    await life.engine.before_call(life.load())
+    assert life.contents[0].endswith(SUMMARY)
+    assert life.contents[1:] == owned
+
+
 @pytest.mark.requirement("Z-74", "Z-72")
 async def test_what_was_gained_is_logged_and_kept(caplog: pytest.LogCaptureFixture) -> None:
     life = Life()

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from agent.compaction.changes import Change, Drain, Replacement
 from agent.compaction.integrity import answer, mend, orphans_in
 from agent.compaction.window import Window
 from agent.core.messages import Message, TextPart, ToolResult, ToolUse, text_message
@@ -104,3 +105,45 @@ def test_calls_that_a_crash_left_open_are_answered_in_what_was_read() -> None:
     assert [part.tool_use_id for entry in window for part in entry.message.tool_results] == ["a", "b"]
     assert all(part.is_error for entry in window for part in entry.message.tool_results)
     assert orphans_in(window) == []
+
+
+class Looked(Window):
+    """Counts how often an entry is looked at."""
+
+    looks = 0
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        self.looks += 1
+        return super().__getitem__(index)
+
+
+def test_before_a_request_only_what_came_since_is_looked_at() -> None:
+    window = Looked(lambda message: 1)
+    window.extend([USER, *(message for number in range(500) for message in (use(f"c{number}"), results(f"c{number}")))])
+    assert orphans_in(window) == []
+    window.looks = 0
+    assert orphans_in(window) == []
+    window.extend([use("new"), results("new")])
+    assert orphans_in(window) == []
+    assert window.looks <= 4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(Drain(start=0, end=2, summary=None), id="its call was drained"),
+        pytest.param(Replacement(position=1, message=text_message("assistant", "so")), id="its call was replaced"),
+    ],
+)
+def test_whoever_takes_a_call_away_is_found_out(change: Change) -> None:
+    window = window_of(USER, use("a"), results("a"), use("b"), results("b"))
+    assert orphans_in(window) == []
+    window.apply(change)
+    assert len(orphans_in(window)) == 1
+
+
+def test_a_message_that_is_shown_otherwise_is_looked_at_again() -> None:
+    window = window_of(USER, use("a"), results("a"))
+    assert orphans_in(window) == []
+    window.show(1, text_message("assistant", "so"))
+    assert orphans_in(window) == [2]

@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,37 @@ async def test_a_bare_task_cancel_does_not_tear_a_write(sqlite_database: SqliteD
     with pytest.raises(asyncio.CancelledError):
         await task
     assert await sqlite_database.read(count) == 1
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_who_found_nothing_to_write_is_no_trouble_for_those_in_the_same_group(
+    sqlite_database: SqliteDatabase, fails: bool
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def first(conn: Connection) -> None:
+        begun.set()
+        assert go_on.wait(60)
+
+    def broken(conn: Connection) -> None:
+        put(conn)
+        raise ValueError("broken")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(sqlite_database.write, first)  # without a statement, as are those behind it
+        await anyio.to_thread.run_sync(begun.wait, 60)
+        tasks.start_soon(sqlite_database.write, lambda conn: None)
+        if fails:
+            tasks.start_soon(partial(_refused, sqlite_database, broken))
+        tasks.start_soon(sqlite_database.write, put)
+        await anyio.sleep(0.01)
+        go_on.set()
+    assert await sqlite_database.read(count) == 1
+
+
+async def _refused(database: SqliteDatabase, work: Callable[[Connection], None]) -> None:
+    with pytest.raises(ValueError, match="broken"):
+        await database.write(work)
 
 
 async def test_a_long_read_does_not_hold_up_other_reads_or_writes(sqlite_database: SqliteDatabase) -> None:

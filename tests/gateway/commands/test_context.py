@@ -54,5 +54,13 @@ async def test_dumps_are_for_admins_and_hold_the_requests(world: World) -> None:
     await world.shows("fine")
     (folder,) = (world.home / "dumps").glob("*/*")
     assert any("a secret bird" in path.read_text() for path in folder.glob("*-request.json"))
+    assert "“?” is no form" in await world.asks("/dump-format ?", "no form")
+    for form, kept in (("raw", "*-request.txt"), ("trace", "trace.jsonl")):
+        await world.asks(f"/dump-format {form}", f"as {form}")
+        await world.answered(f"a {form} bird", "fine")
+        (written,) = folder.glob(kept)
+        assert written.stat().st_mode & 0o777 == 0o600
+        assert ("raw bird" in written.read_text()) == (form == "raw")
+    assert not any("trace bird" in path.read_text() for path in folder.iterdir()), "sizes and nothing else"
     assert "Dumping is off" in await world.asks("/debug-dump off", "off")
     assert "means nothing here" in await world.asks("/debug-dump sideways", "means nothing", chat=ANN)

@@ -56,8 +56,7 @@ async def test_it_lists_shows_and_changes_by_buttons(world: World) -> None:
     assert "missed times: within" in await world.shows("Reminder: pills")
     await world.press("c:/schedules pause 1", id="p2")
     await world.shows("Paused: #1 pills")
-    await world.asks("/schedules 1", "every day 9:00 · paused")
-    await world.press("c:/schedules resume 1", id="p3")
+    await world.press("c:/schedules resume 1", id="p3")  # it stands below what was said of the pause
     await world.shows("Goes on: #1 pills")
     await world.asks("/schedules 1", "▸ #1 Reminder")
     await world.press("c:/schedules skip 1", id="p4")
@@ -96,7 +95,7 @@ async def test_a_loop_runs_until_it_is_stopped(world: World) -> None:
     await world.press("c:/schedules delete 1")
     await world.shows("Deleted: #1")
     assert "#2" in await world.asks("/loop look at the build every hour", "every hour")  # no number is used again
-    assert "Stopped: 1 loops" in await world.asks("/loop stop", "Stopped:")
+    await world.asks("/loop stop", "Loops stopped: 1")
     assert "Nothing is set here" in await world.asks("/schedules", "Nothing is set")
 
 
@@ -186,6 +185,16 @@ async def test_the_agent_sets_lists_and_cancels(world: World) -> None:
 def test_what_is_too_long_is_refused_before_it_runs(tool: str, arguments: dict[str, object]) -> None:
     tools = {one.spec.name: one for one in house_tools(FakeClock(), Outputs(Path()), FakeSchedules())}
     assert len(mistakes_in(arguments, tools[tool].spec.schema)) == 1
+
+
+async def test_a_limit_for_jobs_holds_for_what_schedules_ask(world_of: Callable[..., World]) -> None:
+    world = world_of(config='[[spending.limits]]\nscope = "job"\ntokens = 10\n')
+    async with world.process():
+        await world.asks("/remind ask every day 9:00 UTC what is new?", "I will do this")
+        await world.say("/schedules run 1")
+        await world.shows("This schedule may spend 10 tokens")
+        assert not world.llm.calls
+        await world.answered("people are not meant")
 
 
 async def ended(world: World) -> bool:

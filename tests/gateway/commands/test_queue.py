@@ -9,9 +9,9 @@ from tests.fakes.waiting import until
 from tests.gateway.world import ANN, BOB, GROUP, World, file, slowly
 
 
-async def busy(world: World, seconds: float = 3.0, chat: str = ANN) -> None:
-    """A turn is under way for so long."""
-    world.script(slowly("slow", seconds))
+async def busy(world: World, chat: str = ANN) -> None:
+    """A turn is under way until the world is told to go on."""
+    world.script(slowly("slow"))
     calls = len(world.llm.calls)
     await world.say("slow please", chat=chat)
     await world.until_asked(calls + 1)
@@ -48,20 +48,22 @@ async def test_in_a_group_all_may_look_and_admins_may_set_and_clear(world: World
 @pytest.mark.parametrize("command", ["/clear-queue", "/queue clear", "/clear_queue"])
 async def test_clearing_refuses_what_waits_and_leaves_what_runs(world: World, command: str) -> None:
     assert "Dropped: 0" in await world.asks(command)
-    await busy(world, 0.5)
+    await busy(world)
     await world.say("one")
     await world.say("two")
     assert "Dropped: 2 waiting messages." in await world.asks(command, "Dropped: 2")
+    world.go_on()
     await world.shows("the slow answer")
     assert [row for row in await world.rows() if row[0] == "refused"] == [("refused", "cleared by telegram:77")] * 2
 
 
 async def test_the_newest_is_dropped_alone(world: World) -> None:
     assert "Dropped: 0" in await world.asks("/drop-last-queued")
-    await busy(world, 0.5)
+    await busy(world)
     await world.say("one")
     await world.say("two")
     await world.asks("/drop-last-queued", "Dropped the newest")
+    world.go_on()
     await world.shows("one")
     assert [status for status, _ in await world.rows()].count("refused") == 1
     assert not any("two" in text for text in world.texts())
@@ -70,13 +72,14 @@ async def test_the_newest_is_dropped_alone(world: World) -> None:
 @pytest.mark.requirement("G-05", "R-53")
 async def test_stop_never_queues_and_its_repeat_does_nothing(world: World) -> None:
     assert "Nothing is running" in await world.asks("/stop")
-    await busy(world, 30)
+    await busy(world)
     stop = world.said("/cancel")
     assert (await world.hears(stop)).reason == "command"
     await world.shows("Stopping.")
     await world.shows("Stopped.")
-    await busy(world, 0.5)
+    await busy(world)
     assert (await world.hears(stop)).outcome == "duplicate"
+    world.go_on()
     await world.shows("the slow answer")
     assert world.texts().count("Stopping.") == 1
 
@@ -85,9 +88,10 @@ async def test_stop_never_queues_and_its_repeat_does_nothing(world: World) -> No
 async def test_a_stop_does_not_end_a_turn_that_began_after_it(world: World) -> None:
     """It was meant for the one before, and took its time."""
     stop = replace(world.said("/stop"), received_at=world.clock.now())
-    await busy(world, 0.5)
+    await busy(world)
     await world.hears(stop)
     await world.shows("Nothing is running")
+    world.go_on()
     await world.shows("the slow answer")
     assert "Stopped." not in world.texts()
 
@@ -95,7 +99,7 @@ async def test_a_stop_does_not_end_a_turn_that_began_after_it(world: World) -> N
 @pytest.mark.requirement("G-05")
 async def test_a_stop_right_behind_its_message_ends_the_turn_that_is_about_to_begin(world: World) -> None:
     for number in range(3):
-        world.script(slowly(f"never {number}", 30))
+        world.script(slowly(f"never {number}"))
         await world.say(f"never {number}")
         await world.say("/stop")
         await until(lambda number=number: world.texts().count("Stopped.") == number + 1)
@@ -103,7 +107,7 @@ async def test_a_stop_right_behind_its_message_ends_the_turn_that_is_about_to_be
 
 
 async def test_in_a_group_a_stop_leaves_one_word(world: World) -> None:
-    world.script(slowly("slow", 30))
+    world.script(slowly("slow"))
     await world.say("slow please", chat=GROUP)
     await world.until_asked()
     await world.say("/stop", chat=GROUP)
@@ -113,7 +117,7 @@ async def test_in_a_group_a_stop_leaves_one_word(world: World) -> None:
 
 
 async def test_a_stop_button_stops_too(world: World) -> None:
-    await busy(world, 30)
+    await busy(world)
     said = world.said("/stop", id="b1", interaction="b1", interaction_id="b1")
     assert (await world.hears(said)).outcome == "accepted"
     await world.shows("Stopped.")
@@ -121,8 +125,9 @@ async def test_a_stop_button_stops_too(world: World) -> None:
 
 
 async def test_what_waits_behind_a_turn_is_told_for_a_while(world: World) -> None:
-    await busy(world, 0.8)
+    await busy(world)
     await world.say("one more")
     await until(lambda: "Waiting: 1" in world.texts())
+    world.go_on()
     await world.shows("one more")
     await until(lambda: "Waiting: 1" not in world.texts())

@@ -101,12 +101,13 @@ async def test_only_an_admin_of_the_whole_bot_decides_about_its_money(limited: C
 async def test_two_messages_at_once_cannot_both_take_the_last(limited: Callable[..., World]) -> None:
     world = limited(("gateway", 4.0))
     async with world.process():
-        world.script(slowly("hello", 0.4))
+        world.script(slowly("hello"))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(world.say, "hello from Ann")
             await world.until_asked()
             tasks.start_soon(lambda: world.say("hello from Bob", person=BOB))
         await world.shows("Everything together may spend 4.00 USD", BOB)
+        world.go_on("hello")
         await world.shows("the slow answer", ANN)
         assert len(world.models_asked) == 1
 

@@ -236,3 +236,14 @@ def test_the_daily_cap_is_a_limit_among_the_others(tmp_path: Path) -> None:
         ("gateway", "month", 9.0),
         ("channel", "day", 1.5),
     ]
+
+
+@pytest.mark.requirement("Z-122")
+def test_a_supervisor_that_does_not_exist_is_found_at_the_start(tmp_path: Path) -> None:
+    providers = [{"name": "main", "type": "demo"}]
+    found = mistakes({"agent": {"goal": {"supervisor_provider": "cheap"}}, "llm": {"providers": providers}}, tmp_path)
+    assert found == ['agent.goal.supervisor_provider: there is no provider "cheap"; known: main']
+    found = mistakes({"agent": {"goal": {"verify_interval": 0, "autonomous_max_turns": 0}}}, tmp_path)
+    assert len(found) == 1
+    assert "verify_interval is 0" in found[0]
+    assert "autonomous_max_turns is 0" in found[0]

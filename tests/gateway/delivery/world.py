@@ -163,12 +163,17 @@ class World:
     async def still(self, turns: int = 30) -> None:
         """Let everything run that can without time passing."""
         for _ in range(turns):
-            await anyio.sleep(0.001)
+            await self._written()
 
     async def pass_time(self, seconds: float, *, step_s: float = 0.1) -> None:
         for _ in range(round(seconds / step_s)):
             self.clock.advance(step_s)
-            await anyio.sleep(0.001)
+            await self._written()
+
+    async def _written(self) -> None:
+        """Until the database has done what it was asked for so far, however slow the machine, and a moment more."""
+        await self.database.write(lambda conn: None)
+        await anyio.sleep(0.001)
 
 
 def audience(**values: object) -> Audience:

@@ -13,12 +13,10 @@ from gateway.channels.inbound import Deleted, Edited, Mention, Said
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, BOB, GROUP, World, slowly
 
-SLOW = 3.0
 
-
-async def busy(world: World, seconds: float = SLOW, chat: str = ANN) -> None:
-    """A turn is under way for so long."""
-    world.script(slowly("slow", seconds))
+async def busy(world: World, chat: str = ANN) -> None:
+    """A turn is under way until the world is told to go on."""
+    world.script(slowly("slow"))
     calls = len(world.llm.calls)
     await world.say("slow please", chat=chat)
     await world.until_asked(calls + 1)
@@ -68,9 +66,10 @@ class TestOnce:
 class TestTheQueue:
     @pytest.mark.requirement("B-61", "B-65")
     async def test_messages_wait_and_are_answered_in_order(self, world: World) -> None:
-        await busy(world, 0.5)
+        await busy(world)
         for text in ("one", "two", "three"):
             assert (await world.say(text)).outcome == "accepted"
+        world.go_on()
         await world.settled()
         answers = [text for text in world.texts() if text != "the slow answer"]
         assert [answer.splitlines()[-1] for answer in answers] == ["one", "two", "three"]
@@ -100,7 +99,7 @@ class TestTheQueue:
 
     @pytest.mark.requirement("G-06")
     async def test_other_conversations_do_not_wait(self, world: World) -> None:
-        await busy(world, 1.5)
+        await busy(world)
         await world.say("quick", person=BOB)
         await world.shows("quick", BOB)
         assert "the slow answer" not in world.texts()
@@ -110,7 +109,7 @@ class TestModes:
     @pytest.mark.requirement("B-66")
     async def test_drop_refuses_while_a_turn_runs_and_while_one_waits(self, world: World) -> None:
         await world.asks("/queue drop", "drop")
-        world.script(slowly("slow", 0.6))
+        world.script(slowly("slow"))
         first, second = world.said("slow please"), world.said("at the same moment")
         outcomes: list[str] = []
 
@@ -125,6 +124,7 @@ class TestModes:
         third = world.said("and this")
         assert (await world.hears(third)).outcome == "refused"
         assert (await world.hears(third)).outcome == "duplicate"
+        world.go_on()
         await world.settled()
         assert sum("I am still working on the last message" in text for text in world.texts()) == 2
         assert (await world.say("now?")).outcome == "accepted"
@@ -132,7 +132,7 @@ class TestModes:
     @pytest.mark.requirement("B-66")
     async def test_in_mode_drop_commands_for_at_once_still_work(self, world: World) -> None:
         await world.asks("/queue drop", "drop")
-        await busy(world, 30)
+        await busy(world)
         assert "Working" in await world.asks("/status", "Status")
         await world.asks("/stop", "Stop")
         await world.shows("Stopped.")
@@ -140,7 +140,7 @@ class TestModes:
     @pytest.mark.requirement("B-67")
     async def test_interrupt_stops_the_turn_and_begins_the_new_one(self, world: World) -> None:
         await world.asks("/queue interrupt", "interrupt")
-        await busy(world, 30)
+        await busy(world)
         newer = world.said("rather this")
         assert (await world.hears(newer)).outcome == "accepted"
         assert (await world.hears(newer)).outcome == "duplicate"
@@ -189,11 +189,12 @@ class TestBeforeTheTurn:
         return {name: getattr(said, name) for name in names} | fields
 
     async def test_an_edited_message_is_answered_as_it_reads_then(self, world: World) -> None:
-        await busy(world, 0.5)
+        await busy(world)
         said = world.said("wat time is it")
         await world.hears(said)
         edited = Edited(**self.changed(world, said, text="what time is it", version="2"))
         assert (await world.hears(edited)).outcome == "accepted"
+        world.go_on()
         await world.shows("what time is it")
         assert not any("wat time" in str(body) for body in world.llm.bodies)
         await world.settled()
@@ -203,10 +204,11 @@ class TestBeforeTheTurn:
         assert "too late" not in str(world.llm.bodies[-1])
 
     async def test_a_deleted_message_is_not_answered(self, world: World) -> None:
-        await busy(world, 0.5)
+        await busy(world)
         said = world.said("never mind")
         await world.hears(said)
         assert (await world.hears(Deleted(**self.changed(world, said)))).outcome == "accepted"
+        world.go_on()
         await world.answered("go on")
         assert not any("never mind" in str(body) for body in world.llm.bodies)
         assert (await world.hears(said)).outcome == "duplicate"
@@ -232,8 +234,9 @@ class TestCatchingUp:
 
     @pytest.mark.requirement("R-53")
     async def test_an_old_stop_stops_nothing(self, world: World) -> None:
-        await busy(world, 0.5)
+        await busy(world)
         assert (await world.hears(self.late(world, "/stop", 20))).outcome == "refused"
+        world.go_on()
         await world.shows("the slow answer")
 
 

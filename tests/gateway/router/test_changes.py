@@ -54,7 +54,7 @@ class TestMoving:
         assert world.models_asked[-1] == "model-b", "the preference, and the grant that stands in the configuration"
         assert "plover" in str(world.llm.bodies[-1]), "the history"
         assert "Mode: drop" in await world.asks("/queue", chat=NEW)
-        world.script(slowly("slow", 0.5))
+        world.script(slowly("slow"))
         await world.say("slow please", chat=NEW)
         await world.until_asked(3)
         assert (await world.say("and this", chat=NEW)).outcome == "refused", "at once, not only after a restart"
@@ -72,7 +72,7 @@ class TestMoving:
             assert [grant.subject for grant in given] == ["telegram:-1009"]
 
     async def test_what_runs_and_what_waits_is_answered_in_the_new_place(self, world: World) -> None:
-        world.script({**slowly("slow", 30), "times": 1})
+        world.script({**slowly("slow"), "times": 1})
         await world.say("slow please", chat=GROUP)
         await world.until_asked()
         await world.say("and this", chat=GROUP)
@@ -89,7 +89,7 @@ class TestMoving:
 
 class TestComingAndGoing:
     async def test_nothing_is_sent_while_the_bot_is_out_and_all_of_it_afterwards(self, world: World) -> None:
-        world.script(slowly("slow", 30))
+        world.script(slowly("slow"))
         await world.say("slow please", chat=GROUP)
         await world.until_asked()
         assert (await world.hears(membership(world, present=False))).outcome == "accepted"

@@ -50,7 +50,7 @@ async def test_a_question_is_answered_by_the_one_who_was_asked(world: World) -> 
 
 
 async def test_a_question_is_past_the_queue(world: World) -> None:
-    world.script({"match": {"contains": "slow"}, "reply": {"text": "done", "ttft": 30}})
+    world.script({"match": {"contains": "slow"}, "reply": {"text": "done", "hold": "for ever"}})
     await world.say("slow please", chat=GROUP)
     await world.until_asked()
     async with running(lambda: asking(world)):

@@ -8,6 +8,8 @@ from sqlalchemy import Connection, insert, select
 from agent.core.errors import Fenced
 from agent.core.ids import ConversationId
 from agent.core.outbox import Say
+from agent.goals import store as goals
+from agent.goals.stored import Auto, Limits, Owner
 from agent.storage import conversation_rows, ephemeral_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.fence import check_epoch
@@ -35,6 +37,7 @@ def furnish(conn: Connection, key: ConversationId, name: str) -> int:
     settings_rows.put(conn, key, "persona", name, at=1)
     settings_rows.put(conn, key, f"only {name}", name, at=1)
     channel_type, _, channel_id = key.partition(":")
+    goals.add(conn, conversation=key, origin=None, owner=Owner(), text=name, limits=Limits(), auto=Auto(most=5), at=1)
     preferences.save(conn, Preference(channel_type=channel_type, channel_id=channel_id, provider=name, updated_at=1))
     planned: dict[str, object] = {
         "conv": key,
@@ -125,3 +128,13 @@ async def test_grants_of_the_place_and_in_the_place_follow(database: Database) -
         ("telegram:78", "telegram:-1005", "blocked"),
         ("telegram:79", "", "member"),
     ]
+
+
+async def test_one_goal_stays_active_that_of_the_new_place(database: Database) -> None:
+    for key, name in ((OLD, "old"), (NEW, "new")):
+        await database.write(partial(furnish, key=key, name=name))
+    await database.write(partial(rekey, old=OLD, new=NEW))
+    found = await database.read(partial(goals.all_of, conversation=NEW))
+    assert {(goal.text, goal.status, goal.is_autonomous) for goal in found} == {
+        ("old", "paused", False), ("new", "active", True),
+    }  # fmt: skip

@@ -8,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from agent.core.events import (
     CacheBreakDetected,
     CallBilled,
+    CompactComplete,
     ContextBuilt,
     DecisionCompleted,
     Event,
@@ -102,6 +103,18 @@ def test_memory_is_bounded_and_totals_stay() -> None:
     assert metrics.of(ConversationId("t:0")).turns == 0
     assert metrics.of(ConversationId(f"t:{CONVERSATIONS_KEPT + 9}")).turns == 1
     assert metrics.totals.turns == CONVERSATIONS_KEPT + 10
+
+
+def test_turns_between_two_hard_compactions_are_counted_by_conversation() -> None:
+    def hard(conversation: ConversationId, rung: str = "hard") -> CompactComplete:
+        return CompactComplete(
+            conversation=conversation, rung=rung, messages=9, tokens_before=9, tokens_after=1, mechanical=False, at_ms=1
+        )
+
+    apart = (*a_turn(A), *a_turn(B), hard(B), *a_turn(A), hard(A, "mid"), *a_turn(A))
+    metrics = counted(*a_turn(A), hard(A), *apart, hard(A))
+    assert (metrics.turns_after_hard.count, metrics.turns_after_hard.total) == (1, 3.0)
+    assert metrics.totals.hard_compactions == 3
 
 
 @pytest.mark.requirement("R-46")

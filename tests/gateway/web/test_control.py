@@ -72,6 +72,11 @@ async def test_an_operation_that_says_no_tells_the_fix(control: Control, home: P
     assert raised.value.fix == "list them with `tieline pair list`"
 
 
+async def test_who_is_refused_before_all_was_read_is_told_why(control: Control, home: Path) -> None:
+    with pytest.raises(Refused, match="'ecko'"):
+        await in_thread(control_client.call, home, "ecko", text="far more than a socket holds" * 200_000)
+
+
 async def test_an_unknown_operation_names_the_nearest(control: Control, home: Path) -> None:
     with pytest.raises(Refused, match="'ecko'") as raised:
         await in_thread(control_client.call, home, "ecko")

@@ -219,6 +219,8 @@ async def test_pairings_are_decided_on_the_status_page(site: Site, visitor: Visi
     page = (await visitor.client.get("/", headers={"accept": "text/html"})).text
     assert "Ann Example" in page
     assert "no hello after 30 s" in page
+    assert "turn 3 of 50" in page
+    assert "two pages are missing" in page
     assert (await visitor.post("/pairings/K7QX-2M/maybe", {})).status_code == 404
     assert (await visitor.post("/pairings/K7QX-2M/approve", {})).json() == {"text": "Ann Example may talk now."}
     assert site.desk.pairings == []

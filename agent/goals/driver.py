@@ -1,0 +1,248 @@
+"""What comes next for a goal that is worked on by itself: after a turn, a check, or at a wake-up (SPEC §10.3, §10.4).
+
+Pure: goals in, goals and the next step out. Every way out of a turn or a check leads to a step, so none just stops.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from agent.goals.settings import GoalSettings
+from agent.goals.stored import LIVE, AutoState, Goal, Reason, Used, rested, spent_limit
+from agent.goals.stuck import digest_of, streak_after
+
+BUSY_PAUSE_S = 5.0  # until a supervisor that had too many calls is asked again (SPEC §10.4)
+MOST_DEFERRALS = 60  # after five minutes of that it is as good as down
+BROKEN_PAUSES_S = (5.0, 30.0)  # after a turn that failed for a passing reason; one more such turn ends the session
+RECENT = 10  # actions that are kept
+
+Came = Literal["went", "gave_way", "waits", "broke", "gave_up", "barred"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a turn came out.
+
+    `gave_way`: it was cut short for somebody's sake. `waits`: it asked a person something. `broke`: it failed, and may
+    work later. `gave_up`: it failed for good, `why` tells. `barred`: a limit forbade its next call. `claims`: its
+    answer says that the goal is reached.
+    """
+
+    came: Came
+    text: str = ""
+    actions: tuple[str, ...] = ()
+    claims: bool = False
+    why: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the supervisor found."""
+
+    achieved: bool
+    reason: str = ""
+    suggestions: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """The supervisor had too many calls; `after_s` is what it asked for."""
+
+    after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The supervisor could not be asked, or answered nonsense."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Barred:
+    """The supervisor was not asked, for a limit would not have allowed it."""
+
+    why: Reason
+
+
+Found = Verdict | Busy | Failed | Barred
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Wake up again after that many seconds."""
+
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verify:
+    """Ask the supervisor, in the background."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Run a turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Nothing happens by itself any more, or not until a person has answered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """The goal as it is now, and what comes next. `ended`: the session is over and its person must be told."""
+
+    goal: Goal
+    next: Tick | Verify | Turn | Rest
+    ended: bool = False
+
+
+def at_wake_up(
+    goal: Goal | None, settings: GoalSettings, *, round: int, tick: int, bar: Reason | None = None
+) -> Moved | None:
+    """What a wake-up leads to; None: it is an old one, or nobody waits for it any more (Z-117).
+
+    Only the newest wake-up of the newest session counts: a new start has ended the one before it. `bar` is what forbids
+    it from outside.
+    """
+    if goal is None or not goal.is_autonomous or goal.auto is None:
+        return None
+    if (goal.auto.round, goal.auto.ticks) != (round, tick):
+        return None
+    if not (settings.enabled and settings.autonomous_enabled):
+        return _ended(goal, "aborted", Reason(key="goal_why_off"))
+    if bar is not None:
+        return _ended(goal, "aborted", bar)
+    if (over := _over(goal, settings)) is not None:
+        return _ended(goal, "aborted", over)
+    match goal.auto.state:
+        case "verifying":
+            return Moved(goal=goal, next=Verify())
+        case "waiting":
+            return None
+    if goal.auto.turns >= goal.auto.most:
+        return _ended(goal, "aborted", _turn_limit(goal))
+    return Moved(goal=_with(goal, "running"), next=Turn())
+
+
+def after_turn(goal: Goal, outcome: Outcome, spent: Used, settings: GoalSettings) -> Moved:
+    """After a turn of its own."""
+    before = goal.auto
+    assert before is not None
+    auto = replace(
+        before,
+        turns=before.turns + 1,
+        said=outcome.text or before.said,
+        recent=(*before.recent, *outcome.actions)[-RECENT:],
+        broken=before.broken + 1 if outcome.came == "broke" else 0,
+    )
+    went = outcome.came == "went"
+    if went:
+        digest = digest_of(outcome.text, outcome.actions)
+        streak = streak_after(auto.streak, same=digest == auto.digest, text=outcome.text)
+        auto = replace(auto, digest=digest, streak=streak)
+    goal = replace(goal, used=goal.used.plus(spent), auto=auto)
+    if not goal.is_autonomous:  # put down while the turn ran
+        return Moved(goal=goal, next=Rest())
+    if outcome.came == "gave_up":
+        return _ended(goal, "failed", outcome.why)
+    if outcome.came == "barred":
+        return _ended(goal, "aborted", outcome.why)
+    if (over := _over(goal, settings)) is not None:
+        return _ended(goal, "aborted", over)
+    if outcome.came == "waits":
+        return Moved(goal=_with(goal, "waiting"), next=Rest())
+    if auto.broken > len(BROKEN_PAUSES_S):
+        return _ended(goal, "failed", outcome.why or Reason(key="goal_why_broken"))
+    if auto.streak >= settings.max_stuck_count:
+        return _ended(goal, "stuck", Reason(key="goal_why_stuck", values={"count": str(auto.streak)}))
+    if not auto.broken and _is_to_be_checked(goal, outcome, settings):
+        return Moved(goal=_with(goal, "verifying"), next=Verify())
+    if auto.turns >= auto.most:
+        return _ended(goal, "aborted", _turn_limit(goal))
+    pause_s = BROKEN_PAUSES_S[auto.broken - 1] if auto.broken else settings.autonomous_turn_delay_ms / 1000
+    return _ticking(goal, "running", pause_s)
+
+
+def after_check(goal: Goal, found: Found, spent: Used, settings: GoalSettings) -> Moved:
+    """After the supervisor was asked. Too many calls put the check off and count nothing (Z-123)."""
+    auto = goal.auto
+    assert auto is not None
+    goal = replace(goal, used=goal.used.plus(spent))
+    if not goal.is_autonomous or auto.state != "verifying":
+        return Moved(goal=goal, next=Rest())
+    delay_s = settings.autonomous_turn_delay_ms / 1000
+    if isinstance(found, Barred):
+        return _ended(goal, "aborted", found.why)
+    if isinstance(found, Busy) and auto.deferrals < MOST_DEFERRALS:
+        goal = replace(goal, auto=replace(auto, deferrals=auto.deferrals + 1))
+        return _ticking(goal, "verifying", max(BUSY_PAUSE_S, found.after_s or 0.0))
+    if isinstance(found, Verdict):
+        auto = replace(auto, verdict=found.reason, verified_at=auto.turns, failures=0, deferrals=0)
+        goal = replace(goal, auto=auto)
+        if found.achieved:
+            return Moved(goal=rested(goal, "completed", "achieved", None), next=Rest(), ended=True)
+    else:
+        goal = replace(goal, auto=replace(auto, failures=auto.failures + 1, deferrals=0))
+        if auto.failures + 1 >= settings.max_supervisor_fail_count:
+            count = {"count": str(auto.failures + 1)}
+            return _ended(goal, "aborted", Reason(key="goal_why_supervisor", values=count))
+    if (over := _over(goal, settings)) is not None:
+        return _ended(goal, "aborted", over)
+    if auto.turns >= auto.most:
+        return _ended(goal, "aborted", _turn_limit(goal))
+    return _ticking(goal, "running", delay_s)
+
+
+def after_person(goal: Goal, spent: Used, settings: GoalSettings) -> Moved:
+    """After a turn that a person asked for while this is their active goal; an awaited answer lets it go on."""
+    goal = replace(goal, used=goal.used.plus(spent))
+    if (over := _over(goal, settings)) is not None:
+        return _ended(goal, "aborted", over)
+    if goal.is_autonomous and goal.auto is not None and goal.auto.state == "waiting":
+        return _ticking(goal, "running", settings.autonomous_turn_delay_ms / 1000)
+    return Moved(goal=goal, next=Rest())
+
+
+def _is_to_be_checked(goal: Goal, outcome: Outcome, settings: GoalSettings) -> bool:
+    """Every so many turns, when the model says that it is done, after the last turn, and as long as a check is owed."""
+    auto = goal.auto
+    assert auto is not None
+    due = auto.turns - auto.verified_at >= settings.verify_interval
+    return outcome.claims or due or auto.turns >= auto.most or auto.failures > 0
+
+
+def _over(goal: Goal, settings: GoalSettings) -> Reason | None:
+    """The goal's own limits, then the house's caps for what runs by itself."""
+    own = spent_limit(goal.limits, goal.used)
+    if own is not None or not goal.is_autonomous:
+        return own
+    tokens, usd = settings.autonomous_max_tokens, settings.autonomous_max_cost_usd
+    if goal.limits.tokens is None and tokens is not None and goal.used.tokens >= tokens:
+        return Reason(key="goal_why_tokens", values={"limit": f"{tokens:,}"})
+    if goal.limits.usd is None and usd is not None and goal.used.usd >= usd:
+        return Reason(key="goal_why_usd", values={"limit": f"{usd:g}"})
+    return None
+
+
+def _turn_limit(goal: Goal) -> Reason:
+    assert goal.auto is not None
+    return Reason(key="goal_why_turns", values={"limit": str(goal.auto.most)})
+
+
+def _ended(goal: Goal, state: AutoState, why: Reason | None) -> Moved:
+    return Moved(goal=rested(goal, "paused", state, why), next=Rest(), ended=True)
+
+
+def _with(goal: Goal, state: AutoState) -> Goal:
+    assert goal.auto is not None
+    assert state in LIVE
+    return replace(goal, auto=replace(goal.auto, state=state))
+
+
+def _ticking(goal: Goal, state: AutoState, after_s: float) -> Moved:
+    goal = _with(goal, state)
+    assert goal.auto is not None
+    goal = replace(goal, auto=replace(goal.auto, ticks=goal.auto.ticks + 1))
+    return Moved(goal=goal, next=Tick(after_s))

@@ -1,0 +1,62 @@
+"""The section `[agent.goal]`. Light: the configuration imports it before anything slow is loaded."""
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, ClassVar
+
+COMPLETION_PHRASES = ("task complete", "done", "finished", "completed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoalSettings:
+    """Numbers of SPEC §10.1 and §10.3; the caps in tokens, money and number are ours.
+
+    `completion_phrases` end a goal when an answer without tool calls has one of them. `autonomous_max_turns` is both
+    what `--auto` gets without `--turns` and the most it may ask for. `autonomous_max_tokens` and
+    `autonomous_max_cost_usd` hold for every autonomous goal that sets no limit of its own (None: no cap).
+    `supervisor_provider` None: the supervisor asks the conversation's own provider.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+    enabled: bool = True
+    track_in_system_prompt: bool = False
+    completion_phrases: tuple[str, ...] = COMPLETION_PHRASES
+    autonomous_enabled: bool = False
+    autonomous_max_turns: int = 50
+    autonomous_max_tokens: int | None = 2_000_000
+    autonomous_max_cost_usd: float | None = 5.0
+    autonomous_max_running: int = 10
+    autonomous_turn_delay_ms: int = 500
+    autonomous_turn_timeout_secs: int = 300
+    supervisor_provider: str | None = None
+    verify_interval: int = 5
+    supervisor_timeout_secs: int = 30
+    max_supervisor_fail_count: int = 3
+    max_stuck_count: int = 3
+
+    def __post_init__(self) -> None:
+        self.validate()
+
+    def validate(self) -> None:
+        """Raise ValueError that names every impossible key and what it may be."""
+        least_one = (
+            "autonomous_max_turns",
+            "autonomous_max_running",
+            "autonomous_turn_delay_ms",
+            "autonomous_turn_timeout_secs",
+            "verify_interval",
+            "supervisor_timeout_secs",
+            "max_supervisor_fail_count",
+            "max_stuck_count",
+        )
+        found = [f"{key} is {getattr(self, key)}; it must be 1 or more" for key in least_one if getattr(self, key) < 1]
+        tokens, usd = self.autonomous_max_tokens, self.autonomous_max_cost_usd
+        if tokens is not None and tokens < 1:
+            found.append(f"autonomous_max_tokens is {tokens}; it must be 1 or more, or left out for no cap")
+        if usd is not None and not (isfinite(usd) and usd > 0):
+            found.append(f"autonomous_max_cost_usd is {usd}; it must be more than 0, or left out for no cap")
+        if not all(phrase.strip() for phrase in self.completion_phrases):
+            found.append("completion_phrases has an empty phrase; leave it out")
+        if found:
+            raise ValueError("; ".join(found))

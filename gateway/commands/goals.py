@@ -1,0 +1,295 @@
+"""Goals: /goal sets, pauses, resumes and shows them, /done says that one is reached, /agents shows work by itself
+(SPEC §10.1, §10.2, §10.5)."""
+
+from collections.abc import Awaitable, Callable
+
+from agent.core.ids import ConversationId
+from agent.core.outbox import Button
+from agent.goals.desk import GoalRefused
+from agent.goals.stored import Goal, Owner
+from agent.goals.telling import progress, why_of
+from agent.goals.ticks import short
+from agent.storage.moments import to_us
+from gateway.access.policy import Role
+from gateway.commands.command import PRESS, Call, Command, Reply, refused
+from gateway.commands.goal_words import read_wanted
+from gateway.commands.remind import origin_of
+
+MOST_SHOWN = 50
+_MARKS = {"active": "▸", "paused": "⏸", "completed": "✓", "cleared": "–"}
+_AUTO_MARKS = {"achieved": "✓", "orphaned": "⚠", "stuck": "⚠", "failed": "⚠", "aborted": "⏸"}
+
+
+async def goal(call: Call) -> Reply:
+    """Without words the goal of this chat; else by the first word. Bare text is taken for a new goal's."""
+    first, _, rest = call.args.partition(" ")
+    run = _ACTIONS.get(first.lower())
+    try:
+        if run is None:
+            return await (_create(call, call.args) if call.args else _status(call, ""))
+        return await run(call, rest.strip())
+    except GoalRefused as refusal:
+        return Reply(text=_said(call, refusal), private=True)
+
+
+async def done(call: Call) -> Reply:
+    """The goal of the session is reached, and the kept one of this chat (Z-92)."""
+    phrase, language = call.house.phrase, call.incoming.language
+    conversation = _conversation(call)
+    kept = await call.house.goals.active(conversation)
+    text = await call.agent.complete_goal()
+    if kept is not None and _may_change(call, kept):
+        ended = await call.house.goals.complete(conversation, kept.id)
+        call.house.hide_live(conversation)
+        return Reply(text=phrase("goal_is_completed", language, id=ended.id))
+    if text is None:
+        return Reply(text=phrase("done_nothing", language), private=True)
+    return Reply(text=phrase("done_session", language, goal=short(text)), verbatim=True)
+
+
+async def agents(call: Call) -> Reply:
+    """Goals that are or were worked on by themselves: of this chat, for the owner in their own chat of all (Z-131)."""
+    phrase, language, conversation = call.house.phrase, call.incoming.language, _conversation(call)
+    everywhere = call.role is Role.OWNER and not call.in_group
+    found = await call.house.goals.fleet(None if everywhere else conversation)
+    if not found:
+        return Reply(text=phrase("agents_none", language), private=True)
+    lines = [phrase("agents_title", language)]
+    for each in found[:MOST_SHOWN]:
+        lines += ["", _fleet_line(call, each)]
+        if each.conversation != conversation:
+            lines.append(f"   {phrase('agents_where', language, chat=each.conversation)}")
+    return Reply(text="\n".join(lines), private=True, verbatim=True)
+
+
+async def pause_work(call: Call) -> Goal | None:
+    """For /stop: put down the goal that is being worked on by itself here, and end its turn; None: there is none."""
+    conversation = _conversation(call)
+    active = await call.house.goals.active(conversation)
+    if active is None or not active.is_autonomous:
+        return None
+    try:
+        paused = await call.house.goals.pause(conversation, active.id)
+    except GoalRefused:
+        return None  # it has just ended by itself
+    _let_go(call, conversation)
+    return paused
+
+
+# --- the words after /goal ---------------------------------------------------------------------------
+
+
+async def _create(call: Call, words: str) -> Reply:
+    phrase, language, conversation = call.house.phrase, call.incoming.language, _conversation(call)
+    wanted = read_wanted(words)
+    if wanted.autonomous and call.in_group and call.role < Role.ADMIN:
+        return refused(call)
+    before = await call.house.goals.active(conversation)
+    if before is not None and not _may_change(call, before):
+        raise GoalRefused("goal_not_yours")
+    incoming = call.incoming
+    owner = Owner(
+        person=incoming.person,
+        display=incoming.display,
+        language=incoming.language,
+        role=incoming.role,
+        chat_type=incoming.chat_type,
+    )
+    made = await call.house.goals.create(
+        conversation,
+        owner,
+        wanted.text,
+        wanted.limits,
+        autonomous=wanted.autonomous,
+        turns=wanted.turns,
+        origin=origin_of(call) or f"{conversation}:{to_us(incoming.received_at)}",
+    )
+    if before is not None and before.is_autonomous:
+        _let_go(call, conversation, but=made.id)
+    key = "goal_set" if made.auto is None else "goal_set_auto"
+    values = {"id": made.id, "goal": short(made.text, 200), "turns": made.auto.most if made.auto is not None else 0}
+    lines = [phrase(key, language, **values)]
+    if limits := _limits(call, made):
+        lines.append(phrase("goal_limits", language, limits=limits))
+    return Reply(text="\n".join(lines), verbatim=True)
+
+
+async def _status(call: Call, words: str) -> Reply:
+    number = read_wanted(words).number
+    goals, conversation = call.house.goals, _conversation(call)
+    found = await (goals.find(conversation, number) if number is not None else goals.active(conversation))
+    if found is None and number is None:
+        paused = [each for each in await goals.all_of(conversation) if each.status == "paused"]
+        found = paused[0] if paused else None
+    if found is None:
+        raise GoalRefused("goal_none") if number is None else GoalRefused("goal_unknown", id=number)
+    phrase, language = call.house.phrase, call.incoming.language
+    lines = [_line(call, found), progress(found, phrase, language)]
+    if limits := _limits(call, found):
+        lines.append(phrase("goal_limits", language, limits=limits))
+    if found.why is not None:
+        lines.append(why_of(found.why, phrase, language))
+    if found.auto is not None:
+        lines.append(_fleet_line(call, found))
+    if found.owner.display:
+        lines.append(phrase("goal_by", language, who=found.owner.display))
+    return Reply(text="\n".join(lines), buttons=_buttons(call, found), private=True, verbatim=True)
+
+
+async def _list(call: Call, _: str) -> Reply:
+    found = await call.house.goals.all_of(_conversation(call))
+    if not found:
+        raise GoalRefused("goal_none")
+    lines = [call.house.phrase("goal_list_title", call.incoming.language), ""]
+    return Reply(text="\n".join([*lines, *(_line(call, each) for each in found)]), private=True, verbatim=True)
+
+
+async def _pause(call: Call, words: str) -> Reply:
+    return await _change(call, words, call.house.goals.pause, "goal_is_paused")
+
+
+async def _complete(call: Call, words: str) -> Reply:
+    return await _change(call, words, call.house.goals.complete, "goal_is_completed")
+
+
+async def _clear(call: Call, words: str) -> Reply:
+    return await _change(call, words, call.house.goals.clear, "goal_is_cleared")
+
+
+async def _change(
+    call: Call, words: str, change: Callable[[ConversationId, int | None], Awaitable[Goal]], key: str
+) -> Reply:
+    conversation, number = _conversation(call), read_wanted(words).number
+    await _check_right(call, number)
+    changed = await change(conversation, number)
+    _let_go(call, conversation, but=None if changed.auto is not None else -1)
+    return Reply(text=call.house.phrase(key, call.incoming.language, id=changed.id))
+
+
+async def _resume(call: Call, words: str) -> Reply:
+    conversation, wanted = _conversation(call), read_wanted(words)
+    if wanted.autonomous and call.in_group and call.role < Role.ADMIN:
+        return refused(call)
+    await _check_right(call, wanted.number)
+    resumed = await call.house.goals.resume(
+        conversation, wanted.number, limits=wanted.limits, autonomous=wanted.autonomous, turns=wanted.turns
+    )
+    key = "goal_is_resumed_auto" if wanted.autonomous else "goal_is_resumed"
+    turns = resumed.auto.most if resumed.auto is not None else 0
+    return Reply(text=call.house.phrase(key, call.incoming.language, id=resumed.id, turns=turns))
+
+
+_ACTIONS: dict[str, Callable[[Call, str], Awaitable[Reply]]] = {
+    "create": _create,
+    "status": _status,
+    "list": _list,
+    "pause": _pause,
+    "resume": _resume,
+    "complete": _complete,
+    "clear": _clear,
+}
+
+
+# --- inside ------------------------------------------------------------------------------------------
+
+
+def _conversation(call: Call) -> ConversationId:
+    return ConversationId(str(call.key))
+
+
+def _may_change(call: Call, goal: Goal) -> bool:
+    return not call.in_group or call.role >= Role.ADMIN or goal.owner.person == call.incoming.person
+
+
+async def _check_right(call: Call, number: int | None) -> None:
+    goals, conversation = call.house.goals, _conversation(call)
+    if not call.in_group or call.role >= Role.ADMIN:
+        return
+    meant = await (goals.find(conversation, number) if number is not None else goals.active(conversation))
+    if meant is None or not _may_change(call, meant):
+        raise GoalRefused("goal_not_yours")
+
+
+def _let_go(call: Call, conversation: ConversationId, but: int | None = None) -> None:
+    """End the turn that a goal's own work has under way, and take its message away."""
+    working_on = call.house.goal_of(conversation)
+    if working_on is not None and working_on != but:
+        call.house.stop(conversation, f"goal put down by {call.incoming.person}", call.house.clock.now())
+    call.house.hide_live(conversation)
+
+
+def _said(call: Call, refusal: GoalRefused) -> str:
+    phrase, language = call.house.phrase, call.incoming.language
+    values = dict(refusal.values)
+    if refusal.why is not None:
+        values["why"] = why_of(refusal.why, phrase, language)
+    if "status" in values:
+        values["status"] = phrase(f"goal_{values['status']}", language)
+    return phrase(refusal.key, language, **values)
+
+
+def _line(call: Call, goal: Goal) -> str:
+    phrase, language = call.house.phrase, call.incoming.language
+    status = phrase(f"goal_{goal.status}", language)
+    return phrase("goal_line", language, mark=_MARKS[goal.status], id=goal.id, status=status, goal=short(goal.text))
+
+
+def _fleet_line(call: Call, goal: Goal) -> str:
+    """State, turns, time and what the last check said."""
+    phrase, language, auto = call.house.phrase, call.incoming.language, goal.auto
+    assert auto is not None
+    until = call.house.clock.now() if goal.is_autonomous else goal.updated_at
+    minutes = max(0, int((until - goal.created_at).total_seconds())) // 60
+    checked = (
+        phrase("agents_verdict", language, turn=auto.verified_at, reason=auto.verdict or "–")
+        if auto.verified_at
+        else phrase("agents_unchecked", language)
+    )
+    line = phrase(
+        "agents_line",
+        language,
+        mark=_AUTO_MARKS.get(auto.state, "▸"),
+        id=goal.id,
+        state=phrase(f"auto_{auto.state}", language),
+        turns=auto.turns,
+        most=auto.most,
+        elapsed=f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min",
+        goal=short(goal.text),
+    )
+    return f"{line}\n   {checked}"
+
+
+def _limits(call: Call, goal: Goal) -> str:
+    phrase, language, limits = call.house.phrase, call.incoming.language, goal.limits
+    shown = []
+    if limits.turns is not None:
+        shown.append(phrase("goal_limit_turns", language, limit=limits.turns))
+    if limits.tokens is not None:
+        shown.append(phrase("goal_limit_tokens", language, limit=f"{limits.tokens:,}"))
+    if limits.usd is not None:
+        shown.append(phrase("goal_limit_usd", language, limit=f"{limits.usd:g}"))
+    return " · ".join(shown)
+
+
+def _buttons(call: Call, goal: Goal) -> tuple[tuple[Button, ...], ...]:
+    if not _may_change(call, goal):
+        return ()
+    phrase, language = call.house.phrase, call.incoming.language
+    if goal.status == "active":
+        return ((Button(label=phrase("button_goal_stop", language), action=f"{PRESS}/goal pause {goal.id}"),),)
+    if goal.status == "paused":
+        auto = " --auto" if goal.auto is not None else ""
+        return ((Button(label=phrase("button_goal_go_on", language), action=f"{PRESS}/goal resume {goal.id}{auto}"),),)
+    return ()
+
+
+GOAL = Command(
+    name="goal",
+    run=goal,
+    group="later",
+    usage="[create <text> [--auto] [--turns N] [--tokens N] [--usd N] | pause | resume | complete | clear | list]",
+    aliases=("goals",),
+    immediate=True,
+)
+DONE = Command(name="done", run=done, group="later")
+AGENTS = Command(name="agents", run=agents, group="later", immediate=True)

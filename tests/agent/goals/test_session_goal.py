@@ -1,0 +1,132 @@
+"""What a session is after, over whole turns (SPEC §10.1)."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.built_ins import CommandResult
+from agent.core.events import GoalCompleted
+from agent.goals.settings import GoalSettings
+from agent.goals.stored import Limits
+from agent.inbox import Work
+from agent.operations import Operations
+from agent.storage.database import Database
+from agent.turn.settings import AgentSettings, Settings
+from tests.agent.goals.world import OWNER, GoalWorld
+from tests.agent.world import World
+from tests.fakes.provider import ScriptedProvider, calls, says
+
+
+def tracking(**goal: object) -> Settings:
+    return Settings(agent=AgentSettings(goal=GoalSettings(**goal)))  # type: ignore[arg-type]
+
+
+async def done(work: Work, agent: Operations) -> CommandResult:
+    await agent.complete_goal()
+    return CommandResult()
+
+
+async def clear(work: Work, agent: Operations) -> CommandResult:
+    await agent.clear()
+    return CommandResult()
+
+
+async def new(work: Work, agent: Operations) -> CommandResult:
+    agent.new_session()
+    return CommandResult()
+
+
+@pytest.mark.requirement("Z-83", "Z-84", "Z-85", "Z-86", "Z-93", "Z-145")
+async def test_it_is_active_then_completed_then_the_next(database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(scripts=[says("I look at it."), says("It is done."), says("Sure.")])
+    world = World(database, tmp_path, provider)
+    await world.say("write a poem about the sea")
+    assert (await world.agent.operations.session_goal()).state == "active"
+    assert await world.say("how is it going") == ["It is done."]  # no word of it in the chat
+    goal = await world.agent.operations.session_goal()
+    assert (goal.state, goal.text) == ("completed", "write a poem about the sea")
+    assert [event.name for event in world.events if isinstance(event, GoalCompleted)] == ["goal_completed"]
+    assert world.outbox.status_line == "🎯 Goal reached: write a poem about the sea"
+    assert not any("🎯" in text for _, text in await world.texts())
+    await world.restart()  # it is kept with the session
+    await world.say("translate this letter")
+    goal = await world.agent.operations.session_goal()
+    assert (goal.state, goal.text) == ("active", "translate this letter")
+    assert world.outbox.statuses.count("🎯 Goal reached: write a poem about the sea") == 1
+
+
+@pytest.mark.requirement("Z-89")
+async def test_a_turn_with_tools_does_not_complete_it(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(scripts=[calls("current_time"), says("All done.")])
+    world = World(sqlite_database, tmp_path, provider)
+    await world.say("what time is it")
+    assert (await world.agent.operations.session_goal()).state == "active"
+    assert not [event for event in world.events if isinstance(event, GoalCompleted)]
+
+
+@pytest.mark.requirement("Z-92", "Z-93")
+async def test_done_completes_it(sqlite_database: Database, tmp_path: Path) -> None:
+    world = World(sqlite_database, tmp_path, ScriptedProvider())
+    world.built_ins.commands["/done"] = done
+    await world.say("write a poem about the sea")
+    await world.say("/done")
+    await world.restart()
+    assert (await world.agent.operations.session_goal()).state == "completed"
+    assert world.outbox.statuses[-1] == "🎯 Goal reached: write a poem about the sea"
+
+
+@pytest.mark.requirement("Z-87")
+@pytest.mark.parametrize("command", ["/clear", "/new"])
+async def test_clear_and_reset_forget_it(command: str, sqlite_database: Database, tmp_path: Path) -> None:
+    world = World(sqlite_database, tmp_path, ScriptedProvider())
+    world.built_ins.commands |= {"/clear": clear, "/new": new}
+    await world.say("write a poem about the sea")
+    await world.say(command)
+    assert (await world.agent.operations.session_goal()).state == "idle"
+    await world.restart()
+    assert (await world.agent.operations.session_goal()).state == "idle"
+
+
+@pytest.mark.requirement("Z-94", "Z-95")
+async def test_switched_off_nothing_is_tracked_and_the_turn_is_the_same(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    assert GoalSettings().enabled is True
+    provider = ScriptedProvider(scripts=[says("It is done.")])
+    world = World(sqlite_database, tmp_path, provider, settings=tracking(enabled=False))
+    assert await world.say("write a poem about the sea") == ["It is done."]
+    assert (await world.agent.operations.session_goal()).state == "idle"
+    assert world.outbox.status_line == ""
+
+
+@pytest.mark.requirement("Z-88", "Z-95", "Z-96", "Z-97")
+async def test_a_model_reads_its_text_only_where_that_is_wanted(sqlite_database: Database, tmp_path: Path) -> None:
+    assert GoalSettings().track_in_system_prompt is False
+    provider = ScriptedProvider(scripts=[says("Yes."), says("It is done."), says("Bye.")])
+    world = World(sqlite_database, tmp_path, provider, settings=tracking(track_in_system_prompt=True))
+    await world.say("write a poem about the sea")
+    await world.say("and make it rhyme")
+    await world.say("thanks")
+    prompts = [request.system.volatile for request in provider.requests]
+    assert "<current_goal>\nwrite a poem about the sea\n</current_goal>" in prompts[0]
+    assert "<current_goal>\nwrite a poem about the sea\nand make it rhyme\n</current_goal>" in prompts[1]
+    assert "current_goal" not in prompts[2]  # it is reached; the model is not told that
+    sent = [request.system.stable + request.system.volatile for request in provider.requests]
+    assert not any(state in text for text in sent for state in ("idle", "active", "completed"))
+    world.settings = Settings()
+    await world.say("write another poem please")
+    assert "current_goal" not in provider.requests[-1].system.volatile
+
+
+async def test_turns_of_people_count_for_the_kept_goal(sqlite_database: Database, tmp_path: Path) -> None:
+    world = GoalWorld(sqlite_database, tmp_path)
+    await world.goals.create(world.key, OWNER, "tidy up", Limits(turns=2))
+    await world.say("begin please")
+    assert (await world.goal()).used.turns == 1
+    await world.admit("go on please", kind="reminder")
+    assert await world.say("and on please") == ["ok"]
+    goal = await world.goal()
+    assert (goal.status, goal.why and goal.why.key) == ("paused", "goal_why_turns")
+    assert "limit of 2 turns" in (await world.told())[-1].text
+    await world.say("something else entirely")
+    assert (await world.goal()).used.turns == 2

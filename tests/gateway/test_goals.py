@@ -1,0 +1,166 @@
+"""Goals through the whole house: commands, the message that follows the work, the fleet, a death (SPEC §10)."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, update
+
+from agent.storage.tables import inbox
+from tests.fakes.llm_server import LlmServer
+from tests.fakes.waiting import until
+from tests.gateway.world import ANN, BOB, GROUP, World
+
+AUTO = """
+[agent.goal]
+autonomous_enabled = true
+supervisor_provider = "b"
+verify_interval = 2
+autonomous_turn_delay_ms = 20
+"""
+
+
+def judged(achieved: bool, reason: str = "seen") -> Mapping[str, Any]:
+    """A rule: what the supervisor says."""
+    text = json.dumps({"achieved": achieved, "reason": reason})
+    return {"match": {"contains": "Is the goal reached?"}, "reply": {"text": text}}
+
+
+def works(text: str, **more: Any) -> Mapping[str, Any]:
+    """A rule: what a turn by itself answers."""
+    return {"match": {"contains": "[autonomous]"}, "reply": {"text": text, **more}}
+
+
+@pytest.fixture
+def world(tmp_path: Path, sqlite_template: Path, llm: LlmServer) -> World:
+    return World(tmp_path, sqlite_template, llm, config=AUTO)
+
+
+@pytest.mark.requirement("Z-93", "Z-145")
+async def test_a_reached_goal_is_a_status_that_goes(world: World) -> None:
+    world.script({"match": {"contains": "sea"}, "reply": {"text": "It is done."}})
+    async with world.process():
+        await world.answered("write a poem about the sea", "It is done.")
+        await world.shows("Goal reached: write a poem about the sea")
+        await world.say("and another remark")
+        await until(lambda: not any("Goal reached" in text for text in world.texts()))
+
+
+@pytest.mark.requirement("Z-115", "Z-118", "Z-129", "Z-131")
+async def test_it_works_by_itself_with_one_message_until_it_is_reached(world: World) -> None:
+    world.script(judged(True, "all pages are there"), works("Every page is tidy."))
+    async with world.process():
+        await world.asks("/goal create tidy up the wiki --auto --turns 4", "I start now")
+        await world.shows("is reached: tidy up the wiki")
+        await until(lambda: not any("Working on" in text for text in world.texts()))
+        assert world.texts().count("Every page is tidy.") == 1
+        assert "all pages are there" in await world.asks("/agents", "Autonomous Goals")
+        assert "reached" in await world.asks("/goal list", "Goals of this chat")
+        overview = await world.house.overview.overview()
+        assert [(goal.text, goal.state, goal.turns) for goal in overview.goals] == [("tidy up the wiki", "achieved", 2)]
+
+
+@pytest.mark.requirement("Z-119")
+@pytest.mark.parametrize("how", ["button", "/goal pause", "/stop"])
+async def test_it_is_stopped(world: World, how: str) -> None:
+    world.script(judged(False), works("A slow step.", hold="step"))
+    async with world.process():
+        await world.asks("/goal create tidy up the wiki --auto", "I start now")
+        await world.until_asked()
+        await world.shows("Working on: tidy up the wiki")
+        if how == "button":
+            await world.press("c:/goal pause 1")
+        else:
+            await world.say(how)
+        await world.shows("Goal 1 is paused")
+        await world.settled()
+        await until(lambda: not any("Working on" in text for text in world.texts()))
+        assert len(world.llm.calls) == 1
+        assert "stopped" in await world.asks("/agents", "Autonomous Goals")
+
+
+async def test_a_person_is_answered_in_between(world: World) -> None:
+    world.script(judged(False), works("A step.", ttft=0.05))
+    async with world.process():
+        await world.asks("/goal create tidy up the wiki --auto", "I start now")
+        await world.until_asked()
+        await world.say("hello there")
+        await world.shows("hello there")
+        await world.say("/stop")
+        await world.shows("Goal 1 is paused")
+        await world.settled()
+
+
+@pytest.mark.requirement("Z-130", "Z-131")
+async def test_after_a_death_it_rests_and_its_owner_is_told_once(world: World) -> None:
+    world.script(judged(False), works("A slow step.", hold="step"))
+    async with world.process():
+        await world.asks("/goal create tidy up the wiki --auto", "I start now")
+        await world.until_asked()
+        await world.shows("Working on: tidy up the wiki")
+    asked = len(world.llm.calls)
+    async with world.process():
+        await world.shows("The gateway was restarted while I worked on it")
+        await world.settled()
+        await until(lambda: not any("Working on" in text for text in world.texts()))
+        assert "orphaned" in await world.asks("/agents", "Autonomous Goals")
+    world.script(judged(True), works("Every page is tidy."))
+    async with world.process():
+        assert sum("was restarted" in text for text in world.texts()) == 1
+        assert len(world.llm.calls) == asked
+        await world.press("c:/goal resume 1 --auto")
+        await world.shows("is reached: tidy up the wiki")
+
+
+@pytest.mark.requirement("Z-128")
+async def test_where_it_is_not_allowed_auto_is_refused_before_anything_changes(world: World) -> None:
+    world.config = ""
+    async with world.process():
+        await world.asks("/goal create tidy up the wiki --tokens 1000", "Limits: 1,000 tokens")
+        await world.asks("/goal create something else --auto", "switched off here; nothing was changed")
+        assert "tidy up the wiki" in await world.asks("/goal", "▸ 1 · active")
+
+
+@pytest.mark.requirement("Z-92")
+async def test_done_and_the_other_words(world: World) -> None:
+    async with world.process():
+        await world.asks("/done", "no goal that could be reached")
+        await world.answered("write a poem about the sea")
+        await world.asks("/done", "Reached: write a poem")
+        await world.asks("/goal tidy up the wiki", "🎯 Goal 1: tidy up the wiki")
+        await world.asks("/goal pause", "Goal 1 is paused")
+        await world.asks("/goal resume", "Goal 1 is active again")
+        await world.asks("/goal create another one --usd 1,50 --turns 3", "Limits: 3 turns · 1.5 USD")
+        await world.asks("/goal status 1", "Another goal took its place")
+        await world.asks("/done", "Goal 2 is reached")
+        await world.asks("/goal clear 1", "Goal 1 is gone")
+        await world.asks("/goal resume 1", "it is gone")
+        await world.asks("/goal create x --speed 9", "I do not understand “--speed”")
+        await world.asks("/goal pause 77", "There is no goal 77 here")
+        assert "Goal:" not in await world.asks("/status", "Status")
+
+
+async def test_in_a_group_only_admins_let_it_work_by_itself(world: World) -> None:
+    async with world.process():
+        await world.asks("/goal create tidy up --auto", "admin", person=BOB, chat=GROUP)
+        await world.asks("/goal create tidy up", "Goal 1", person=ANN, chat=GROUP)
+        await world.asks("/goal pause", "Only who set it", person=BOB, chat=GROUP)
+
+
+async def test_a_wake_up_that_is_given_up_puts_its_goal_down(world: World) -> None:
+    slow = {"match": {"contains": "something slow"}, "reply": {"text": "slow", "hold": "slow"}}
+    world.script(slow, judged(False), works("A step."))
+
+    def worn_out(conn: Connection) -> None:
+        conn.execute(update(inbox).where(inbox.c.kind == "system").values(attempts=5))
+
+    async with world.process():
+        await world.say("something slow")
+        await world.until_asked()
+        await world.asks("/goal create tidy up the wiki --auto", "I start now")  # its first turn waits for the answer
+        await world.database.write(worn_out)
+        world.llm.release("slow")
+        await world.shows("Its turns failed again and again")
+        assert "failed" in await world.asks("/agents", "Autonomous Goals")
