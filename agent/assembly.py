@@ -32,17 +32,22 @@ from agent.memory.tools import MEMORY_TOOLS, Forget, Recall, Remember, SessionSe
 from agent.operations import follow_definition
 from agent.providers.calling import Models
 from agent.storage.database import Database
+from agent.tools.approvals import Approvals
 from agent.tools.calculate import Calculate
 from agent.tools.current_time import CurrentTime
 from agent.tools.executor import Executor
 from agent.tools.focus import CompleteFocus, StartFocus
+from agent.tools.hooks import Hooks
 from agent.tools.overflow import Outputs
+from agent.tools.plan_mode import EnterPlanMode, ExitPlanMode
 from agent.tools.read_output import ReadOutput
 from agent.tools.recall_transcript import RecallTranscript
 from agent.tools.schedules import CancelTask, ListSchedules, ScheduleDeferred, SchedulePeriodic, Schedules
 from agent.tools.toolbox import Toolbox
+from agent.tools.workspace import workspace_of
 from agent.turn.decision import PSEUDO_TOOLS
 from agent.turn.flushing import Flushing
+from agent.turn.hooking import compaction_begins
 from agent.turn.room import show_compaction
 from agent.turn.settings import Settings
 from agent.turn.side_calls import SideCalls
@@ -86,6 +91,8 @@ class Shared:
     hearing: Hearing
     memory: Memory
     models: Models
+    approvals: Approvals
+    hooks: Hooks
     settings: Callable[[], Settings]
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons] = lambda error, incoming, conversation: ()
     count: CountText = count_by_bytes
@@ -110,6 +117,8 @@ def house_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[T
         WriteNotes(),
         StartFocus(),
         CompleteFocus(),
+        EnterPlanMode(),
+        ExitPlanMode(),
         SchedulePeriodic(schedules),
         ScheduleDeferred(schedules),
         ListSchedules(schedules),
@@ -119,14 +128,25 @@ def house_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[T
 
 def house_tool_names() -> frozenset[str]:
     """What `house_tools` are called, for who has no house to build them in."""
-    tools = (CurrentTime, Calculate, ReadOutput, RecallTranscript, StartFocus, CompleteFocus)
+    tools = (
+        CurrentTime,
+        Calculate,
+        ReadOutput,
+        RecallTranscript,
+        StartFocus,
+        CompleteFocus,
+        EnterPlanMode,
+        ExitPlanMode,
+    )
     later = (SchedulePeriodic, ScheduleDeferred, ListSchedules, CancelTask)
     return frozenset(tool.spec.name for tool in (*tools, *later)) | MEMORY_TOOLS
 
 
-def shared_executor(tools: tuple[Tool, ...], clock: Clock, outputs: Outputs) -> Executor:
-    """The one executor of the process (Z-03)."""
-    return Executor(Toolbox(tools), clock, outputs)
+def shared_executor(
+    tools: tuple[Tool, ...], clock: Clock, outputs: Outputs, redact: Callable[[str], str] = lambda text: text
+) -> Executor:
+    """The one executor of the process (Z-03). `redact` takes secrets out of what tools give."""
+    return Executor(Toolbox(tools), clock, outputs, redact)
 
 
 def known_tools(names: frozenset[str]) -> frozenset[str]:
@@ -149,7 +169,7 @@ def assemble(
         session=SessionState(conversation=conversation),
         instruction=instruction,
         provider=ProviderState(slot=slot, models=shared.models),
-        tool=ToolState(executor=shared.executor),
+        tool=ToolState(executor=shared.executor, workspace=workspace_of(shared.home, conversation)),
         memory=MemoryState(path=path_of(shared.home, conversation)),
         runtime=RuntimeState(
             settings=settings,
@@ -163,6 +183,8 @@ def assemble(
             ledger=shared.ledger,
             hearing=shared.hearing,
             memory=shared.memory,
+            approvals=shared.approvals,
+            hooks=shared.hooks,
             relief=shared.relief,
         ),
         lifecycle=LifecycleState(),
@@ -182,6 +204,7 @@ def assemble(
         now=shared.clock.now,
         dumps=agent.context.dumps,
         flush=Flushing(agent),
+        before_compact=lambda rung: compaction_begins(rung, agent),
     )
     if settings.debug.enabled:
         folder = dump_folder(shared.home / settings.debug.output_dir, conversation, shared.clock.now())

@@ -22,6 +22,8 @@ from agent.providers.opening import Surroundings as ProviderSurroundings
 from agent.providers.registry import Registry as Providers
 from agent.providers.transcription import Transcribers
 from agent.storage.retries import SteadyDatabase
+from agent.tools.approvals import Approvals
+from agent.tools.hooks import Hooks
 from agent.tools.overflow import Outputs
 from agent.turn.tokenizer import Tokenizer
 from gateway.access.book import AccessBook
@@ -35,6 +37,7 @@ from gateway.config.live import Live
 from gateway.conversations.audiences import places_of
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
+from gateway.delivery.egress import Guard
 from gateway.house import House
 from gateway.operations.bystanders import Bystanders
 from gateway.operations.desk import Operations
@@ -59,6 +62,7 @@ from gateway.storage import grants
 from gateway.storage.opening import open_database
 from gateway.telemetry.loop_lag import LoopLag
 from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.redaction import Redactor
 from gateway.telemetry.trouble import Troubles
 
 
@@ -74,9 +78,11 @@ async def build(
     adapter_opened: Callable[[Adapter], None],
     version: str,
     web_url: str,
+    redactor: Redactor | None = None,
 ) -> House:
     """Open the database and build the rooms on it. Raises DatabaseUnusable with the fix."""
     settings, started_at = live.settings, clock.now()
+    redact = redactor or Redactor(settings.secrets)
     inner = await open_database(settings.database.url, settings.home)
     database = SteadyDatabase(inner, clock=clock, on_trouble=partial(go_betweens.storage_trouble, troubles))
     book = AccessBook(await database.read(grants.all_grants))
@@ -121,7 +127,9 @@ async def build(
         reports=go_betweens.Reports(lambda: alerts),
         settings=chosen.delivery(live),
         is_busy=lag.is_busy,
+        guard=Guard(redact.found, redact.begun),
     )
+    approvals = Approvals(database, clock, lambda: live.settings.approvals, changed=delivery.prompts.changed)
     notices = Notices(database, clock, delivery.wake)
     alerts = Alerts(
         database=database,
@@ -155,7 +163,7 @@ async def build(
         vectors=Vectors(database, embedders.current, least=lambda: live.settings.memory.semantic.min_similarity),
     )
     outputs = Outputs(settings.home)
-    executor = shared_executor(house_tools(clock, outputs, scheduling), clock, outputs)
+    executor = shared_executor(house_tools(clock, outputs, scheduling), clock, outputs, redact)
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor.toolbox.names))
     tokenizer = Tokenizer(settings.context.tokenizer)
     waking: Waking
@@ -186,6 +194,7 @@ async def build(
             conversations, waking.running_since, conversation, reason, said_at
         ),
         running_since=lambda conversation: waking.running_since(conversation),
+        approvals=approvals,
         ledger=ledger,
         more_allowed=spending.more_allowed,
         ask=partial(go_betweens.ask, delivery),
@@ -218,6 +227,8 @@ async def build(
         ),
         memory=memory,
         models=models,
+        approvals=approvals,
+        hooks=Hooks(lambda: live.settings.hooks, settings.home),
         relief=spending.relief,
         count=tokenizer,
         counted_by=lambda: tokenizer.name,
@@ -251,10 +262,11 @@ async def build(
             desk=desk,
             notices=notices,
             questions=delivery.questions,
+            approvals=approvals,
             conversations=Running(dispatcher, conversations),
             outbox_for=delivery.outbox_for,
             queue_mode=lambda conversation: chosen.mode(conversation, live),
-            channel=accounts.channel,
+            channel=delivery.channel_for,
             wake=partial(go_betweens.wake_for_person, waking, dispatcher),
             attachments=Attachments(settings.home, phrase, limit_mb=lambda: live.settings.retention.attachment_mb),
             phrase=phrase,
@@ -282,6 +294,7 @@ async def build(
         conversations=conversations,
         ledger=ledger,
         memory=memory,
+        approvals=approvals,
         schedules=scheduling.runner,
         goals=goals,
         providers=providers,
@@ -300,6 +313,7 @@ async def build(
             metrics=metrics,
             troubles=troubles,
             lag=lag,
+            redact=redact,
             in_use=waking.in_use,
         ),
         upkeep=Upkeep(

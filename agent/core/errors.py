@@ -15,6 +15,7 @@ AgentError
 │   └── ProviderBarred   to a call of this provider: another one may be asked
 ├── Fenced               another owner has taken the conversation: drop the agent, write nothing
 └── ToolError            a tool failed; `transient` tells whether a retry may help (Z-34)
+    └── OutOfScope       the call reaches for what this conversation may not touch (B-36)
 """
 
 from collections.abc import Sequence
@@ -105,3 +106,7 @@ class ToolError(AgentError):
     def __init__(self, message: str, *, transient: bool = False) -> None:
         super().__init__(message)
         self.transient = transient
+
+
+class OutOfScope(ToolError):
+    """The call lies outside of what the conversation may touch; no approval and no setting changes that (B-93)."""

@@ -51,6 +51,7 @@ class Say:
     buttons: Buttons = ()
     files: tuple[FileRef, ...] = ()
     verbatim: bool = False  # plain text: no Markdown is looked for
+    without_buttons: str = ""  # a last line where the platform has none: how to answer by text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +111,9 @@ class Outbox(Protocol):
 
     def show(self, event: Event) -> None:
         """Let people see an event, as far as the channel's verbosity goes."""
+
+    def awaiting(self) -> AbstractContextManager[None]:
+        """Within the block a person is waited for: nobody is at work, so there are no signs of life."""
 
     def committing(self) -> AbstractContextManager[Callable[[Any], None]]:
         """Rows of this conversation are committed in the block; left without an error, they are delivered.

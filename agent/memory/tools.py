@@ -37,7 +37,7 @@ class Remember:
             "required": ["fact"],
             "additionalProperties": False,
         },
-        risk="write",
+        risk="safe",
         retryable=True,
     )  # fmt: skip
 
@@ -58,6 +58,8 @@ class Recall:
         description="Finds facts and earlier messages of any session of these people, by meaning or words.",
         schema={"type": "object", "properties": {"query": _QUERY}, "required": ["query"],
                 "additionalProperties": False},
+        risk="safe",
+        untrusted=True,
         retryable=True,
     )  # fmt: skip
 
@@ -73,6 +75,8 @@ class SessionSearch:
         description="Finds what was said in earlier sessions, by the words that stood there.",
         schema={"type": "object", "properties": {"query": _QUERY}, "required": ["query"],
                 "additionalProperties": False},
+        risk="safe",
+        untrusted=True,
         retryable=True,
     )  # fmt: skip
 
@@ -92,7 +96,7 @@ class Forget:
             "required": ["fact"],
             "additionalProperties": False,
         },
-        risk="write",
+        risk="safe",
         retryable=True,
     )
 
@@ -118,7 +122,7 @@ class WriteNotes:
             "required": ["text"],
             "additionalProperties": False,
         },
-        risk="write",
+        risk="safe",
         concurrency_safe=False,
         retryable=True,
     )

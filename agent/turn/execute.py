@@ -12,12 +12,14 @@ from agent.ledger.purses import PurseEmpty
 from agent.ledger.spending import OverBudget, Unpriced, amount
 from agent.providers.calling import ModelTooSlow
 from agent.providers.replies import Reply, ReplyTooLarge
+from agent.turn.approving import LeftForLater
 from agent.turn.asking import ask
 from agent.turn.calling import CallStopped
 from agent.turn.decision import Ask, Calls, Ending, Fail, Final, decide, parts_ending, with_unique_ids
 from agent.turn.dumping import dump_reply
 from agent.turn.goals import sentence_of
 from agent.turn.guards import halt_before_call
+from agent.turn.hooking import context_of, fire
 from agent.turn.requests import DoesNotFit, schema_of
 from agent.turn.run import Executed, Notice, Prepared, Run
 from agent.turn.speech import BETWEEN
@@ -34,8 +36,15 @@ async def execute(prepared: Prepared, run: Run, states: States) -> Executed:
     runtime.bus.publish(
         ExecuteStarted(conversation=states.session.conversation, run=run.id, tool_count=len(tools.specs))
     )
-    if open_calls(run):
-        await finish_calls(run, states)
+    try:
+        if open_calls(run):
+            await finish_calls(run, states)
+        return await _loop(prepared, run, states)
+    except LeftForLater:
+        return Executed(verdict="cancelled", text=run.speech.text)
+
+
+async def _loop(prepared: Prepared, run: Run, states: States) -> Executed:
     while True:
         if run.token.fired:  # step 7
             return Executed(verdict="cancelled", text=run.speech.text, notice=Notice("stopped"))
@@ -46,15 +55,19 @@ async def execute(prepared: Prepared, run: Run, states: States) -> Executed:
         if states.goal.gives_way and run.progress.model_calls:
             run.gave_way = True
             return Executed(verdict="answered", text=run.speech.text)
-        ended = await _iteration(prepared, run, states)
+        began = await fire("on_turn_start", run, states)
+        if began.blocked:
+            log.warning("the turn ends: %s", began.blocked, extra={"run": run.id})
+            return Executed(verdict="failed", text=run.speech.text, notice=Notice("hook_blocked"), error=began.blocked)
+        ended = await _iteration(prepared, run, states, context_of(began))
         if ended is not None:
             return ended
 
 
-async def _iteration(prepared: Prepared, run: Run, states: States) -> Executed | None:
-    """One request and what it leads to; None to go on."""
+async def _iteration(prepared: Prepared, run: Run, states: States, context: str) -> Executed | None:
+    """One request and what it leads to; None to go on. `context` is what hooks have to say."""
     try:
-        given = await ask(prepared, run, states)
+        given = await ask(prepared, run, states, context)
     except CallStopped:
         keep_partial(run, states)
         return Executed(verdict="cancelled", text=run.speech.text, notice=Notice("stopped"))

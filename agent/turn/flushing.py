@@ -20,7 +20,7 @@ from agent.turn.fitting import ceiling
 from agent.turn.requests import schema_of, sound, system_of
 from agent.turn.run import Run
 from agent.turn.states import States
-from agent.turn.tooling import limits_of, tool_context
+from agent.turn.surroundings import limits_of, tool_context
 
 PURPOSE = "flush"
 MOST_ROUNDS = 3  # calls of the model

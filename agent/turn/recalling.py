@@ -11,6 +11,7 @@ import anyio
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.errors import AgentError
+from agent.core.framing import harmless
 from agent.memory.audience import Scope
 from agent.memory.memory import Memory
 from agent.memory.records import Item
@@ -18,7 +19,7 @@ from agent.memory.showing import edge_line, fitting, lines_of
 from agent.memory.words import is_about_something
 from agent.storage.errors import StorageError
 from agent.turn.calling import bill_of
-from agent.turn.prompt import harmless, shown_name
+from agent.turn.prompt import shown_name
 from agent.turn.run import Run
 from agent.turn.states import States
 

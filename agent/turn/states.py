@@ -35,7 +35,9 @@ from agent.providers.calling import Models
 from agent.providers.provider import Provider, ToolSchema
 from agent.providers.slot import Choice, Chooser
 from agent.storage.database import Database
+from agent.tools.approvals import Approvals
 from agent.tools.executor import Executor
+from agent.tools.hooks import Hooks
 from agent.turn.prefix import CacheWatch
 from agent.turn.run import Run
 from agent.turn.settings import Settings
@@ -142,17 +144,23 @@ class Shown:
 
 @dataclass(slots=True, kw_only=True)
 class ToolState:
-    """The executor all agents share (Z-03), and what this conversation's model sees of its tools.
+    """The executor all agents share (Z-03), where this conversation's files lie, what its model sees of its tools.
 
-    `loaded` are those that `tool_search` brought in, in the session `loaded_for`; `shown` is what the frozen schema was
-    made for (R-03).
+    `loaded` are those that `tool_search` brought in, in the session `loaded_for`; `planned` is the session that is in
+    plan mode; `shown` is what the frozen schema was made for (R-03).
     """
 
     executor: Executor
+    workspace: Path
     loaded: frozenset[str] = frozenset()
     loaded_for: SessionId | None = None
+    planned: SessionId | None = None
     shown: Shown | None = None
     schema: ToolSchema = ToolSchema()  # noqa: RUF009 - frozen
+
+    def plan(self, session: SessionId, on: bool) -> None:
+        """Plan mode, from the model's next step on (SPEC §12.5)."""
+        self.planned = session if on else None
 
     def loaded_in(self, session: SessionId) -> frozenset[str]:
         """What was loaded in that session."""
@@ -192,17 +200,29 @@ class RuntimeState:
     ledger: Ledger
     hearing: Hearing
     memory: Memory
+    approvals: Approvals
+    hooks: Hooks
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons]
 
 
 @dataclass(slots=True, kw_only=True)
 class LifecycleState:
-    """The run that goes on now."""
+    """The run that goes on now, and what the next one begins with: its working directory (None: the workspace) and
+    what hooks have set in its environment. `worked_in` is where the turn before was, `changes` counts those of files.
+    """
 
     run: RunId | None = None
     token: CancelToken | None = None
     since: datetime | None = None
     language: str = "en"  # of the person it answers
+    cwd: Path | None = None
+    env: dict[str, str] = field(default_factory=dict)
+    worked_in: Path | None = None
+    changes: dict[str, int] = field(default_factory=dict)
+
+    def move(self, folder: Path) -> None:
+        """Work there from the next turn on (Z-112)."""
+        self.cwd = folder
 
 
 @dataclass(slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from gateway.channels.outbound import CommandSpec
 from gateway.commands import (
+    approvals,
     context,
     goals,
     memory,
@@ -37,6 +38,8 @@ def all_commands() -> Commands:
             context.COMPACT,
             context.CONTEXT,
             queue.STOP,
+            approvals.APPROVE,
+            approvals.DENY,
             session.RETRY,
             session.UNDO,
             session.SESSIONS,
@@ -63,6 +66,7 @@ def all_commands() -> Commands:
             people.WHOAMI,
             people.WHY,
             session.EXPORT,
+            approvals.APPROVALS,
             status.VERBOSE,
             context.FOCUS,
             context.SIDEQUEST,

@@ -29,6 +29,8 @@ RELOADABLE = (
     "context",
     "memory",
     "tools",
+    "approvals",
+    "hooks",
     "retry",
     "queue",
     "delivery",

@@ -26,10 +26,13 @@ from gateway.channels.channel import Channel
 from gateway.channels.keys import ConversationKey
 from gateway.delivery import rows
 from gateway.delivery.draft import Draft
+from gateway.delivery.egress import Guard
 from gateway.delivery.ephemera import Ephemera
+from gateway.delivery.guarded import guarded
 from gateway.delivery.leftovers import previews_to_keep
 from gateway.delivery.live import LiveLines
 from gateway.delivery.outbox import ConversationOutbox
+from gateway.delivery.prompts import Prompts
 from gateway.delivery.questions import Questions
 from gateway.delivery.refs import Shown
 from gateway.delivery.rest import Rest
@@ -60,8 +63,11 @@ class Delivery:
         reports: Reports,
         settings: Settings | None = None,
         is_busy: Callable[[], bool] = lambda: False,
+        guard: Guard = Guard(),  # noqa: B008 - frozen
     ) -> None:
-        """While `is_busy`, nothing is sent that may be left out."""
+        """While `is_busy`, nothing is sent that may be left out. `guard` looks at everything that leaves."""
+        channel_for = guarded(channel_for, guard)
+        self.guard = guard
         self.is_busy = is_busy
         self.settings = settings or Settings()
         self.clock = clock
@@ -71,9 +77,10 @@ class Delivery:
         self._tidying = Tidying(channel_for, self.ephemera, clock, phrase, lambda: self.settings.acknowledge)
         self.showing = Showing(self.ephemera, clock, self.spawn, self._discard)
         self.questions = Questions(self.showing, clock, phrase, self.spawn)
+        self.prompts = Prompts(database, channel_for, clock, phrase, home, self.spawn)
         self._database = database
         self._reports = reports
-        self._sender = Sender(self._write, home, phrase)
+        self._sender = Sender(self._write, home, phrase, guard)
         self._tasks: TaskGroup | None = None
         self._woken: set[ConversationKey] = set()
         self._workers: set[ConversationKey] = set()
@@ -167,6 +174,7 @@ class Delivery:
                     self.spawn(partial(self._tidying.unreact, ConversationKey.parse(conversation), message))
                 for key in sorted(self._woken, key=str):
                     self._start(key, left_over.get(key, ()))
+                self.spawn(self.prompts.take_up)
                 self._started.set()
                 await anyio.sleep_forever()
         finally:

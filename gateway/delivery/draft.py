@@ -17,6 +17,7 @@ from gateway.channels.keys import UserId
 from gateway.channels.outbound import Outbound, SentRef
 from gateway.delivery import pacing
 from gateway.delivery.budget import Budget
+from gateway.delivery.egress import Guard
 from gateway.delivery.leftovers import CALL_DEADLINE_S
 from gateway.delivery.markdown import parse
 from gateway.delivery.refs import Shown
@@ -31,9 +32,12 @@ ROOM = 8  # units kept for the "…" before a tail
 EARLIER_PAUSE_S = 0.1
 
 
-def frame_of(text: str, limit: int, measure: Measure) -> Document:
-    """What one message shows of the text so far: all of it, or its end when it has outgrown one message."""
-    document = parse(text)
+def frame_of(text: str, limit: int, measure: Measure, guard: Guard = Guard()) -> Document:  # noqa: B008 - frozen
+    """What one message shows of the text so far: all of it, or its end when it has outgrown one message.
+
+    What may be the beginning of a secret waits for the rest.
+    """
+    document = guard.document(parse(guard.growing(text)))
     if is_blank(document):
         return (Plain("…"),)
     parts = split(document, limit, measure)
@@ -59,9 +63,11 @@ class Draft:
         budget: Budget,
         clock: Clock,
         waits: Callable[[], bool] = lambda: False,
+        guard: Guard = Guard(),  # noqa: B008 - frozen
     ) -> None:
         """While it `waits`, nothing is shown yet: what was said before comes first."""
         self._waits = waits
+        self._guard = guard
         self.audience = audience
         self.ended = False  # its turn is over; whoever does not take it now drops it
         self._channel = channel
@@ -133,9 +139,11 @@ class Draft:
         self._pieces = [text]
         capabilities = self._channel.capabilities
         if len(text) > LONG_TEXT:
-            document = await to_thread.run_sync(frame_of, text, capabilities.text_limit, capabilities.measure)
+            document = await to_thread.run_sync(
+                frame_of, text, capabilities.text_limit, capabilities.measure, self._guard
+            )
         else:
-            document = frame_of(text, capabilities.text_limit, capabilities.measure)
+            document = frame_of(text, capabilities.text_limit, capabilities.measure, self._guard)
         try:
             await self._show(document)
         except ChannelBusy as error:

@@ -1,8 +1,8 @@
 """A conversation's voice: the port through which its agent speaks. Everything here is best effort and never waits."""
 
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -17,6 +17,7 @@ from gateway.channels.keys import ConversationKey, UserId
 from gateway.delivery.budget import Budget
 from gateway.delivery.composing import buttons_of
 from gateway.delivery.draft import Draft
+from gateway.delivery.egress import Guard
 from gateway.delivery.presence import Presence
 from gateway.delivery.questions import Questions
 from gateway.delivery.rows import Settle
@@ -36,6 +37,7 @@ class Stage(Protocol):
     phrase: Phrases
     showing: Showing
     questions: Questions
+    guard: Guard
     is_busy: Callable[[], bool]
 
     def channel_for(self, key: ConversationKey) -> Channel | None: ...
@@ -71,10 +73,28 @@ class ConversationOutbox:
         channel = self._open()
         if audience.silent:
             return
-        if channel is not None and channel.presence is not None:
-            emoji = self._stage.settings.acknowledge
+        self._appear(channel)
+
+    @contextmanager
+    def awaiting(self) -> Iterator[None]:
+        self._vanish()
+        self.status("")
+        try:
+            yield
+        finally:
+            if not self._audience.silent:
+                self._appear(self._open())
+
+    def _appear(self, channel: Channel | None) -> None:
+        if channel is not None and channel.presence is not None and self._presence is None:
+            emoji, audience = self._stage.settings.acknowledge, self._audience
             self._presence = Presence(channel, audience.message, emoji, self._stage.clock, self._stage.is_busy)
             self._stage.spawn(self._presence.run)
+
+    def _vanish(self) -> None:
+        if self._presence is not None:
+            self._presence.end()
+            self._presence = None
 
     def preview(self, delta: str) -> None:
         if self._audience.silent:
@@ -90,6 +110,7 @@ class ConversationOutbox:
                 self._budget_of(channel),
                 self._stage.clock,
                 partial(self._stage.is_delivering, self._key),
+                self._stage.guard,
             )
             self._stage.open_draft(self._key, self._draft)
         self._draft.grow(delta)
@@ -158,9 +179,7 @@ class ConversationOutbox:
         return self._budget
 
     def _finish(self) -> None:
-        if self._presence is not None:
-            self._presence.end()
-            self._presence = None
+        self._vanish()
         if self._status is not None:
             self._status.show("")
             self._status = None

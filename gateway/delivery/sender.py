@@ -31,6 +31,7 @@ from gateway.channels.outbound import Outbound, SentRef
 from gateway.delivery import rows
 from gateway.delivery.composing import compose, flagged
 from gateway.delivery.draft import LONG_TEXT
+from gateway.delivery.egress import Guard
 from gateway.delivery.leftovers import located, take_away
 from gateway.delivery.refs import Shown
 from gateway.delivery.rows import Claimed
@@ -88,7 +89,8 @@ class _Unknowable(Exception):
 class Sender:
     """Sends rows through channels. `write` commits and does not give up."""
 
-    def __init__(self, write: Write, home: Path, phrase: Phrases) -> None:
+    def __init__(self, write: Write, home: Path, phrase: Phrases, guard: Guard) -> None:
+        self._guard = guard
         self._write = write
         self._home = home
         self._phrase = phrase
@@ -136,9 +138,16 @@ class Sender:
     async def _messages(self, row: Claimed, channel: Channel, language: str) -> list[Outbound]:
         if len(row.say.text) > LONG_TEXT:
             return await to_thread.run_sync(
-                compose, row, channel.capabilities, self._home, self._phrase, language, abandon_on_cancel=True
+                compose,
+                row,
+                channel.capabilities,
+                self._home,
+                self._phrase,
+                language,
+                self._guard,
+                abandon_on_cancel=True,
             )
-        return compose(row, channel.capabilities, self._home, self._phrase, language)
+        return compose(row, channel.capabilities, self._home, self._phrase, language, self._guard)
 
     async def _piece(
         self,

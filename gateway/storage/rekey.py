@@ -8,7 +8,7 @@ from agent.goals.stored import Reason, rested
 from agent.memory.moving import follow
 from agent.storage.conversation_rows import ensure, lock_row
 from agent.storage.memory_tables import memory_place
-from agent.storage.tables import conversation, ephemeral, metadata
+from agent.storage.tables import approval_rule, conversation, ephemeral, metadata
 from gateway.storage.tables import access_grant, channel_preference, channel_setting, schedule
 
 
@@ -43,6 +43,7 @@ def rekey(conn: Connection, old: ConversationId, new: ConversationId) -> bool:
     _move_settings(conn, old, new)
     _move_preference(conn, old, new)
     _free_names(conn, old, new)
+    _leave_rules(conn, old, new)
     _keep_one_goal(conn, old, new)
     follow(conn, old, new)
     # What was on show is gone with the old place, and its message ids may mean something else in the new one.
@@ -77,6 +78,13 @@ def _free_names(conn: Connection, old: str, new: str) -> None:
     """A schedule whose name is taken in the new place is known by its number from now on."""
     taken = select(schedule.c.name).where(schedule.c.conv == new, schedule.c.name.is_not(None))
     conn.execute(update(schedule).where(schedule.c.conv == old, schedule.c.name.in_(taken)).values(name=None))
+
+
+def _leave_rules(conn: Connection, old: str, new: str) -> None:
+    """What is allowed for good in both places is allowed once."""
+    kept = approval_rule.alias()
+    same = and_(kept.c.conv == new, kept.c.tool == approval_rule.c.tool, kept.c.covers == approval_rule.c.covers)
+    conn.execute(delete(approval_rule).where(approval_rule.c.conv == old, exists().where(same)))
 
 
 def _keep_one_goal(conn: Connection, old: str, new: str) -> None:

@@ -39,7 +39,10 @@ from agent.storage.database import Database
 from agent.storage.moments import to_us
 from agent.storage.payloads import encode_incoming
 from agent.storage.tables import inbox, turn, usage
+from agent.tools.approvals import Approvals
+from agent.tools.hooks import Hooks
 from agent.tools.overflow import Outputs
+from agent.tools.settings import HookSettings
 from agent.turn.settings import Settings
 from agent.turn.tokens import CountText, count_by_bytes
 from tests.fakes.clock import FakeClock
@@ -133,6 +136,8 @@ class World:
         self.background = BetweenTurns()  # nothing of it is done unless a test runs it
         self.write_persona("default", agent_md)
         self.new_id = NumberedIds(key)
+        self.hooks: tuple[HookSettings, ...] = ()
+        self.approvals = Approvals(self.database, self.clock, lambda: self.settings.approvals, look_again_s=0.02)
         self._refs = numbers(1)
         self.agent = self._assembled()
 
@@ -179,6 +184,8 @@ class World:
             hearing=Hearing(home=self.home, clock=self.clock, ledger=self.ledger),
             memory=self.memory,
             models=self.models,
+            approvals=self.approvals,
+            hooks=Hooks(lambda: self.hooks, self.home),
             count=self.count,
             background=self.background,
         )

@@ -1,0 +1,72 @@
+"""What a tool call may know of the run it belongs to, and how long it may take (SPEC §2.9, §12.2)."""
+
+from functools import partial
+
+from agent.core.ids import CallId
+from agent.core.messages import ToolUse
+from agent.core.tools import Asker, ToolContext
+from agent.memory.desk import MemoryDesk
+from agent.sessions.recollection import Recollection
+from agent.tools.executor import Limits
+from agent.turn.calling import bill_of
+from agent.turn.run import Run
+from agent.turn.settings import Settings
+from agent.turn.states import States
+
+
+def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
+    """A call is known by its number among those of the work; one that is in no transcript by its own id."""
+    runtime, incoming = states.runtime, run.work.incoming
+    numbered = enumerate(use.id for message in run.messages for use in message.tool_uses)
+    number = next((str(number) for number, id in numbered if id == use.id), use.id)
+    return ToolContext(
+        conversation=states.session.conversation,
+        run=run.id,
+        call=CallId(use.id),
+        person=incoming.person,
+        idempotency_key=f"{run.work.inbox_id}:{number}",
+        cancel=run.token,
+        asker=Asker(
+            display=incoming.display,
+            language=incoming.language,
+            role=incoming.role,
+            chat_type=incoming.chat_type,
+            zone=incoming.zone,
+        ),
+        recall=Recollection(runtime.database, run.session, states.metrics.estimator.text),
+        focus=states.message.compaction.focus if run.settings.memory.focus.enabled else None,
+        memory=_memory(run, states),
+        execution=run.execution,
+        progress=runtime.outbox.status,
+        elicit=runtime.outbox.ask,
+        move=states.lifecycle.move,
+        planning=partial(states.tool.plan, run.session),
+    )
+
+
+def limits_of(settings: Settings) -> Limits:
+    """How long a call of each category may take here."""
+    timeouts = settings.timeouts
+    return Limits(
+        timeouts={
+            "exec": timeouts.tool_exec,
+            "mcp": timeouts.tool_mcp,
+            "info": timeouts.tool_info,
+            "edit": timeouts.tool_edit,
+        },
+        max_retries=settings.tools.max_retries,
+        max_retry_duration_s=settings.tools.max_retry_duration_secs,
+    )
+
+
+def _memory(run: Run, states: States) -> MemoryDesk | None:
+    if run.memory is None:
+        return None
+    return MemoryDesk(
+        memory=states.runtime.memory,
+        scope=run.memory,
+        bill=bill_of(run, states),
+        inbox_id=run.work.inbox_id,
+        notes=states.memory.path,
+        clock=states.runtime.clock,
+    )
