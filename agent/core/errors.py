@@ -14,6 +14,7 @@ AgentError
 ├── Refused              a gate said no
 ├── Fenced               another owner has taken the conversation: drop the agent, write nothing
 └── ToolError            a tool failed; `transient` tells whether a retry may help (Z-34)
+    └── OutOfScope       the call reaches for what this conversation may not touch (B-36)
 """
 
 from collections.abc import Sequence
@@ -100,3 +101,7 @@ class ToolError(AgentError):
     def __init__(self, message: str, *, transient: bool = False) -> None:
         super().__init__(message)
         self.transient = transient
+
+
+class OutOfScope(ToolError):
+    """The call lies outside of what the conversation may touch; no approval and no setting changes that (B-93)."""

@@ -1,28 +1,79 @@
-"""The contract of a tool: what the model sees of it, and one call."""
+"""The contract of a tool: what the model sees of it, what a call of it would do, and one call (SPEC §12).
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+Who writes a tool gives a `ToolSpec` and a `run`; scope, hooks, gate, approval, time limit, audit, framing and redaction
+are the dispatcher's (`agent.turn.tooling`).
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from agent.core.cancel import CancelToken
-from agent.core.ids import CallId, ConversationId, PersonId, RunId
+from agent.core.ids import CallId, ConversationId, PersonId, RunId, SessionId
+from agent.core.outbox import Answer, Question
 
-Category = Literal["exec", "mcp", "info", "edit"]
-Risk = Literal["safe", "write"]
+Category = Literal["exec", "mcp", "info", "edit"]  # sets the time limit (SPEC §12.2); plan mode leaves only "info"
+Risk = Literal["safe", "write", "unrated"]  # safe runs, all else is asked for (SPEC §12.3)
+Gate = Literal["allow", "ask", "deny"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appraisal:
+    """What one call would do, found out before it runs and again after it was approved (SPEC §12.3).
+
+    `arguments` are the grounded ones (canonical paths, defaults filled in): these are shown, frozen, approved and run.
+    `gate` None: the tool's risk decides. `reason` tells the person why it is asked, or the model why it is denied.
+    `shown` is what the person sees of the call, plain text; "" shows its name and arguments. `covers` is what "always
+    allow this in this chat" would allow: every later call of this tool with the same `covers`; "" means these very
+    arguments, None that it cannot be allowed for good.
+    """
+
+    arguments: Mapping[str, Any]
+    gate: Gate | None = None
+    reason: str = ""
+    shown: str = ""
+    covers: str | None = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """How a tool presents itself. `schema` is the JSON schema of its arguments."""
+    """How a tool presents itself. `schema` is the JSON schema of its arguments (`agent.tools.schemas` makes one).
+
+    `appraise` looks at one call, whose arguments fit the schema; it may look at files and changes nothing. It raises
+    OutOfScope for what lies outside of the conversation's reach: refused whatever is approved or set. Without it the
+    arguments are taken as they are.
+    """
 
     name: str
     description: str
     schema: Mapping[str, Any]
     category: Category = "info"
-    risk: Risk = "safe"
+    risk: Risk = "unrated"
     concurrency_safe: bool = True
+    side_by_side: Callable[[Mapping[str, Any]], bool] | None = None  # the same, for calls with these arguments
+    keys: Callable[[Mapping[str, Any]], frozenset[str]] | None = None  # calls with a key in common run one by one
     retryable: bool = False  # may be run again after a transient failure or a crash
     core: bool = False  # always shown to the model, however many tools there are (SPEC §6.5)
+    untrusted: bool = False  # strangers wrote what it returns: it is framed before the model reads it
+    appraise: "Callable[[Mapping[str, Any], ToolContext], Awaitable[Appraisal]] | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionContext:
+    """Where the calls of a turn happen: made when it begins, the same until it ends, never stored (SPEC §2.9).
+
+    `workspace` is the conversation's own folder, which may not exist yet; `cwd` lies in it. `env` is what hooks have
+    set, on top of what a program gets anyway.
+    """
+
+    workspace: Path
+    cwd: Path
+    env: Mapping[str, str] = field(default_factory=dict)
+    session: SessionId | None = None
+
+
+NOWHERE = ExecutionContext(workspace=Path("/dev/null"), cwd=Path("/dev/null"))  # no file can be there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +111,9 @@ class Recall(Protocol):
 class ToolContext:
     """What a call may know of its surroundings. `idempotency_key` is the same when a call is repeated after a crash.
 
-    `recall` finds what left the window. `focus` is there where the operator has switched Focus on.
+    `recall` finds what left the window. `focus` is there where the operator has switched Focus on. `cancel` fires when
+    the time is up, too. `progress` shows people one line while the call runs. `elicit` asks the person something that
+    the call cannot go on without. `move` sets the working directory, from the next turn on (Z-112).
     """
 
     conversation: ConversationId
@@ -72,6 +125,10 @@ class ToolContext:
     asker: Asker = Asker()
     recall: Recall | None = None
     focus: Bracketing | None = None
+    execution: ExecutionContext = NOWHERE
+    progress: Callable[[str], None] = lambda line: None
+    elicit: Callable[[Question], Awaitable[Answer]] | None = None
+    move: Callable[[Path], None] = lambda folder: None
 
 
 class Tool(Protocol):
@@ -83,6 +140,6 @@ class Tool(Protocol):
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
         """Do it and return what the model shall read.
 
-        `arguments` were validated against `spec.schema`. Raises ToolError; any other exception is a defect and is
-        reported to the model as a permanent failure. Must end soon after `context.cancel` fires.
+        `arguments` fit `spec.schema`, or are those of its appraisal. Raises ToolError; any other exception is a defect
+        and is reported to the model as a permanent failure. Must end soon after `context.cancel` fires.
         """

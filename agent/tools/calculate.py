@@ -72,6 +72,7 @@ class Calculate:
         },
         retryable=True,
         core=True,
+        risk="safe",
     )
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:

@@ -29,6 +29,7 @@ class CurrentTime:
         },
         retryable=True,
         core=True,
+        risk="safe",
     )
 
     def __init__(self, clock: Clock) -> None:

@@ -41,6 +41,7 @@ def search_tool(names: Iterable[str]) -> ToolSpec:
             "additionalProperties": False,
         },
         core=True,
+        risk="safe",
     )
 
 

@@ -32,6 +32,7 @@ class StartFocus:
             "additionalProperties": False,
         },
         concurrency_safe=False,
+        risk="safe",
     )
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
@@ -58,6 +59,7 @@ class CompleteFocus:
             "additionalProperties": False,
         },
         concurrency_safe=False,
+        risk="safe",
     )
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:

@@ -32,6 +32,7 @@ class ReadOutput:
             "additionalProperties": False,
         },
         retryable=True,
+        risk="safe",
     )
 
     def __init__(self, outputs: Outputs) -> None:

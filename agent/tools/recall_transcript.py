@@ -27,6 +27,7 @@ class RecallTranscript:
             "additionalProperties": False,
         },
         retryable=True,
+        risk="safe",
     )
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:

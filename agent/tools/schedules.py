@@ -81,9 +81,9 @@ class SchedulePeriodic:
             "required": ["name", "cron", "kind"],
             "additionalProperties": False,
         },
-        risk="write",
         concurrency_safe=False,
         retryable=True,
+        risk="safe",
     )
 
     def __init__(self, schedules: Schedules) -> None:
@@ -120,9 +120,9 @@ class ScheduleDeferred:
             "required": ["name", "run_at", "kind"],
             "additionalProperties": False,
         },
-        risk="write",
         concurrency_safe=False,
         retryable=True,
+        risk="safe",
     )
 
     def __init__(self, schedules: Schedules) -> None:
@@ -143,6 +143,7 @@ class ListSchedules:
         description="Lists the reminders and scheduled tasks of this conversation, with their next times.",
         schema={"type": "object", "properties": {}, "additionalProperties": False},
         retryable=True,
+        risk="safe",
     )
 
     def __init__(self, schedules: Schedules) -> None:
@@ -164,8 +165,8 @@ class CancelTask:
             "required": ["name"],
             "additionalProperties": False,
         },
-        risk="write",
         concurrency_safe=False,
+        risk="safe",
     )
 
     def __init__(self, schedules: Schedules) -> None:

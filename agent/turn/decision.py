@@ -20,6 +20,7 @@ def _spec(name: str, description: str, argument: str, meaning: str) -> ToolSpec:
             "required": [argument],
             "additionalProperties": False,
         },
+        risk="safe",
     )
 
 

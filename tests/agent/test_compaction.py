@@ -53,7 +53,9 @@ class Lookup:
     """A tool that always finds the same."""
 
     found: str
-    spec: ToolSpec = ToolSpec(name="lookup", description="Looks something up.", schema={"type": "object"})  # noqa: RUF009 - frozen
+    spec: ToolSpec = ToolSpec(  # noqa: RUF009 - frozen
+        name="lookup", description="Looks something up.", schema={"type": "object"}, risk="safe"
+    )
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
         return self.found

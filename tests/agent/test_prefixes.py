@@ -24,7 +24,9 @@ class Fat:
     """A tool whose definition takes a thousand tokens."""
 
     def __init__(self, name: str) -> None:
-        self.spec = ToolSpec(name=name, description="x" * 4000, schema={"type": "object", "properties": {}})
+        self.spec = ToolSpec(
+            name=name, description="x" * 4000, schema={"type": "object", "properties": {}}, risk="safe"
+        )
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
         return f"{self.spec.name} ran"

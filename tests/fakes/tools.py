@@ -17,6 +17,7 @@ ECHO = ToolSpec(
         "required": ["text"],
         "additionalProperties": False,
     },
+    risk="safe",
 )
 
 
