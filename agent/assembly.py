@@ -27,6 +27,7 @@ from agent.ledger.spending import OverBudget
 from agent.operations import follow_definition
 from agent.providers.calling import Models
 from agent.storage.database import Database
+from agent.tools.approvals import Approvals
 from agent.tools.calculate import Calculate
 from agent.tools.current_time import CurrentTime
 from agent.tools.executor import Executor
@@ -36,6 +37,7 @@ from agent.tools.read_output import ReadOutput
 from agent.tools.recall_transcript import RecallTranscript
 from agent.tools.schedules import CancelTask, ListSchedules, ScheduleDeferred, SchedulePeriodic, Schedules
 from agent.tools.toolbox import Toolbox
+from agent.tools.workspace import workspace_of
 from agent.turn.decision import PSEUDO_TOOLS
 from agent.turn.notes import path_of
 from agent.turn.room import show_compaction
@@ -75,6 +77,7 @@ class Shared:
     ledger: Ledger
     hearing: Hearing
     models: Models
+    approvals: Approvals
     settings: Callable[[], Settings]
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons] = lambda error, incoming, conversation: ()
     count: CountText = count_by_bytes
@@ -104,9 +107,11 @@ def house_tool_names() -> frozenset[str]:
     return frozenset(tool.spec.name for tool in (*tools, *later))
 
 
-def shared_executor(tools: tuple[Tool, ...], clock: Clock, outputs: Outputs) -> Executor:
-    """The one executor of the process (Z-03)."""
-    return Executor(Toolbox(tools), clock, outputs)
+def shared_executor(
+    tools: tuple[Tool, ...], clock: Clock, outputs: Outputs, redact: Callable[[str], str] = lambda text: text
+) -> Executor:
+    """The one executor of the process (Z-03). `redact` takes secrets out of what tools give."""
+    return Executor(Toolbox(tools), clock, outputs, redact)
 
 
 def known_tools(names: frozenset[str]) -> frozenset[str]:
@@ -129,7 +134,7 @@ def assemble(
         session=SessionState(conversation=conversation),
         instruction=instruction,
         provider=ProviderState(slot=slot, models=shared.models),
-        tool=ToolState(executor=shared.executor),
+        tool=ToolState(executor=shared.executor, workspace=workspace_of(shared.home, conversation)),
         memory=MemoryState(path=path_of(shared.home, conversation)),
         runtime=RuntimeState(
             settings=settings,
@@ -142,6 +147,7 @@ def assemble(
             phrases=shared.phrases,
             ledger=shared.ledger,
             hearing=shared.hearing,
+            approvals=shared.approvals,
             relief=shared.relief,
         ),
         lifecycle=LifecycleState(),

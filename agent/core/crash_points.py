@@ -23,6 +23,9 @@ Point = Literal[
     "model.stream",  # a piece of the model's answer has come
     "tool.started",  # the call is recorded as begun
     "tool.ended",  # it has run, nobody has written so
+    "approval.asked",  # a person was asked about a call; nobody has answered
+    "approval.decided",  # the answer is stored; the call has not begun
+    "approval.executed",  # the call counts as run; it has not begun
     "commit.before",  # the run, or a command, is over; nothing of its end is stored
     "commit.within",  # in the transaction that stores it
     "commit.after",  # it is stored, delivery is not told

@@ -51,6 +51,7 @@ class Say:
     buttons: Buttons = ()
     files: tuple[FileRef, ...] = ()
     verbatim: bool = False  # plain text: no Markdown is looked for
+    without_buttons: str = ""  # a last line where the platform has none: how to answer by text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,13 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "reply_too_large": "The model's answer grew beyond what I can take, so I stopped it.",
         "listening": "Listening…",
         "stopped": "Stopped.",
+        "approval_asked": "May I do this? ({tool})",
+        "approval_terms": "The question stands for {minutes} min. Request {id}, fingerprint {digest}.",
+        "approval_who": "{who} or an approver decides.",
+        "approval_by_text": "Answer with /approve {id} or /deny {id}.",
+        "approve": "Approve",
+        "deny": "Deny",
+        "approve_always": "Always in this chat",
         "max_tool_iterations": "I stopped after {limit} rounds of tool calls. Say “go on” to let me continue.",
         "max_turns": "I stopped after {limit} calls of the model, the limit set for me. "
         "Say “go on” to let me continue.",

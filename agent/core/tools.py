@@ -1,7 +1,7 @@
 """The contract of a tool: what the model sees of it, what a call of it would do, and one call (SPEC §12).
 
 Who writes a tool gives a `ToolSpec` and a `run`; scope, hooks, gate, approval, time limit, audit, framing and redaction
-are the dispatcher's (`agent.turn.tooling`).
+are the dispatcher's (`agent.turn.dispatching`).
 """
 
 from collections.abc import Awaitable, Callable, Mapping

@@ -120,19 +120,75 @@ turn = Table(
     Column("ended_at", BigInteger),
 )
 Index("ix_turn_conv", turn.c.conv, turn.c.id)
+partial_index("ix_turn_waiting", turn.c.session_id, turn.c.id, where="state = 'waiting'")
 
-control = Table(
-    "control",
+# What a person is asked to allow: one call, frozen as it will run (SPEC §12.4).
+approval = Table(
+    "approval",
+    metadata,
+    Column("id", Text, primary_key=True),  # stands on its buttons; the model never sees it
+    Column("conv", Text, nullable=False),
+    Column("inbox_id", BigInteger, nullable=False),  # with `call_id` and `position`: where the loop goes on
+    Column("call_id", Text, nullable=False),
+    Column("position", Integer, nullable=False),  # of the message that asked for it, in its run
+    Column("run_id", Text, nullable=False),
+    Column("tool", Text, nullable=False),
+    Column("arguments", Text, nullable=False),  # canonical JSON
+    Column("digest", Text, nullable=False),  # of tool and arguments
+    Column("reason", Text, nullable=False),
+    Column("shown", Text, nullable=False),  # what the person sees of the call
+    Column("covers", Text),  # what "always" would allow; None: it cannot be allowed for good
+    Column("requester", Text),
+    Column("language", Text, nullable=False),
+    Column("chat_type", Text, nullable=False),
+    # pending → approved → executed, or rejected, expired, cancelled
+    Column("status", Text, nullable=False, server_default="pending"),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Column("decided_by", Text),
+    Column("decided_name", Text),
+    Column("decided_at", BigInteger),
+    Column("message_ref", Text),  # the platform's id of the message with the buttons, once it shows how it ended
+    Column("screen", Text, nullable=False, server_default="open"),  # open | settled: what that message shows
+    UniqueConstraint("inbox_id", "call_id"),
+)
+partial_index("ix_approval_pending", approval.c.conv, approval.c.expires_at, where="status = 'pending'")
+partial_index("ix_approval_screen", approval.c.id, where="screen = 'open'")
+
+# What an admin has allowed for good in one conversation.
+approval_rule = Table(
+    "approval_rule",
     metadata,
     Column("id", Id, primary_key=True),
     Column("conv", Text, nullable=False),
-    Column("turn_id", BigInteger),
-    Column("kind", Text, nullable=False),  # approve | deny | cancel
-    Column("payload", Text, nullable=False),
-    Column("answered_by", Text),
-    Column("taken_at", BigInteger),
+    Column("tool", Text, nullable=False),
+    Column("covers", Text, nullable=False),
+    Column("shown", Text, nullable=False),
+    Column("created_by", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    UniqueConstraint("conv", "tool", "covers"),
 )
+
+# Every call of a tool and what became of it. Rows are only ever added; secrets are taken out before (SPEC §12.1).
+tool_call = Table(
+    "tool_call",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("conv", Text, nullable=False),
+    Column("inbox_id", BigInteger, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("call_id", Text, nullable=False),
+    Column("tool", Text, nullable=False),
+    Column("arguments", Text, nullable=False),
+    Column("verdict", Text, nullable=False),  # ran | failed | denied | refused | stopped | interrupted
+    Column("approval", Text),
+    Column("person", Text),
+    Column("result", Text, nullable=False),  # its beginning
+    Column("elapsed_ms", Integer, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    UniqueConstraint("inbox_id", "call_id"),
+)
+Index("ix_tool_call_conv", tool_call.c.conv, tool_call.c.id)
 
 session = Table(
     "session",

@@ -4,17 +4,21 @@ One executor serves all agents of a process (Z-03). It holds no state of any con
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from weakref import WeakValueDictionary
 
 import anyio
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_fixed
 
 from agent.core.cancel import CancelToken
 from agent.core.clock import Clock
-from agent.core.errors import ToolError
+from agent.core.errors import OutOfScope, ToolError
+from agent.core.ids import ConversationId
 from agent.core.messages import ToolUse
-from agent.core.tools import Category, Tool, ToolContext
+from agent.core.tools import Appraisal, Category, Tool, ToolContext
+from agent.storage.audit_rows import Verdict
 from agent.tools.arguments import mistakes_in
 from agent.tools.overflow import Outputs
 from agent.tools.toolbox import Toolbox
@@ -35,62 +39,129 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a call came to. `transient`: the same may work later (Z-34). `confirmed`: a person allowed this very one."""
+    """What a call came to. `transient`: the same may work later (Z-34). `confirmed`: a person allowed this very one.
+
+    `verdict` is for the record of calls.
+    """
 
     content: str
     is_error: bool = False
     transient: bool = False
     confirmed: bool = False
     elapsed_ms: int = 0
+    verdict: Verdict = "ran"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleared:
+    """A call of a tool that is there and in scope, with arguments that fit; `appraisal` says what it would do."""
+
+    tool: Tool
+    call: ToolUse
+    appraisal: Appraisal
 
 
 class Executor:
-    """Everything that runs a tool goes through here."""
+    """Everything that runs a tool goes through here: `look`, then `perform`."""
 
-    def __init__(self, toolbox: Toolbox, clock: Clock, outputs: Outputs) -> None:
+    def __init__(
+        self, toolbox: Toolbox, clock: Clock, outputs: Outputs, redact: Callable[[str], str] = lambda text: text
+    ) -> None:
+        """`redact` takes secrets out of what tools give."""
         self.toolbox = toolbox
         self.outputs = outputs
+        self.redact = redact
         self._clock = clock
+        self._locks: WeakValueDictionary[tuple[ConversationId, str], anyio.Lock] = WeakValueDictionary()
 
-    def is_safe(self, name: str) -> bool:
-        """Whether calls of this tool may run beside others; an unknown one fails at once and may."""
-        tool = self.toolbox.get(name)
-        return tool is None or tool.spec.concurrency_safe
+    def is_safe(self, call: ToolUse) -> bool:
+        """Whether this call may run beside others; one of an unknown tool fails at once and may."""
+        tool = self.toolbox.get(call.name)
+        if tool is None:
+            return True
+        spec = tool.spec
+        if spec.side_by_side is None or mistakes_in(call.input, spec.schema):
+            return spec.concurrency_safe
+        return spec.side_by_side(call.input)
 
     def is_retryable(self, name: str) -> bool:
         """Whether a call that may or may not have run can be run again."""
         tool = self.toolbox.get(name)
         return tool is None or tool.spec.retryable
 
-    async def run(
-        self, call: ToolUse, context: ToolContext, *, allowed: frozenset[str], limits: Limits, malformed: str = ""
-    ) -> Outcome:
-        """Run the call. `allowed` is the agent's scope (B-31); `malformed` says what is wrong with the arguments."""
+    async def look(
+        self, call: ToolUse, context: ToolContext, *, allowed: frozenset[str], malformed: str = ""
+    ) -> Cleared | Outcome:
+        """What the call would do; an Outcome where it cannot be one.
+
+        `allowed` is the agent's scope (B-31); `malformed` says what is wrong with the arguments.
+        """
         tool = self.toolbox.get(call.name) if call.name in allowed else None
         if tool is None:
             hint = self.toolbox.nearest(call.name, allowed)
             known = "is not among the tools of this agent" if self.toolbox.get(call.name) else "is no tool"
-            return Outcome(content=f"{call.name} {known}; {hint}", is_error=True)
+            return _refused(f"{call.name} {known}; {hint}")
         mistakes = [malformed] if malformed else mistakes_in(call.input, tool.spec.schema)
         if mistakes:
-            return Outcome(content=f"{call.name} was not run: " + "; ".join(mistakes), is_error=True)
-        began = self._clock.monotonic()
-        outcome = await self._within_time(tool, call, context, limits)
-        return replace(outcome, elapsed_ms=round((self._clock.monotonic() - began) * 1000))
+            return _refused(f"{call.name} was not run: " + "; ".join(mistakes))
+        if tool.spec.appraise is None:
+            return Cleared(tool=tool, call=call, appraisal=Appraisal(arguments=call.input))
+        try:
+            appraisal = await tool.spec.appraise(call.input, context)
+        except OutOfScope as error:
+            return Outcome(content=f"{call.name} was denied, out of scope: {error}", is_error=True, verdict="denied")
+        except ToolError as error:
+            return _refused(f"{call.name} was not run: {error}")
+        except Exception as error:
+            log.exception("tool %s could not be looked at", call.name, extra={"conversation": context.conversation})
+            return _refused(f"{call.name} was not run ({type(error).__name__})")
+        return Cleared(tool=tool, call=call, appraisal=appraisal)
 
-    async def _within_time(self, tool: Tool, call: ToolUse, context: ToolContext, limits: Limits) -> Outcome:
-        timeout = limits.timeouts[tool.spec.category]
+    async def run(
+        self, call: ToolUse, context: ToolContext, *, allowed: frozenset[str], limits: Limits, malformed: str = ""
+    ) -> Outcome:
+        """Run a call that no gate stands before."""
+        found = await self.look(call, context, allowed=allowed, malformed=malformed)
+        return found if isinstance(found, Outcome) else await self.perform(found, context, limits)
+
+    async def perform(
+        self, cleared: Cleared, context: ToolContext, limits: Limits, *, confirmed: bool = False
+    ) -> Outcome:
+        """Run it. A `confirmed` call was approved as it is: it runs once, whatever comes of it (G-02)."""
+        began = self._clock.monotonic()
+        async with self._turn_of(cleared, context.conversation):
+            outcome = await self._within_time(cleared, context, limits, confirmed=confirmed)
+        elapsed_ms = round((self._clock.monotonic() - began) * 1000)
+        return replace(outcome, elapsed_ms=elapsed_ms, confirmed=confirmed)
+
+    @asynccontextmanager
+    async def _turn_of(self, cleared: Cleared, conversation: ConversationId) -> AsyncIterator[None]:
+        """Calls of a conversation that have a key in common wait for each other."""
+        keys = cleared.tool.spec.keys
+        async with AsyncExitStack() as held:
+            for key in sorted(keys(cleared.appraisal.arguments)) if keys is not None else ():
+                lock = self._locks.get((conversation, key))
+                if lock is None:
+                    lock = self._locks[(conversation, key)] = anyio.Lock()
+                await held.enter_async_context(lock)
+            yield
+
+    async def _within_time(self, cleared: Cleared, context: ToolContext, limits: Limits, *, confirmed: bool) -> Outcome:
+        timeout = limits.timeouts.get(cleared.tool.spec.category, limits.timeouts["exec"])
         token = CancelToken()  # of this call alone: a time-out must not end the whole run
+        name = cleared.call.name
         with anyio.move_on_after(timeout):
             try:
-                return await self._retrying(tool, call, replace(context, cancel=token), limits)
+                return await self._retrying(cleared, replace(context, cancel=token), limits, confirmed=confirmed)
             except anyio.get_cancelled_exc_class():
                 token.fire("cancelled")  # for what the tool has started and cannot await
                 raise
-        return Outcome(content=f"{call.name} was stopped after {timeout:g} s", is_error=True, transient=True)
+        content = f"{name} was stopped after {timeout:g} s"
+        return Outcome(content=content, is_error=True, transient=True, verdict="stopped")
 
-    async def _retrying(self, tool: Tool, call: ToolUse, context: ToolContext, limits: Limits) -> Outcome:
-        attempts = 1 + limits.max_retries if tool.spec.retryable else 1
+    async def _retrying(self, cleared: Cleared, context: ToolContext, limits: Limits, *, confirmed: bool) -> Outcome:
+        tool, name = cleared.tool, cleared.call.name
+        attempts = 1 + limits.max_retries if tool.spec.retryable and not confirmed else 1
         retrying = AsyncRetrying(
             retry=retry_if_exception(lambda error: isinstance(error, ToolError) and error.transient),
             stop=stop_after_attempt(attempts) | stop_after_delay(limits.max_retry_duration_s),
@@ -99,10 +170,17 @@ class Executor:
             reraise=True,
         )
         try:
-            content: str = await retrying(tool.run, call.input, context)
+            content: str = await retrying(tool.run, cleared.appraisal.arguments, context)
         except ToolError as error:
-            return Outcome(content=str(error), is_error=True, transient=error.transient)
+            verdict: Verdict = "denied" if isinstance(error, OutOfScope) else "failed"
+            return Outcome(
+                content=self.redact(str(error)), is_error=True, transient=error.transient, verdict=verdict
+            )  # fmt: skip
         except Exception as error:
-            log.exception("tool %s broke", call.name, extra={"run": context.run, "conversation": context.conversation})
-            return Outcome(content=f"{call.name} failed ({type(error).__name__})", is_error=True)
-        return Outcome(content=await self.outputs.shortened(context.conversation, content))
+            log.exception("tool %s broke", name, extra={"run": context.run, "conversation": context.conversation})
+            return Outcome(content=f"{name} failed ({type(error).__name__})", is_error=True, verdict="failed")
+        return Outcome(content=await self.outputs.shortened(context.conversation, self.redact(content)))
+
+
+def _refused(why: str) -> Outcome:
+    return Outcome(content=why, is_error=True, verdict="refused")

@@ -11,6 +11,7 @@ from agent.core.messages import Message, TextPart
 from agent.ledger.spending import OverBudget, Unpriced, amount
 from agent.providers.calling import ModelTooSlow
 from agent.providers.replies import Reply, ReplyTooLarge
+from agent.turn.approving import LeftForLater
 from agent.turn.asking import ask
 from agent.turn.calling import CallStopped
 from agent.turn.decision import Ask, Calls, Ending, Fail, Final, decide, parts_ending, with_unique_ids
@@ -32,8 +33,15 @@ async def execute(prepared: Prepared, run: Run, states: States) -> Executed:
     runtime.bus.publish(
         ExecuteStarted(conversation=states.session.conversation, run=run.id, tool_count=len(tools.specs))
     )
-    if open_calls(run):
-        await finish_calls(run, states)
+    try:
+        if open_calls(run):
+            await finish_calls(run, states)
+        return await _loop(prepared, run, states)
+    except LeftForLater:
+        return Executed(verdict="cancelled", text=run.speech.text)
+
+
+async def _loop(prepared: Prepared, run: Run, states: States) -> Executed:
     while True:
         if run.token.fired:  # step 7
             return Executed(verdict="cancelled", text=run.speech.text, notice=Notice("stopped"))

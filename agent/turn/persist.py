@@ -10,7 +10,7 @@ from agent.core.outbox import Say
 from agent.ledger import rows
 from agent.sessions import runs, store
 from agent.sessions.runs import RunState
-from agent.storage import inbox_rows, outbox_rows
+from agent.storage import audit_rows, inbox_rows, outbox_rows
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
 from agent.turn.accounting import total_cost
@@ -49,6 +49,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     def commit(conn: Connection) -> tuple[list[int | None], list[int]]:
         check_epoch(conn, conversation, work.epoch)
         rows.add(conn, growth.entries)
+        audit_rows.add(conn, growth.records)
         ids: list[int | None] = []
         placed = write_window(conn, step, states) if step is not None else []
         if run.opened and runs.end_run(conn, work.inbox_id, ENDS[executed.verdict], at):

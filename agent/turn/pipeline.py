@@ -13,6 +13,7 @@ from agent.core.events import LoopEnded, LoopFailed, LoopStarted
 from agent.core.groups import first_error
 from agent.core.ids import RunId, SessionId
 from agent.core.outbox import Audience
+from agent.core.tools import ExecutionContext
 from agent.definitions import Definition
 from agent.inbox import Work
 from agent.sessions import store
@@ -23,7 +24,7 @@ from agent.turn.intake import Opening, hear, take_in
 from agent.turn.persist import persist
 from agent.turn.prompt import reminder_for
 from agent.turn.room import prepare_next
-from agent.turn.run import SHUTDOWN, Executed, Interrupts, Notice, Run, StagedChanges
+from agent.turn.run import SHUTDOWN, Executed, Interrupts, Notice, Run, StagedChanges, TimeLimit
 from agent.turn.settings import Settings
 from agent.turn.speech import Speech
 from agent.turn.states import States
@@ -66,16 +67,18 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
     current = staged.session if staged.switch_session else session.id
     incoming = work.incoming
     reply_to = incoming.message_ref if incoming.chat_type != "direct" else None
-    token = CancelToken()
+    token, effective = CancelToken(), _effective(runtime.settings, definition)
     return Run(
         id=opened.run if opened else RunId(runtime.new_id()),
         work=work,
         session=opened.session if opened else current or SessionId(runtime.new_id()),
         fresh=current is None,
-        settings=_effective(runtime.settings, definition),
+        settings=effective,
         definition=definition,
         token=token,
         interrupts=Interrupts(token),
+        time=TimeLimit(effective.agent.execution_timeout_ms / 1000),
+        execution=_surroundings(states, current),
         audience=Audience(
             person=incoming.person,
             message=incoming.message_ref,
@@ -129,7 +132,7 @@ async def _bounded(run: Run, states: States) -> Executed:
     executed = None
     with first_error():
         async with anyio.create_task_group() as group:
-            with anyio.move_on_after(limit_s) as scope:
+            with run.time.running() as scope:
                 group.start_soon(_enforce_stop, run, scope)
                 executed = await _caught(run, states)
             group.cancel_scope.cancel()
@@ -165,6 +168,14 @@ async def _enforce_stop(run: Run, scope: anyio.CancelScope) -> None:
     run.interrupts.fire()
     await anyio.sleep(run.settings.timeouts.stop_grace)
     scope.cancel()
+
+
+def _surroundings(states: States, session: SessionId | None) -> ExecutionContext:
+    """Where this turn's tools work, as the turn begins (Z-111)."""
+    lifecycle, workspace = states.lifecycle, states.tool.workspace
+    return ExecutionContext(
+        workspace=workspace, cwd=lifecycle.cwd or workspace, env=dict(lifecycle.env), session=session
+    )
 
 
 def _hint(states: States) -> str:

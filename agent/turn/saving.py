@@ -1,5 +1,6 @@
 """Writes what a run has come to, in one fenced transaction each time (DESIGN §13.4). Safe to repeat."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -12,6 +13,8 @@ from agent.providers.metering import Spent, read_of
 from agent.sessions import runs, store
 from agent.sessions.records import Stored
 from agent.sessions.runs import Checkpoint
+from agent.storage import audit_rows
+from agent.storage.audit_rows import Record
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
 from agent.turn.run import Run, StagedChanges
@@ -22,13 +25,14 @@ from agent.turn.states import States
 class Growth:
     """What a run has and the store does not. The first message takes `position` in the run.
 
-    `usage` is counted in the session, `entries` are the ledger's.
+    `usage` is counted in the session, `entries` are the ledger's, `records` the audit's.
     """
 
     messages: tuple[Message, ...]
     position: int
     usage: tuple[Spent, ...]
     entries: tuple[Entry, ...]
+    records: tuple[Record, ...]
 
 
 def growth_of(run: Run, states: States) -> Growth:
@@ -38,6 +42,7 @@ def growth_of(run: Run, states: States) -> Growth:
         position=run.next_position,
         usage=tuple(run.usage[run.usage_stored :]),
         entries=states.runtime.ledger.unwritten(run.work.inbox_id),
+        records=tuple(run.records[run.records_stored :]),
     )
 
 
@@ -75,18 +80,23 @@ def note_stored(run: Run, states: States, growth: Growth, ids: list[int | None])
     run.ids += ids
     run.next_position += len(growth.messages)
     run.usage_stored += len(growth.usage)
+    run.records_stored += len(growth.records)
 
 
-async def save_progress(run: Run, states: States, checkpoint: Checkpoint) -> None:
-    """Put what the run has come to on disk before it goes on. Raises Fenced or StorageTrouble."""
+async def save_progress(
+    run: Run, states: States, checkpoint: Checkpoint, also: Callable[[Connection], None] = lambda conn: None
+) -> None:
+    """Put what the run has come to on disk before it goes on, and `also` that. Raises Fenced or StorageTrouble."""
     growth = growth_of(run, states)
     conversation = states.session.conversation
     at = to_us(states.runtime.clock.now())
 
     def work(conn: Connection) -> list[int | None]:
         check_epoch(conn, conversation, run.work.epoch)
+        also(conn)
         runs.save_checkpoint(conn, run.work.inbox_id, checkpoint)
         rows.add(conn, growth.entries)
+        audit_rows.add(conn, growth.records)
         return write_growth(conn, growth, run, conversation, at) if growth.messages or growth.usage else []
 
     ids = await states.runtime.database.write(work)

@@ -14,6 +14,7 @@ from agent.compaction.settings import (
     MicrocompactSettings,
     TacoSettings,
 )
+from agent.tools.approvals import ApprovalSettings
 from agent.turn.tokenizer import Encoding
 
 FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
@@ -239,5 +240,6 @@ class Settings:
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     context: ContextSettings = field(default_factory=ContextSettings)
     tools: ToolSettings = field(default_factory=ToolSettings)
+    approvals: ApprovalSettings = field(default_factory=ApprovalSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)
     debug: DebugSettings = field(default_factory=DebugSettings)

@@ -30,6 +30,7 @@ from agent.providers.calling import Models
 from agent.providers.provider import Provider, ToolSchema
 from agent.providers.slot import Choice, Chooser
 from agent.storage.database import Database
+from agent.tools.approvals import Approvals
 from agent.tools.executor import Executor
 from agent.turn.prefix import CacheWatch
 from agent.turn.settings import Settings
@@ -134,13 +135,14 @@ class Shown:
 
 @dataclass(slots=True, kw_only=True)
 class ToolState:
-    """The executor all agents share (Z-03), and what this conversation's model sees of its tools.
+    """The executor all agents share (Z-03), where this conversation's files lie, what its model sees of its tools.
 
     `loaded` are those that `tool_search` brought in, in the session `loaded_for`; `shown` is what the frozen schema was
     made for (R-03).
     """
 
     executor: Executor
+    workspace: Path
     loaded: frozenset[str] = frozenset()
     loaded_for: SessionId | None = None
     shown: Shown | None = None
@@ -181,17 +183,25 @@ class RuntimeState:
     phrases: Phrases
     ledger: Ledger
     hearing: Hearing
+    approvals: Approvals
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons]
 
 
 @dataclass(slots=True, kw_only=True)
 class LifecycleState:
-    """The run that goes on now."""
+    """The run that goes on now, and what the next one begins with: its working directory (None: the workspace) and
+    what hooks have set in its environment."""
 
     run: RunId | None = None
     token: CancelToken | None = None
     since: datetime | None = None
     language: str = "en"  # of the person it answers
+    cwd: Path | None = None
+    env: dict[str, str] = field(default_factory=dict)
+
+    def move(self, folder: Path) -> None:
+        """Work there from the next turn on (Z-112)."""
+        self.cwd = folder
 
 
 @dataclass(slots=True, kw_only=True)

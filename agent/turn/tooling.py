@@ -1,33 +1,28 @@
 """Runs the tool calls of one reply: recorded before and after, in groups, results in call order (SPEC §12.2)."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import anyio
+from sqlalchemy import Connection
 
 from agent.core.crash_points import passing
-from agent.core.events import ToolEnded, ToolStarted
 from agent.core.groups import first_error
-from agent.core.ids import CallId
 from agent.core.messages import Message, ToolResult, ToolUse
-from agent.core.tools import Asker, ToolContext
 from agent.providers.replies import Reply
-from agent.sessions.recollection import Recollection
 from agent.sessions.runs import Checkpoint
+from agent.storage import approval_rows
 from agent.tools.batches import batches_of
 from agent.tools.deferring import SEARCH
-from agent.tools.executor import Limits, Outcome
+from agent.tools.executor import Outcome
+from agent.turn.approving import LeftForLater
 from agent.turn.decision import parts_with
+from agent.turn.dispatching import Ready, interrupted, not_run, record, refused, run_call, stopped, through_the_gate
 from agent.turn.requests import scope_of
-from agent.turn.run import Run, Step
+from agent.turn.run import SHUTDOWN, Run, Step
 from agent.turn.saving import save_progress
-from agent.turn.settings import Settings
-from agent.turn.shortening import shortened
-from agent.turn.states import States, announce
+from agent.turn.states import States
 
-LONGEST_SUMMARY = 200
-STOPPED = "Not finished: the person stopped this run."
-INTERRUPTED = "Interrupted by a restart; it is not known whether this call took effect. Check before repeating it."
 REPEATED = (
     "Not run: this is call number {count} of {name} with the same arguments in this task, and the result would be "
     "the same. Use the results above, or change the arguments."
@@ -39,9 +34,12 @@ async def run_calls(calls: tuple[ToolUse, ...], reply: Reply, run: Run, states: 
     run.messages.append(
         Message(role="assistant", parts=parts_with(reply, calls), created_at=states.runtime.clock.now())
     )
-    known = {use.id: _error(use, f"{use.name} was not run: {reply.malformed[use.id]}") for use in calls
-             if use.id in reply.malformed}  # fmt: skip
-    known |= _repeated(calls, run) | _searched(calls, run, states)
+    known = {}
+    for use in calls:
+        if use.id in reply.malformed:
+            why = f"{use.name} was not run: {reply.malformed[use.id]}"
+            known[use.id] = not_run(use, refused(why), run, states)
+    known |= _repeated(calls, run, states) | _searched(calls, run, states)
     await _answer(calls, known, run, states)
 
 
@@ -51,10 +49,12 @@ async def finish_calls(run: Run, states: States) -> None:
     calls = run.messages[-1].tool_uses
     executor = states.tool.executor
     known = dict(run.checkpoint.results)
+    inbox_id = run.work.inbox_id
+    executed = await states.runtime.database.read(lambda conn: approval_rows.executed_calls(conn, inbox_id))
     for use in calls:
         begun = use.id in run.checkpoint.started and use.id not in known
-        if begun and not executor.is_retryable(use.name):
-            known[use.id] = _error(use, INTERRUPTED)
+        if begun and (use.id in executed or not executor.is_retryable(use.name)):
+            known[use.id] = not_run(use, interrupted(), run, states)
     known |= _searched(calls, run, states)
     await _answer(calls, known, run, states)
 
@@ -71,30 +71,54 @@ async def _answer(calls: Sequence[ToolUse], known: Mapping[str, ToolResult], run
     writing = anyio.Lock()  # a later note must not be overtaken by an earlier one
     waiting = [use for use in calls if use.id not in results]
     executor = states.tool.executor
-    batches = batches_of(waiting, lambda use: executor.is_safe(use.name), run.settings.tools.max_parallel)
+    batches = batches_of(waiting, executor.is_safe, run.settings.tools.max_parallel)
 
-    async def note() -> None:
+    async def note(also: Callable[[Connection], None] = lambda conn: None) -> None:
         async with writing:
-            await save_progress(run, states, Checkpoint(started=frozenset(started), results=dict(results)))
+            checkpoint = Checkpoint(started=frozenset(started), results=dict(results))
+            await save_progress(run, states, checkpoint, also)
 
-    async def one(use: ToolUse) -> None:
-        results[use.id] = await _run_one(use, run, states)
+    async def one(ready: Ready) -> None:
+        use = ready.use
+        results[use.id] = await run_call(ready, run, states)
         if len(results) < len(calls):  # the last is recorded with the message of all results
             await note()
 
     for batch in batches:
         if run.token.fired:
-            results |= {use.id: _error(use, STOPPED) for use in batch}
+            if run.token.reason == SHUTDOWN:
+                raise LeftForLater
+            results |= {use.id: not_run(use, stopped(), run, states) for use in batch}
             continue
-        started |= {use.id for use in batch}
-        await note()  # the first time this stores the assistant's message as well: recorded before it runs
-        if len(batch) == 1:
-            await one(batch[0])
+        passed = await through_the_gate(batch, run, states, note)
+        results |= passed.results
+        if not passed.ready:
+            continue
+        executing = [ready.approval.id for ready in passed.ready if ready.approval is not None]
+        started |= {ready.use.id for ready in passed.ready}
+        begun: set[str] = set()
+
+        def execute(conn: Connection, executing: Sequence[str] = executing, begun: set[str] = begun) -> None:
+            begun |= {id for id in executing if approval_rows.execute(conn, id)}
+
+        await note(execute)  # the first time this stores the assistant's message as well: recorded before it runs
+        if executing:
+            passing("approval.executed")
+        runnable = []
+        for ready in passed.ready:
+            if ready.approval is None or ready.approval.id in begun:
+                runnable.append(ready)
+            else:  # somebody else has begun it, or it was never approved
+                results[ready.use.id] = not_run(ready.use, interrupted(), run, states)
+        if len(runnable) == 1:
+            await one(runnable[0])
             continue
         with first_error():
             async with anyio.create_task_group() as group:
-                for use in batch:
-                    group.start_soon(one, use)
+                for ready in runnable:
+                    group.start_soon(one, ready)
+    if run.token.fired and run.token.reason == SHUTDOWN:
+        raise LeftForLater  # what was cut off is not finished, and the next owner tells the model so
     parts = tuple(results[use.id] for use in calls)
     run.messages.append(Message(role="user", parts=parts, created_at=states.runtime.clock.now()))
     failures = sum(part.is_error for part in parts)
@@ -104,63 +128,15 @@ async def _answer(calls: Sequence[ToolUse], known: Mapping[str, ToolResult], run
     await save_progress(run, states, Checkpoint())
 
 
-async def _run_one(use: ToolUse, run: Run, states: States) -> ToolResult:
-    conversation = states.session.conversation
-    started = ToolStarted(conversation=conversation, run=run.id, tool_name=use.name, tool_call_id=use.id)
-    announce(states, started)
-    context = ToolContext(
-        conversation=conversation,
-        run=run.id,
-        call=CallId(use.id),
-        person=run.work.incoming.person,
-        idempotency_key=f"{run.work.inbox_id}:{use.id}",
-        cancel=run.token,
-        asker=_asker(run),
-        recall=Recollection(states.runtime.database, run.session, states.metrics.estimator.text),
-        focus=states.message.compaction.focus if run.settings.memory.focus.enabled else None,
-    )
-    outcome = Outcome(content=STOPPED, is_error=True)
-    passing("tool.started")
-    with run.interrupts.scope():
-        outcome = await states.tool.executor.run(
-            use, context, allowed=scope_of(run, states), limits=_limits(run.settings)
-        )
-    passing("tool.ended")
-    ended = ToolEnded(
-        conversation=conversation,
-        run=run.id,
-        tool_name=use.name,
-        tool_call_id=use.id,
-        elapsed_ms=outcome.elapsed_ms,
-        is_error=outcome.is_error,
-        result_summary=" ".join(outcome.content.split())[:LONGEST_SUMMARY],
-    )
-    announce(states, ended)
-    if states.context.dumps.on:
-        states.context.dumps.write(f"tool-{use.name}.txt", outcome.content)
-    result = ToolResult(tool_use_id=use.id, content=outcome.content, is_error=outcome.is_error)
-    return await shortened(result, use.name, run, states, confirmed=outcome.confirmed)
-
-
-def _asker(run: Run) -> Asker:
-    incoming = run.work.incoming
-    return Asker(
-        display=incoming.display,
-        language=incoming.language,
-        role=incoming.role,
-        chat_type=incoming.chat_type,
-        zone=incoming.zone,
-    )
-
-
-def _repeated(calls: Sequence[ToolUse], run: Run) -> dict[str, ToolResult]:
+def _repeated(calls: Sequence[ToolUse], run: Run, states: States) -> dict[str, ToolResult]:
     """A warning instead of a result for each call made too often with the same arguments."""
     warned = {}
     for use in calls:
         key = f"{use.name} {json.dumps(dict(use.input), sort_keys=True)}"
         count = run.repeats[key] = run.repeats.get(key, 0) + 1
         if count > run.settings.tools.repeat_threshold:
-            warned[use.id] = _error(use, REPEATED.format(count=count, name=use.name))
+            why = REPEATED.format(count=count, name=use.name)
+            warned[use.id] = not_run(use, refused(why), run, states)
     return warned
 
 
@@ -174,26 +150,11 @@ def _searched(calls: Sequence[ToolUse], run: Run, states: States) -> dict[str, T
         name = str(use.input.get("tool_name", ""))
         tool = toolbox.get(name) if name in scope else None
         if tool is None:
-            found[use.id] = _error(use, f"there is no tool {name!r}; {toolbox.nearest(name, scope)}")
+            why = f"there is no tool {name!r}; {toolbox.nearest(name, scope)}"
+            found[use.id] = not_run(use, refused(why), run, states)
         else:
             states.tool.load(run.session, frozenset({name}))
-            found[use.id] = ToolResult(tool_use_id=use.id, content=f"{name} is loaded: {tool.spec.description}")
+            content = f"{name} is loaded: {tool.spec.description}"
+            record(use, Outcome(content=content), run, states)
+            found[use.id] = ToolResult(tool_use_id=use.id, content=content)
     return found
-
-
-def _error(use: ToolUse, why: str) -> ToolResult:
-    return ToolResult(tool_use_id=use.id, content=why, is_error=True)
-
-
-def _limits(settings: Settings) -> Limits:
-    timeouts = settings.timeouts
-    return Limits(
-        timeouts={
-            "exec": timeouts.tool_exec,
-            "mcp": timeouts.tool_mcp,
-            "info": timeouts.tool_info,
-            "edit": timeouts.tool_edit,
-        },
-        max_retries=settings.tools.max_retries,
-        max_retry_duration_s=settings.tools.max_retry_duration_secs,
-    )

@@ -21,6 +21,8 @@ def compose(row: Claimed, capabilities: Capabilities, home: Path, phrase: Phrase
     """
     say = row.say
     files, notes = _files(say.files, capabilities.upload_limit, home, phrase, language)
+    if say.without_buttons and not capabilities.buttons:
+        notes.append(say.without_buttons)
     parts: list[tuple[Document, tuple[File, ...]]] = [
         (part, ()) for part in split(_document(say, notes), capabilities.text_limit, capabilities.measure)
     ]

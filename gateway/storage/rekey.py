@@ -4,7 +4,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Table, and_, delete, e
 
 from agent.core.ids import ConversationId
 from agent.storage.conversation_rows import ensure, lock_row
-from agent.storage.tables import conversation, ephemeral, metadata
+from agent.storage.tables import approval_rule, conversation, ephemeral, metadata
 from gateway.storage.tables import access_grant, channel_preference, channel_setting, schedule
 
 
@@ -39,6 +39,7 @@ def rekey(conn: Connection, old: ConversationId, new: ConversationId) -> bool:
     _move_settings(conn, old, new)
     _move_preference(conn, old, new)
     _free_names(conn, old, new)
+    _leave_rules(conn, old, new)
     # What was on show is gone with the old place, and its message ids may mean something else in the new one.
     conn.execute(delete(ephemeral).where(ephemeral.c.conv == old))
     for table in metadata.sorted_tables:
@@ -71,6 +72,13 @@ def _free_names(conn: Connection, old: str, new: str) -> None:
     """A schedule whose name is taken in the new place is known by its number from now on."""
     taken = select(schedule.c.name).where(schedule.c.conv == new, schedule.c.name.is_not(None))
     conn.execute(update(schedule).where(schedule.c.conv == old, schedule.c.name.in_(taken)).values(name=None))
+
+
+def _leave_rules(conn: Connection, old: str, new: str) -> None:
+    """What is allowed for good in both places is allowed once."""
+    kept = approval_rule.alias()
+    same = and_(kept.c.conv == new, kept.c.tool == approval_rule.c.tool, kept.c.covers == approval_rule.c.covers)
+    conn.execute(delete(approval_rule).where(approval_rule.c.conv == old, exists().where(same)))
 
 
 def _move_preference(conn: Connection, old: str, new: str) -> None:

@@ -305,7 +305,7 @@ async def test_every_exit_saves(sqlite_database: Database, tmp_path: Path, scrip
 
 
 NAMES = {"length", "limit", "agent", "provider", "ref", "window", "seconds", "until", "left", "needed", "name", "model"}
-NAMES |= {"count", "before", "after", "percent"}
+NAMES |= {"count", "before", "after", "percent", "tool", "minutes", "id", "digest", "who"}
 
 
 def test_every_phrase_is_english_and_complete() -> None:

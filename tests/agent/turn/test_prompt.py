@@ -5,13 +5,14 @@ from datetime import UTC, datetime
 
 import pytest
 
+from agent.core.framing import harmless
 from agent.core.ids import PersonId
 from agent.core.messages import FilePart, TextPart
 from agent.core.tools import ToolSpec
 from agent.definitions import Definition
 from agent.inbox import Incoming, Work
 from agent.providers.provider import ToolSchema
-from agent.turn.prompt import harmless, reminder_for, stable_prompt, user_message, volatile_prompt, words_of
+from agent.turn.prompt import reminder_for, stable_prompt, user_message, volatile_prompt, words_of
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 ANN = Incoming(text="hi", person=PersonId("telegram:77"), display="Ann", received_at=NOW)

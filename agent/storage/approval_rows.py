@@ -1,0 +1,249 @@
+"""Rows of calls that wait for a person's word, and of what was allowed for good (SPEC §12.4).
+
+pending → approved → executed, or rejected, expired, cancelled. Every step is a compare-and-set: whoever comes second
+changes nothing. Nothing here decides who may decide.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from sqlalchemy import Connection, Row, Select, bindparam, delete, insert, select, update
+
+from agent.core.ids import ConversationId, PersonId
+from agent.storage.conflicts import or_ignore
+from agent.storage.tables import approval, approval_rule
+
+ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "cancelled", "executed"]
+ENDED = frozenset({"rejected", "expired", "cancelled", "executed"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """One call that was asked about, as it is frozen. `arguments` is canonical JSON; moments are UTC microseconds.
+
+    `inbox_id`, `call_id` and `position` are where the loop goes on. `requester` None: nobody asked for it themselves.
+    """
+
+    id: str
+    conversation: ConversationId
+    inbox_id: int
+    call_id: str
+    position: int
+    run: str
+    tool: str
+    arguments: str
+    digest: str
+    reason: str
+    shown: str
+    covers: str | None
+    requester: PersonId | None
+    language: str
+    chat_type: str
+    status: ApprovalStatus = "pending"
+    created_at: int
+    expires_at: int
+    decided_by: str | None = None
+    decided_name: str | None = None
+    decided_at: int | None = None
+    message_ref: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A kind of call that an admin has allowed for good in one conversation."""
+
+    id: int
+    tool: str
+    covers: str
+    shown: str
+    created_by: str
+    created_at: int
+
+
+_ONE = approval.c.id == bindparam("wanted")
+_OF_CALL = select(approval).where(approval.c.inbox_id == bindparam("inbox"), approval.c.call_id == bindparam("call"))
+_OF_CONVERSATION = approval.c.conv == bindparam("conversation")
+_PENDING = select(approval).where(approval.c.status == "pending").order_by(approval.c.created_at, approval.c.id)
+_OVERDUE = select(approval.c.id).where(approval.c.status == "pending", approval.c.expires_at <= bindparam("now"))
+_UNSETTLED = select(approval.c.id).where(approval.c.screen == "open").order_by(approval.c.created_at)
+_MOVE = (
+    update(approval)
+    .where(_ONE, approval.c.status == bindparam("before"))
+    .values(
+        status=bindparam("after"),
+        decided_by=bindparam("by"),
+        decided_name=bindparam("name"),
+        decided_at=bindparam("at"),
+    )
+)
+_EXECUTE = update(approval).where(_ONE, approval.c.status == "approved").values(status="executed")
+_SETTLE = update(approval).where(_ONE).values(screen="settled", message_ref=bindparam("ref"))
+_EXECUTED = select(approval.c.call_id).where(approval.c.inbox_id == bindparam("inbox"), approval.c.status == "executed")
+_RULE = approval_rule.c.conv == bindparam("conversation")
+
+
+def ask(conn: Connection, one: Approval) -> Approval:
+    """Write it down; what there was already for the same call is given back unchanged."""
+    found = of_call(conn, one.inbox_id, one.call_id)
+    if found is not None:
+        return found
+    values = {
+        "id": one.id,
+        "conv": one.conversation,
+        "inbox_id": one.inbox_id,
+        "call_id": one.call_id,
+        "position": one.position,
+        "run_id": one.run,
+        "tool": one.tool,
+        "arguments": one.arguments,
+        "digest": one.digest,
+        "reason": one.reason,
+        "shown": one.shown,
+        "covers": one.covers,
+        "requester": one.requester,
+        "language": one.language,
+        "chat_type": one.chat_type,
+        "created_at": one.created_at,
+        "expires_at": one.expires_at,
+    }
+    conn.execute(insert(approval).values(values))
+    return one
+
+
+def find(conn: Connection, id: str) -> Approval | None:
+    return _one(conn, select(approval).where(_ONE), {"wanted": id})
+
+
+def of_call(conn: Connection, inbox_id: int, call: str) -> Approval | None:
+    """What was asked about that call."""
+    return _one(conn, _OF_CALL, {"inbox": inbox_id, "call": call})
+
+
+def pending(conn: Connection, conversation: ConversationId | None = None) -> tuple[Approval, ...]:
+    """What waits for a word, in one conversation or (None) in all, oldest first."""
+    if conversation is None:
+        return tuple(map(_read, conn.execute(_PENDING)))
+    return tuple(map(_read, conn.execute(_PENDING.where(_OF_CONVERSATION), {"conversation": conversation})))
+
+
+def overdue(conn: Connection, now: int) -> tuple[str, ...]:
+    """What waits and should not any more."""
+    return tuple(conn.execute(_OVERDUE, {"now": now}).scalars())
+
+
+def unsettled(conn: Connection) -> tuple[str, ...]:
+    """Those whose message may still show buttons."""
+    return tuple(conn.execute(_UNSETTLED).scalars())
+
+
+def decide(
+    conn: Connection, id: str, status: ApprovalStatus, *, at: int, by: str | None = None, name: str | None = None
+) -> bool:
+    """Give a pending one its answer; False when it has one already. `name` is how people know who gave it."""
+    moved = {"wanted": id, "before": "pending", "after": status, "by": by, "name": name, "at": at}
+    return conn.execute(_MOVE, moved).rowcount == 1
+
+
+def withdraw(conn: Connection, id: str, *, at: int) -> bool:
+    """An approved one is not run after all."""
+    moved = {"wanted": id, "before": "approved", "after": "cancelled", "by": None, "name": None, "at": at}
+    return conn.execute(_MOVE, moved).rowcount == 1
+
+
+def execute(conn: Connection, id: str) -> bool:
+    """From here on the call counts as run; False when it does already, or was never approved (G-02)."""
+    return conn.execute(_EXECUTE, {"wanted": id}).rowcount == 1
+
+
+def executed_calls(conn: Connection, inbox_id: int) -> frozenset[str]:
+    """Calls of that run that were approved and begun: they are never begun again."""
+    return frozenset(conn.execute(_EXECUTED, {"inbox": inbox_id}).scalars())
+
+
+def settle(conn: Connection, id: str, message_ref: str | None) -> None:
+    """Its message shows how it ended, or can no longer be changed."""
+    conn.execute(_SETTLE, {"wanted": id, "ref": message_ref})
+
+
+def allow(
+    conn: Connection, conversation: ConversationId, *, tool: str, covers: str, shown: str, by: str, at: int
+) -> None:
+    """Allow such calls there for good; allowing twice is allowing once."""
+    values = {
+        "conv": conversation,
+        "tool": tool,
+        "covers": covers,
+        "shown": shown,
+        "created_by": by,
+        "created_at": at,
+    }
+    conn.execute(or_ignore(insert(approval_rule)), values)
+
+
+def is_allowed(conn: Connection, conversation: ConversationId, tool: str, covers: str) -> bool:
+    """Whether such a call was allowed there for good."""
+    same = (approval_rule.c.tool == tool, approval_rule.c.covers == covers)
+    found = conn.execute(select(approval_rule.c.id).where(_RULE, *same), {"conversation": conversation})
+    return found.first() is not None
+
+
+def rules(conn: Connection, conversation: ConversationId) -> tuple[Rule, ...]:
+    """What is allowed there for good, oldest first."""
+    found = conn.execute(
+        select(approval_rule).where(_RULE).order_by(approval_rule.c.id), {"conversation": conversation}
+    )
+    return tuple(
+        Rule(
+            id=row.id,
+            tool=row.tool,
+            covers=row.covers,
+            shown=row.shown,
+            created_by=row.created_by,
+            created_at=row.created_at,
+        )
+        for row in found
+    )
+
+
+def revoke(conn: Connection, conversation: ConversationId, id: int) -> bool:
+    """Take back what was allowed; False when there is none of that number there."""
+    return (
+        conn.execute(
+            delete(approval_rule).where(_RULE, approval_rule.c.id == bindparam("rule")),
+            {"conversation": conversation, "rule": id},
+        ).rowcount
+        == 1
+    )
+
+
+def _one(conn: Connection, statement: Select[Any], values: Mapping[str, object]) -> Approval | None:
+    row = conn.execute(statement, values).one_or_none()
+    return _read(row) if row is not None else None
+
+
+def _read(row: Row[Any]) -> Approval:
+    return Approval(
+        id=row.id,
+        conversation=ConversationId(row.conv),
+        inbox_id=row.inbox_id,
+        call_id=row.call_id,
+        position=row.position,
+        run=row.run_id,
+        tool=row.tool,
+        arguments=row.arguments,
+        digest=row.digest,
+        reason=row.reason,
+        shown=row.shown,
+        covers=row.covers,
+        requester=PersonId(row.requester) if row.requester is not None else None,
+        language=row.language,
+        chat_type=row.chat_type,
+        status=cast(ApprovalStatus, row.status),
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        decided_by=row.decided_by,
+        decided_name=row.decided_name,
+        decided_at=row.decided_at,
+        message_ref=row.message_ref,
+    )

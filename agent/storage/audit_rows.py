@@ -1,0 +1,99 @@
+"""The record of tool calls: one row each, added in the transaction that stores the call's result, never changed.
+
+Who writes takes secrets out first. Old rows go with `[retention] audit_days`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlalchemy import Connection, bindparam, func, insert, select
+
+from agent.core.ids import ConversationId
+from agent.storage.conflicts import or_ignore
+from agent.storage.tables import tool_call
+
+Verdict = Literal["ran", "failed", "denied", "refused", "stopped", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One call and what became of it. `refused`: it was never a call (no such tool, wrong arguments, out of scope).
+
+    `result` is its beginning; `at` in UTC microseconds.
+    """
+
+    conversation: ConversationId
+    inbox_id: int
+    run: str
+    call: str
+    tool: str
+    arguments: str
+    verdict: Verdict
+    approval: str | None
+    person: str | None
+    result: str
+    elapsed_ms: int
+    at: int
+
+
+_ADD = or_ignore(insert(tool_call))
+_RECENT = (
+    select(tool_call.c.tool, func.max(tool_call.c.id).label("last"), func.count().label("uses"))
+    .where(tool_call.c.conv == bindparam("conversation"), tool_call.c.verdict.in_(("ran", "failed")))
+    .group_by(tool_call.c.tool)
+    .order_by(func.max(tool_call.c.id).desc())
+    .limit(bindparam("most"))
+)
+_LIST = select(tool_call).order_by(tool_call.c.id.desc()).limit(bindparam("most"))
+
+
+def add(conn: Connection, records: Sequence[Record]) -> None:
+    """Write them down; a call that stands there already is left as it is."""
+    if records:
+        conn.execute(_ADD, [_values(record) for record in records])
+
+
+def recent_tools(conn: Connection, conversation: ConversationId, *, most: int = 50) -> Mapping[str, int]:
+    """Tools that ran in the conversation, the last used first, and how often each (W-33)."""
+    found = conn.execute(_RECENT, {"conversation": conversation, "most": most})
+    return {row.tool: row.uses for row in found}
+
+
+def newest(conn: Connection, *, conversation: ConversationId | None = None, most: int = 100) -> tuple[Record, ...]:
+    """The last calls, of one conversation or of all, newest first."""
+    statement = _LIST if conversation is None else _LIST.where(tool_call.c.conv == conversation)
+    return tuple(
+        Record(
+            conversation=ConversationId(row.conv),
+            inbox_id=row.inbox_id,
+            run=row.run_id,
+            call=row.call_id,
+            tool=row.tool,
+            arguments=row.arguments,
+            verdict=row.verdict,
+            approval=row.approval,
+            person=row.person,
+            result=row.result,
+            elapsed_ms=row.elapsed_ms,
+            at=row.created_at,
+        )
+        for row in conn.execute(statement, {"most": most})
+    )
+
+
+def _values(record: Record) -> Mapping[str, object]:
+    return {
+        "conv": record.conversation,
+        "inbox_id": record.inbox_id,
+        "run_id": record.run,
+        "call_id": record.call,
+        "tool": record.tool,
+        "arguments": record.arguments,
+        "verdict": record.verdict,
+        "approval": record.approval,
+        "person": record.person,
+        "result": record.result,
+        "elapsed_ms": record.elapsed_ms,
+        "created_at": record.at,
+    }

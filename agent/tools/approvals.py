@@ -1,0 +1,184 @@
+"""Who waits for a person's word, and who gives it: one desk for all conversations of a process (SPEC §12.4).
+
+The database is the truth; what is in memory only wakes who waits. Nothing here runs a call or speaks to anybody.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar
+
+import anyio
+from sqlalchemy import Connection
+
+from agent.core.clock import Clock
+from agent.core.ids import ConversationId, PersonId
+from agent.storage import approval_rows
+from agent.storage.approval_rows import Approval, ApprovalStatus
+from agent.storage.database import Database
+from agent.storage.moments import to_us
+from agent.tools.gate import may_decide
+
+REAP_EVERY_S = 30.0  # SPEC §12.4
+LOOK_AGAIN_S = 5.0  # the word may have been given to another process
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalSettings:
+    """`[approvals]`. `approvers` are people such as `telegram:77` whose word counts everywhere; `requester` says
+    whether the word of the one who asked for the work counts.
+
+    `auto_approve` answers yes for everybody (W-50); `force` opens every gate but the scope, also for what is denied
+    (W-51). Both are for machines with nothing to lose, and cannot be set from a chat.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+    ttl_secs: float = 300.0
+    approvers: tuple[str, ...] = ()
+    requester: bool = True
+    auto_approve: bool = False
+    force: bool = False
+
+    def __post_init__(self) -> None:
+        self.validate()
+
+    def validate(self) -> None:
+        """Raise ValueError that names every impossible key and what it may be."""
+        mistakes = []
+        if not 10 <= self.ttl_secs <= 86_400:
+            mistakes.append(f"ttl_secs is {self.ttl_secs:g}; it must be 10 to 86400")
+        mistakes += [
+            f'approvers: {name!r} is no person; write "<platform>:<user id>", such as "telegram:77"'
+            for name in self.approvers
+            if not all(name.partition(":"))
+        ]
+        if not self.requester and not self.approvers:
+            mistakes.append("requester is false and there are no approvers: nobody could approve anything")
+        if mistakes:
+            raise ValueError("; ".join(mistakes))
+
+
+class Finding(StrEnum):
+    DONE = "done"
+    UNKNOWN = "unknown"  # there is none of that name in this conversation
+    NOT_YOURS = "not_yours"
+    OVER = "over"  # it has its answer, or its time is up
+    NOT_FOR_GOOD = "not_for_good"  # this person may not allow it for good, or nobody may
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What became of somebody's word; `approval` as it stands now."""
+
+    finding: Finding
+    approval: Approval | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """Somebody's answer. `may_allow_for_good`: they have the role that this takes."""
+
+    by: PersonId
+    name: str
+    approve: bool
+    for_good: bool = False
+    may_allow_for_good: bool = False
+
+
+@dataclass(slots=True)
+class Approvals:
+    """`changed` is told the name of an approval whose message should show something else now."""
+
+    database: Database
+    clock: Clock
+    settings: Callable[[], ApprovalSettings]
+    changed: Callable[[str], None] = lambda id: None
+    look_again_s: float = LOOK_AGAIN_S
+    _bells: dict[str, anyio.Event] = field(default_factory=dict)
+    _closing: bool = False
+
+    @property
+    def closing(self) -> bool:
+        """The process is about to end: nobody waits here any more."""
+        return self._closing
+
+    def close(self) -> None:
+        """Let everybody who waits go; what they wait for stays open for the next process."""
+        self._closing = True
+        for bell in self._bells.values():
+            bell.set()
+
+    async def decided(self, id: str) -> Approval:
+        """The approval once it has its answer or its time is up; still pending only when the desk closes."""
+        try:
+            while True:
+                bell = self._bells[id] = anyio.Event()  # before the look: what changes after it rings
+                one = await self.database.read(lambda conn: approval_rows.find(conn, id))
+                assert one is not None, "approvals are never removed while somebody waits"
+                if one.status != "pending" or self._closing:
+                    return one
+                left_s = (one.expires_at - self._now()) / 1e6
+                if left_s <= 0:
+                    await self.end(id, "expired")
+                    continue
+                with anyio.move_on_after(min(left_s, self.look_again_s)):
+                    await bell.wait()
+        finally:
+            self._bells.pop(id, None)
+
+    async def answer(self, id: str, conversation: ConversationId, word: Word) -> Ruling:
+        """Somebody gives their word, in that conversation. What it changes is committed when this returns."""
+        settings = self.settings()
+
+        def rule(conn: Connection) -> Ruling:
+            one = approval_rows.find(conn, id)
+            if one is None or one.conversation != conversation:
+                return Ruling(Finding.UNKNOWN)
+            if not may_decide(
+                word.by, requester=one.requester, approvers=settings.approvers, requester_may=settings.requester
+            ):
+                return Ruling(Finding.NOT_YOURS, one)
+            if one.status != "pending":
+                return Ruling(Finding.OVER, one)
+            if word.for_good and (one.covers is None or not word.may_allow_for_good):
+                return Ruling(Finding.NOT_FOR_GOOD, one)
+            now = self._now()
+            if one.expires_at <= now:
+                approval_rows.decide(conn, id, "expired", at=now)
+                return Ruling(Finding.OVER, approval_rows.find(conn, id))
+            status: ApprovalStatus = "approved" if word.approve else "rejected"
+            approval_rows.decide(conn, id, status, by=word.by, name=word.name, at=now)
+            if word.for_good and one.covers is not None:
+                approval_rows.allow(
+                    conn, conversation, tool=one.tool, covers=one.covers, shown=one.shown, by=word.by, at=now
+                )
+            return Ruling(Finding.DONE, approval_rows.find(conn, id))
+
+        ruling = await self.database.write(rule)
+        if ruling.finding in (Finding.DONE, Finding.OVER):
+            self._tell(id)
+        return ruling
+
+    async def end(self, id: str, status: ApprovalStatus) -> None:
+        """Nobody's word is wanted any more: its time is up, or the run it belonged to has ended."""
+        if await self.database.write(lambda conn: approval_rows.decide(conn, id, status, at=self._now())):
+            self._tell(id)
+
+    async def withdraw(self, id: str) -> None:
+        """It was approved and is not run after all."""
+        if await self.database.write(lambda conn: approval_rows.withdraw(conn, id, at=self._now())):
+            self._tell(id)
+
+    async def reap(self) -> None:
+        """Once: end what nobody answered in time, whether or not somebody still waits for it."""
+        for id in await self.database.read(lambda conn: approval_rows.overdue(conn, self._now())):
+            await self.end(id, "expired")
+
+    def _tell(self, id: str) -> None:
+        if (bell := self._bells.get(id)) is not None:
+            bell.set()
+        self.changed(id)
+
+    def _now(self) -> int:
+        return to_us(self.clock.now())

@@ -1,0 +1,241 @@
+"""One call from the model's wish to its result: looked at, hooked, gated, run, framed, recorded (SPEC §12)."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import anyio
+
+from agent.core.crash_points import passing
+from agent.core.events import ToolEnded, ToolStarted
+from agent.core.framing import framed, harmless
+from agent.core.gate_events import PermissionDenied
+from agent.core.groups import first_error
+from agent.core.ids import CallId
+from agent.core.messages import ToolResult, ToolUse
+from agent.core.tools import Asker, ToolContext
+from agent.sessions.recollection import Recollection
+from agent.storage import approval_rows
+from agent.storage.approval_rows import Approval
+from agent.storage.audit_rows import Record
+from agent.storage.moments import to_us
+from agent.tools.executor import Cleared, Limits, Outcome
+from agent.tools.gate import Rules, canonical, covers_of, gate_for
+from agent.turn.approving import ask_person, still_the_same
+from agent.turn.requests import scope_of
+from agent.turn.run import Run
+from agent.turn.settings import Settings
+from agent.turn.shortening import shortened
+from agent.turn.states import States, announce
+
+LONGEST_SUMMARY = 200
+LONGEST_RECORDED = 2_000  # characters of arguments and of a result in the audit
+STOPPED = "Not finished: the person stopped this run."
+INTERRUPTED = "Interrupted by a restart; it is not known whether this call took effect. Check before repeating it."
+DENIED = "{name} was denied and was not run: {reason}"
+BY_POLICY = "the rules of this house do not allow it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A call that may run now. `approval` was given for exactly this one."""
+
+    use: ToolUse
+    cleared: Cleared
+    context: ToolContext
+    approval: Approval | None = None
+
+
+@dataclass(slots=True)
+class Passed:
+    """What became of a group of calls at the gate."""
+
+    ready: list[Ready] = field(default_factory=list)
+    results: dict[str, ToolResult] = field(default_factory=dict)
+
+
+async def through_the_gate(
+    batch: Sequence[ToolUse], run: Run, states: States, note: Callable[[], Awaitable[None]]
+) -> Passed:
+    """Which of the calls may run. `note` puts on disk where the loop goes on, before anybody is asked.
+
+    Those that need a person are asked about all at once. Raises LeftForLater, Fenced or StorageTrouble.
+    """
+    passed, asking = Passed(), []
+    for use in batch:
+        context = _context(use, run, states)
+        found = await _looked_at(use, context, run, states)
+        if isinstance(found, Outcome):
+            passed.results[use.id] = not_run(use, found, run, states)
+        elif isinstance(found, Ready):
+            passed.ready.append(found)
+        else:
+            asking.append((found, context))
+    if not asking:
+        return passed
+    await note()
+
+    async def ask(cleared: Cleared, context: ToolContext) -> None:
+        use, reason = cleared.call, cleared.appraisal.reason
+        answer = await ask_person(cleared, reason, run, states)
+        if isinstance(answer, Approval):
+            call = replace(use, input=cleared.appraisal.arguments)
+            again = await still_the_same(answer, call, context, run, states)
+            if isinstance(again, Cleared):
+                passed.ready.append(Ready(use=use, cleared=again, context=context, approval=answer))
+                return
+            answer = again
+        passed.results[use.id] = not_run(use, answer, run, states, by="person")
+
+    with first_error():
+        async with anyio.create_task_group() as group:
+            for cleared, context in asking:
+                group.start_soon(ask, cleared, context)
+    return passed
+
+
+async def run_call(ready: Ready, run: Run, states: States) -> ToolResult:
+    """Run it, and give what the model reads of it."""
+    use, conversation = ready.use, states.session.conversation
+    announce(states, ToolStarted(conversation=conversation, run=run.id, tool_name=use.name, tool_call_id=use.id))
+    outcome = stopped()
+    passing("tool.started")
+    with run.interrupts.scope():
+        outcome = await states.tool.executor.perform(
+            ready.cleared, ready.context, _limits(run.settings), confirmed=ready.approval is not None
+        )
+    passing("tool.ended")
+    _announce_end(use, outcome, run, states)
+    if states.context.dumps.on:
+        states.context.dumps.write(f"tool-{use.name}.txt", outcome.content)
+    record(use, outcome, run, states, ready.approval)
+    result = ToolResult(tool_use_id=use.id, content=outcome.content, is_error=outcome.is_error)
+    result = await shortened(result, use.name, run, states, confirmed=outcome.confirmed)
+    if ready.cleared.tool.spec.untrusted:
+        return replace(result, content=framed(result.content, use.name))
+    return replace(result, content=harmless(result.content))
+
+
+def not_run(use: ToolUse, outcome: Outcome, run: Run, states: States, *, by: str = "policy") -> ToolResult:
+    """The result of a call that something kept from running; it is told and recorded like every other."""
+    conversation = states.session.conversation
+    announce(states, ToolStarted(conversation=conversation, run=run.id, tool_name=use.name, tool_call_id=use.id))
+    if outcome.verdict == "denied":
+        denied = PermissionDenied(
+            conversation=conversation, run=run.id, tool_name=use.name, tool_call_id=use.id, by=by
+        )  # fmt: skip
+        announce(states, denied)
+    _announce_end(use, outcome, run, states)
+    record(use, outcome, run, states)
+    return ToolResult(tool_use_id=use.id, content=harmless(outcome.content), is_error=outcome.is_error)
+
+
+def stopped() -> Outcome:
+    return Outcome(content=STOPPED, is_error=True, verdict="stopped")
+
+
+def interrupted() -> Outcome:
+    return Outcome(content=INTERRUPTED, is_error=True, verdict="interrupted")
+
+
+def refused(why: str) -> Outcome:
+    """It was no call: the model must mend it."""
+    return Outcome(content=why, is_error=True, verdict="refused")
+
+
+async def _looked_at(use: ToolUse, context: ToolContext, run: Run, states: States) -> Ready | Cleared | Outcome:
+    """Ready to run, or a person must be asked about what was cleared, or it does not run."""
+    found = await states.tool.executor.look(use, context, allowed=scope_of(run, states))
+    if isinstance(found, Outcome):
+        return found
+    conversation, approvals = states.session.conversation, run.settings.approvals
+    rules = Rules(auto_approve=approvals.auto_approve, force=approvals.force)
+    spec, covers = found.tool.spec, covers_of(found.appraisal)
+    gate = gate_for(spec, found.appraisal, rules, allowed_for_good=False)
+    if gate == "ask" and covers is not None:
+        name = use.name
+        allowed = await states.runtime.database.read(
+            lambda conn: approval_rows.is_allowed(conn, conversation, name, covers)
+        )
+        gate = gate_for(spec, found.appraisal, rules, allowed_for_good=allowed)
+    match gate:
+        case "allow":
+            return Ready(use=use, cleared=found, context=context)
+        case "ask":
+            return found
+        case "deny":
+            content = DENIED.format(name=use.name, reason=found.appraisal.reason or BY_POLICY)
+            return Outcome(content=content, is_error=True, verdict="denied")
+
+
+def _context(use: ToolUse, run: Run, states: States) -> ToolContext:
+    runtime, incoming = states.runtime, run.work.incoming
+    numbered = enumerate(use.id for message in run.messages for use in message.tool_uses)
+    number = next((number for number, id in numbered if id == use.id), 0)
+    return ToolContext(
+        conversation=states.session.conversation,
+        run=run.id,
+        call=CallId(use.id),
+        person=incoming.person,
+        idempotency_key=f"{run.work.inbox_id}:{number}",
+        cancel=run.token,
+        asker=Asker(
+            display=incoming.display,
+            language=incoming.language,
+            role=incoming.role,
+            chat_type=incoming.chat_type,
+            zone=incoming.zone,
+        ),
+        recall=Recollection(runtime.database, run.session, states.metrics.estimator.text),
+        focus=states.message.compaction.focus if run.settings.memory.focus.enabled else None,
+        execution=run.execution,
+        progress=runtime.outbox.status,
+        elicit=runtime.outbox.ask,
+        move=states.lifecycle.move,
+    )
+
+
+def _announce_end(use: ToolUse, outcome: Outcome, run: Run, states: States) -> None:
+    ended = ToolEnded(
+        conversation=states.session.conversation,
+        run=run.id,
+        tool_name=use.name,
+        tool_call_id=use.id,
+        elapsed_ms=outcome.elapsed_ms,
+        is_error=outcome.is_error,
+        result_summary=" ".join(outcome.content.split())[:LONGEST_SUMMARY],
+    )
+    announce(states, ended)
+
+
+def record(use: ToolUse, outcome: Outcome, run: Run, states: States, approval: Approval | None = None) -> None:
+    """For the audit; stored together with the result, so that a model never reads what is not recorded."""
+    redact = states.tool.executor.redact
+    written = Record(
+        conversation=states.session.conversation,
+        inbox_id=run.work.inbox_id,
+        run=run.id,
+        call=use.id,
+        tool=use.name,
+        arguments=redact(canonical(use.input))[:LONGEST_RECORDED],
+        verdict=outcome.verdict,
+        approval=approval.id if approval is not None else None,
+        person=run.work.incoming.person,
+        result=redact(outcome.content)[:LONGEST_RECORDED],
+        elapsed_ms=outcome.elapsed_ms,
+        at=to_us(states.runtime.clock.now()),
+    )
+    run.records.append(written)
+
+
+def _limits(settings: Settings) -> Limits:
+    timeouts = settings.timeouts
+    return Limits(
+        timeouts={
+            "exec": timeouts.tool_exec,
+            "mcp": timeouts.tool_mcp,
+            "info": timeouts.tool_info,
+            "edit": timeouts.tool_edit,
+        },
+        max_retries=settings.tools.max_retries,
+        max_retry_duration_s=settings.tools.max_retry_duration_secs,
+    )
