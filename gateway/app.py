@@ -132,6 +132,7 @@ class App:
                 adapter_opened=self._mount_adapter,
                 version=version("tieline"),
                 web_url=self._web.url,
+                redactor=self._redactor,
             )
         except errors.DatabaseUnusable as error:
             raise StartError(str(error)) from error

@@ -18,6 +18,7 @@ from agent.providers.opening import Surroundings as ProviderSurroundings
 from agent.providers.registry import Registry as Providers
 from agent.providers.transcription import Transcribers
 from agent.storage.retries import SteadyDatabase
+from agent.tools.approvals import Approvals
 from agent.tools.overflow import Outputs
 from agent.turn.tokenizer import Tokenizer
 from gateway.access.book import AccessBook
@@ -52,6 +53,7 @@ from gateway.storage import grants
 from gateway.storage.opening import open_database
 from gateway.telemetry.loop_lag import LoopLag
 from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.redaction import Redactor
 from gateway.telemetry.trouble import Troubles
 
 
@@ -67,9 +69,11 @@ async def build(
     adapter_opened: Callable[[Adapter], None],
     version: str,
     web_url: str,
+    redactor: Redactor | None = None,
 ) -> House:
     """Open the database and build the rooms on it. Raises DatabaseUnusable with the fix."""
     settings, started_at = live.settings, clock.now()
+    redact = redactor or Redactor(settings.secrets)
     inner = await open_database(settings.database.url, settings.home)
     database = SteadyDatabase(inner, clock=clock, on_trouble=partial(go_betweens.storage_trouble, troubles))
     book = AccessBook(await database.read(grants.all_grants))
@@ -114,6 +118,7 @@ async def build(
         settings=chosen.delivery(live),
         is_busy=lag.is_busy,
     )
+    approvals = Approvals(database, clock, lambda: live.settings.approvals, changed=delivery.prompts.changed)
     notices = Notices(database, clock, delivery.wake)
     alerts = Alerts(
         database=database,
@@ -139,7 +144,7 @@ async def build(
         tell_owner=alerts.tell,
     )
     outputs = Outputs(settings.home)
-    executor = shared_executor(house_tools(clock, outputs, scheduling), clock, outputs)
+    executor = shared_executor(house_tools(clock, outputs, scheduling), clock, outputs, redact)
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor.toolbox.names))
     tokenizer = Tokenizer(settings.context.tokenizer)
     waking: Waking
@@ -163,6 +168,7 @@ async def build(
             conversations, waking.running_since, conversation, reason, said_at
         ),
         running_since=lambda conversation: waking.running_since(conversation),
+        approvals=approvals,
         ledger=ledger,
         more_allowed=spending.more_allowed,
         ask=partial(go_betweens.ask, delivery),
@@ -191,6 +197,7 @@ async def build(
             policy=lambda: live.settings.retry,
         ),
         models=models,
+        approvals=approvals,
         relief=spending.relief,
         count=tokenizer,
         background=background,
@@ -219,6 +226,7 @@ async def build(
             desk=desk,
             notices=notices,
             questions=delivery.questions,
+            approvals=approvals,
             conversations=Running(dispatcher, conversations),
             outbox_for=delivery.outbox_for,
             queue_mode=lambda conversation: chosen.mode(conversation, live),
@@ -249,6 +257,7 @@ async def build(
         dispatcher=dispatcher,
         conversations=conversations,
         ledger=ledger,
+        approvals=approvals,
         schedules=scheduling.runner,
         providers=providers,
         operations=operations,
@@ -266,6 +275,7 @@ async def build(
             metrics=metrics,
             troubles=troubles,
             lag=lag,
+            redact=redact,
             in_use=waking.in_use,
         ),
         upkeep=Upkeep(

@@ -1,5 +1,6 @@
 """Everything that runs once the database is open; `gateway.building` makes it, `gateway.app` keeps it alive."""
 
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -10,6 +11,8 @@ from agent.between_turns import BetweenTurns
 from agent.ledger.ledger import Ledger
 from agent.providers.registry import Registry as Providers
 from agent.storage.database import Database
+from agent.storage.errors import StorageError
+from agent.tools.approvals import REAP_EVERY_S, Approvals
 from agent.turn.tokenizer import Tokenizer
 from gateway.commands.all import all_commands
 from gateway.conversations.registry import Registry as Conversations
@@ -23,6 +26,8 @@ from gateway.running.alerts import Alerts
 from gateway.running.overview import OverviewDesk
 from gateway.running.upkeep import Upkeep
 from gateway.scheduler.runner import Runner
+
+_log = logging.getLogger("tieline.house")
 
 DELIVER_WITHIN_S = 5.0  # at the end, for what was committed
 
@@ -39,6 +44,7 @@ class House:
     dispatcher: LocalDispatcher
     conversations: Conversations
     ledger: Ledger
+    approvals: Approvals
     providers: Providers
     operations: Operations
     overview: OverviewDesk
@@ -58,6 +64,7 @@ class House:
         tasks.start_soon(self.upkeep.run)
         tasks.start_soon(self.alerts.run)
         tasks.start_soon(self.ledger.run)
+        tasks.start_soon(self._reap)
         tasks.start_soon(self.background.run)
 
     async def take_in(self, tasks: TaskGroup) -> None:
@@ -74,9 +81,19 @@ class House:
             await first_turn.wait()
             await self.tokenizer.warm_up()
 
+    async def _reap(self) -> None:
+        """End what nobody answered in time."""
+        while True:
+            try:
+                await self.approvals.reap()
+            except StorageError as error:
+                _log.warning("what waits for approval cannot be looked at: %s", error)
+            await anyio.sleep(REAP_EVERY_S)
+
     async def drain(self, within_s: float) -> None:
         """Take nothing in, let running turns end, send what they said; the rest waits for the next start (G-27)."""
         self.accounts.stop_taking_in()
+        self.approvals.close()
         await self.dispatcher.drain(within_s)
         await self.delivery.drain(DELIVER_WITHIN_S)
 

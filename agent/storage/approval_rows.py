@@ -75,6 +75,7 @@ _MOVE = (
         decided_by=bindparam("by"),
         decided_name=bindparam("name"),
         decided_at=bindparam("at"),
+        screen="open",
     )
 )
 _EXECUTE = update(approval).where(_ONE, approval.c.status == "approved").values(status="executed")

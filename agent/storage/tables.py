@@ -122,6 +122,19 @@ turn = Table(
 Index("ix_turn_conv", turn.c.conv, turn.c.id)
 partial_index("ix_turn_waiting", turn.c.session_id, turn.c.id, where="state = 'waiting'")
 
+control = Table(
+    "control",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("conv", Text, nullable=False),
+    Column("turn_id", BigInteger),
+    Column("kind", Text, nullable=False),  # approve | deny | cancel
+    Column("payload", Text, nullable=False),
+    Column("answered_by", Text),
+    Column("taken_at", BigInteger),
+    Column("created_at", BigInteger, nullable=False),
+)
+
 # What a person is asked to allow: one call, frozen as it will run (SPEC §12.4).
 approval = Table(
     "approval",

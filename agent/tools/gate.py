@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 from agent.core.ids import PersonId
@@ -14,20 +15,33 @@ LONGEST_SHOWN = 6_000  # characters of a call; of a longer one the beginning and
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What the operator has set: `auto_approve` answers for people, `force` opens every gate but the scope."""
+    """What the operator has set: `auto_approve` answers for people, `force` opens every gate but scope and `deny`.
+
+    `ask` and `deny` are patterns of tool names (`mcp__*`) that are asked about, or never run, whatever their risk.
+    """
 
     auto_approve: bool = False
     force: bool = False
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
 
 
 def gate_for(spec: ToolSpec, appraisal: Appraisal, rules: Rules, *, allowed_for_good: bool) -> Gate:
     """What happens to the call. What is not rated is asked for; what is denied stays denied unless forced (G-17)."""
+    if _matches(spec.name, rules.deny):
+        return "deny"
     gate = appraisal.gate or ("allow" if spec.risk == "safe" else "ask")
+    if gate == "allow" and _matches(spec.name, rules.ask):
+        gate = "ask"
     if rules.force:
         return "allow"
     if gate == "ask" and (rules.auto_approve or allowed_for_good):
         return "allow"
     return gate
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def covers_of(appraisal: Appraisal) -> str | None:

@@ -148,7 +148,7 @@ async def _looked_at(use: ToolUse, context: ToolContext, run: Run, states: State
     if isinstance(found, Outcome):
         return found
     conversation, approvals = states.session.conversation, run.settings.approvals
-    rules = Rules(auto_approve=approvals.auto_approve, force=approvals.force)
+    rules = Rules(auto_approve=approvals.auto_approve, force=approvals.force, ask=approvals.ask, deny=approvals.deny)
     spec, covers = found.tool.spec, covers_of(found.appraisal)
     gate = gate_for(spec, found.appraisal, rules, allowed_for_good=False)
     if gate == "ask" and covers is not None:

@@ -14,7 +14,7 @@ from agent.compaction.settings import (
     MicrocompactSettings,
     TacoSettings,
 )
-from agent.tools.approvals import ApprovalSettings
+from agent.tools.settings import ApprovalSettings
 from agent.turn.tokenizer import Encoding
 
 FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}

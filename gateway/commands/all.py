@@ -3,7 +3,19 @@
 from collections.abc import Callable
 
 from gateway.channels.outbound import CommandSpec
-from gateway.commands import context, model, people, queue, remind, schedules, session, spending, status, timezone
+from gateway.commands import (
+    approvals,
+    context,
+    model,
+    people,
+    queue,
+    remind,
+    schedules,
+    session,
+    spending,
+    status,
+    timezone,
+)
 from gateway.commands import help as help_family
 from gateway.commands.command import Call, Command, Commands, Reply
 
@@ -24,6 +36,8 @@ def all_commands() -> Commands:
             context.COMPACT,
             context.CONTEXT,
             queue.STOP,
+            approvals.APPROVE,
+            approvals.DENY,
             session.RETRY,
             session.UNDO,
             session.SESSIONS,
@@ -45,6 +59,7 @@ def all_commands() -> Commands:
             people.WHOAMI,
             people.WHY,
             session.EXPORT,
+            approvals.APPROVALS,
             status.VERBOSE,
             context.DEBUG_DUMP,
             status.EXIT,

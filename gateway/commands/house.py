@@ -14,6 +14,7 @@ from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Account
 from agent.providers.registry import Registry
 from agent.storage.database import Database
+from agent.tools.approvals import Approvals
 from gateway.access.book import AccessBook
 from gateway.access.decisions import Decisions
 from gateway.access.settings import AccessSettings
@@ -50,6 +51,7 @@ class House:
     health: Callable[[], Mapping[str, Health]]
     stop: Callable[[ConversationId, str, datetime], bool]  # the reason, and when the word came
     running_since: Callable[[ConversationId], datetime | None]
+    approvals: Approvals
     ledger: Ledger
     more_allowed: Callable[[Account, ConversationKey], Awaitable[None]]
     ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]

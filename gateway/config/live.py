@@ -29,6 +29,7 @@ RELOADABLE = (
     "context",
     "memory",
     "tools",
+    "approvals",
     "retry",
     "queue",
     "delivery",

@@ -162,6 +162,7 @@ class RetentionSettings:
     output_days: int = 7  # results of tools that were too long to show
     inbox_days: int = 30
     outbox_days: int = 30
+    audit_days: int = 90
     backups: int = 5
 
     def mistakes(self) -> list[str]:
@@ -173,6 +174,7 @@ class RetentionSettings:
                 ("output_days", self.output_days),
                 ("inbox_days", self.inbox_days),
                 ("outbox_days", self.outbox_days),
+                ("audit_days", self.audit_days),
                 ("backups", self.backups),
             )
             if value < 1

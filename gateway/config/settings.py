@@ -17,6 +17,7 @@ from agent.ledger.spending import Limit, Spending
 from agent.providers.retries import RetryPolicy
 from agent.providers.settings import from_environment
 from agent.providers.transcription import TranscriptionSettings
+from agent.tools.settings import ApprovalSettings
 from agent.turn.settings import (
     AgentSettings,
     BudgetSettings,
@@ -65,6 +66,7 @@ class Sections(BaseModel):
     transcription: TranscriptionSettings = Field(default_factory=TranscriptionSettings)
     context: ContextSettings = Field(default_factory=ContextSettings)
     tools: ToolSettings = Field(default_factory=ToolSettings)
+    approvals: ApprovalSettings = Field(default_factory=ApprovalSettings)
     memory: MemorySettings = Field(default_factory=MemorySettings)
     retry: RetryPolicy = Field(default_factory=RetryPolicy)
     session: SessionSettings = Field(default_factory=SessionSettings)
@@ -94,6 +96,7 @@ class Sections(BaseModel):
             budget=self.budget,
             context=self.context,
             tools=self.tools,
+            approvals=self.approvals,
             memory=self.memory,
             debug=self.debug,
         )

@@ -29,6 +29,7 @@ from gateway.delivery.draft import Draft
 from gateway.delivery.ephemera import Ephemera
 from gateway.delivery.leftovers import previews_to_keep
 from gateway.delivery.outbox import ConversationOutbox
+from gateway.delivery.prompts import Prompts
 from gateway.delivery.questions import Questions
 from gateway.delivery.refs import Shown
 from gateway.delivery.rest import Rest
@@ -67,6 +68,7 @@ class Delivery:
         self.ephemera = Ephemera(database, clock)
         self._tidying = Tidying(channel_for, self.ephemera, clock, phrase, lambda: self.settings.acknowledge)
         self.questions = Questions(self.ephemera, clock, phrase, self.spawn)
+        self.prompts = Prompts(database, channel_for, clock, phrase, home, self.spawn)
         self._database = database
         self._reports = reports
         self._sender = Sender(self._write, home, phrase)
@@ -162,6 +164,7 @@ class Delivery:
                     self.spawn(partial(self._tidying.unreact, ConversationKey.parse(conversation), message))
                 for key in sorted(self._woken, key=str):
                     self._start(key, left_over.get(key, ()))
+                self.spawn(self.prompts.take_up)
                 self._started.set()
                 await anyio.sleep_forever()
         finally:

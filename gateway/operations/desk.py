@@ -3,7 +3,9 @@
 Each operation takes plain JSON and gives plain JSON; `gateway.web.control` serves them, `gateway.cli` calls them.
 """
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +17,7 @@ from agent.core.ids import ConversationId, SessionId
 from agent.core.outbox import Say
 from agent.sessions import export as session_export
 from agent.sessions import store
-from agent.storage import backup, conversation_rows, outbox_rows
+from agent.storage import audit_rows, backup, conversation_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.moments import from_us, to_us
@@ -69,6 +71,7 @@ class Operations:
             "usage": self.usage.sums,
             "usage.export": self.usage.export,
             "backup": self.backup,
+            "audit": self.audit,
         }
 
     async def pair_list(self, _: Mapping[str, Json]) -> Json:
@@ -157,6 +160,17 @@ class Operations:
             return list(session_export.exported(conn, session))
 
         return {"lines": await self._database.read(read)}
+
+    async def audit(self, arguments: Mapping[str, Json]) -> Json:
+        """The last tool calls as JSON lines, oldest first; of one conversation where it is named."""
+        named, most = arguments.get("conversation"), int(arguments.get("most") or 100)
+        conversation = ConversationId(str(named)) if named else None
+        found = await self._database.read(lambda conn: audit_rows.newest(conn, conversation=conversation, most=most))
+        lines = [
+            json.dumps({**asdict(record), "at": from_us(record.at).isoformat()}, ensure_ascii=False) + "\n"
+            for record in reversed(found)
+        ]
+        return {"lines": lines}
 
     async def backup(self, arguments: Mapping[str, Json]) -> Json:
         """A copy of the database as it is now, while it is in use."""

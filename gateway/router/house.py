@@ -7,6 +7,7 @@ from typing import Protocol
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.storage.database import Database
+from agent.tools.approvals import Approvals
 from gateway.access.book import AccessBook
 from gateway.access.decisions import Decisions
 from gateway.access.settings import AccessSettings
@@ -56,6 +57,7 @@ class House:
     desk: Desk
     notices: Notices
     questions: Questions
+    approvals: Approvals
     conversations: Conversations
     outbox_for: Callable[[ConversationKey], ConversationOutbox]
     queue_mode: Callable[[ConversationId], QueueMode]

@@ -8,6 +8,7 @@ from typing import assert_never
 
 import anyio
 
+from agent.core.ids import ConversationId
 from agent.storage.errors import StorageTrouble
 from gateway.access.limits import Take, bot_loop_guard
 from gateway.access.policy import Allowed, Ignored, Role, Unpaired, decide, person_name
@@ -26,6 +27,7 @@ from gateway.channels.inbound import (
     Received,
     Said,
 )
+from gateway.commands import approvals as approving
 from gateway.commands.command import PRESS
 from gateway.delivery.questions import Finding
 from gateway.router.admission import Admission
@@ -100,6 +102,20 @@ class Router:
         if verdict.finding is not Finding.NO_QUESTION:
             await self._acknowledge(pressed, verdict.text)
             return Receipt(Outcome.ACCEPTED, f"a question: {verdict.finding}")
+        ruled = await approving.pressed(
+            pressed.action,
+            self._house.approvals,
+            ConversationId(str(pressed.key)),
+            person=person_of(pressed),
+            name=pressed.sender.display or person_name(pressed),
+            role=role,
+            in_group=pressed.chat_type is not ChatType.DIRECT,
+            phrase=self._house.phrase,
+            language=language,
+        )
+        if ruled is not None:
+            await self._acknowledge(pressed, ruled)
+            return Receipt(Outcome.ACCEPTED, "an approval")
         if not pressed.action.startswith(PRESS):
             await self._acknowledge(pressed, self._house.phrase("button_over", language))
             return Receipt(Outcome.IGNORED, "an unknown button")

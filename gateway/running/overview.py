@@ -14,8 +14,10 @@ from agent.ledger.accounts import Standing
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import amount
 from agent.providers.registry import Registry as Providers
-from agent.storage import outbox_rows
+from agent.storage import approval_rows, outbox_rows
+from agent.storage.approval_rows import Approval
 from agent.storage.database import Database
+from agent.storage.moments import from_us
 from gateway.channels.keys import ConversationKey
 from gateway.conversations.registry import Registry as Conversations
 from gateway.dispatch.local import LocalDispatcher
@@ -28,10 +30,11 @@ from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.trouble import Troubles
 from gateway.web.control import OperationError
 from gateway.web.health import Reason, not_ready
-from gateway.web.overview import Account, Awake, Budget, Overview, Pairing
+from gateway.web.overview import Account, Awake, Budget, Overview, Pairing, Pending
 
 RECENT = 10
 SHOWN_BUDGETS = 8
+SHOWN_PENDING, LONGEST_PENDING = 20, 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +54,12 @@ class OverviewDesk:
     metrics: Metrics
     troubles: Troubles
     lag: LoopLag
+    redact: Callable[[str], str]
     in_use: Callable[[ConversationId], tuple[str, str] | None]
 
     async def overview(self) -> Overview:
         waiting, open_rows, dead = await self.database.read(_counts)
+        pending = await self.database.read(approval_rows.pending)
         requests = await self.operations.pair_list({})
         totals = self.metrics.totals
         return Overview(
@@ -75,6 +80,7 @@ class OverviewDesk:
             tokens=totals.prompt_tokens + totals.output_tokens,
             cost_usd=totals.cost_usd,
             budgets=tuple(_budget(standing) for standing in self.ledger.budgets.all_standings()[:SHOWN_BUDGETS]),
+            pending=tuple(map(self._pending, pending[:SHOWN_PENDING])),
             loop_lag_s=self.lag.last_s,
         )
 
@@ -124,6 +130,17 @@ class OverviewDesk:
     def reasons(self) -> Sequence[Reason]:
         """Why the process is not ready; nothing when it is."""
         return not_ready(self.accounts.health(), self.troubles.blocking)
+
+    def _pending(self, one: Approval) -> Pending:
+        return Pending(
+            id=one.id,
+            conversation=one.conversation,
+            tool=one.tool,
+            shown=self.redact(one.shown)[:LONGEST_PENDING],
+            requester=one.requester or "",
+            asked_at=from_us(one.created_at),
+            expires_at=from_us(one.expires_at),
+        )
 
     def _awake(self, conversation: ConversationId) -> Awake:
         provider, model = self.in_use(conversation) or ("", "")

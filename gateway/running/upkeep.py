@@ -60,6 +60,7 @@ class Upkeep:
             prune,
             inbox_before=inbox_before,
             outbox_before=outbox_before,
+            audit_before=to_us(now - timedelta(days=retention.audit_days)),
             runs_before=to_us(now - timedelta(days=self._ledger_days())),
             now=to_us(now),
         )

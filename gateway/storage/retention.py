@@ -4,26 +4,29 @@ There is no index on `created_at`: it would cost every message something, for an
 the place where a table becomes younger than a moment is found by halving, in about twenty steps.
 """
 
-from sqlalchemy import Column, Connection, bindparam, delete, func, select
+from sqlalchemy import Column, Connection, and_, bindparam, delete, func, select, true
 
-from agent.storage.tables import inbox, outbox, turn
+from agent.storage.tables import approval, inbox, outbox, tool_call, turn
 from gateway.storage import pairings
 from gateway.storage.tables import schedule_run
 
 BATCH = 500
 
 
-def prune(conn: Connection, *, inbox_before: int, outbox_before: int, runs_before: int, now: int) -> int:
+def prune(
+    conn: Connection, *, inbox_before: int, outbox_before: int, runs_before: int, audit_before: int, now: int
+) -> int:
     """Remove up to 500 ended rows of each kind that are older (UTC microseconds); returns how many went.
 
-    `runs_before` is for the ledger of schedules. Dead letters stay for as long as other ended rows; what is new or open
-    is never removed.
+    `runs_before` is for the ledger of schedules, `audit_before` for tool calls and approvals. Dead letters stay for as
+    long as other ended rows; what is new or open is never removed.
     """
     removed = 0
     for table, moment, ended, before in (
         (inbox, inbox.c.created_at, inbox.c.status != "new", inbox_before),
         (outbox, outbox.c.created_at, outbox.c.status.in_(("sent", "dead", "dropped")), outbox_before),
         (turn, turn.c.created_at, turn.c.state != "running", inbox_before),
+        (tool_call, tool_call.c.created_at, true(), audit_before),
         (schedule_run, schedule_run.c.at, schedule_run.c.ended_at.is_not(None), runs_before),
     ):
         old = (
@@ -33,6 +36,8 @@ def prune(conn: Connection, *, inbox_before: int, outbox_before: int, runs_befor
             .subquery()
         )
         removed += conn.execute(delete(table).where(table.c.id.in_(select(old.c.id)))).rowcount
+    over = and_(approval.c.created_at < audit_before, approval.c.status != "pending", approval.c.screen == "settled")
+    removed += conn.execute(delete(approval).where(over)).rowcount
     return removed + pairings.prune(conn, now)
 
 

@@ -41,6 +41,19 @@ class Pairing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """A call that waits for a person's word. `shown` is what they read of it."""
+
+    id: str
+    conversation: str
+    tool: str
+    shown: str
+    requester: str
+    asked_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """A limit on spending under which something was spent. `share` is how much of it, 0..1 and above."""
 
@@ -69,6 +82,7 @@ class Overview:
     tokens: int = 0
     cost_usd: float = 0.0
     budgets: tuple[Budget, ...] = ()
+    pending: tuple[Pending, ...] = ()
     loop_lag_s: float = 0.0
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from agent.core.crash_points import Point
 
-Path = Literal["reply", "long", "tool", "system", "notice", "command", "status", "question"]
+Path = Literal["reply", "long", "tool", "system", "notice", "command", "status", "question", "approval"]
 
 WORDS = " ".join(f"word{number}" for number in range(14))
 LONG = "\n\n".join(f"Paragraph {number}: {'so it goes on and on, ' * 9}end." for number in range(34))
@@ -42,6 +42,7 @@ _POINTS: dict[Path, Sequence[Point | tuple[Point, int]]] = {
     "command": ("admit.after", *_COMMIT, *_SEND),
     "status": ("status.shown", ("model.before", 2), "commit.after", "send.after"),
     "question": ("question.open", "commit.within", "send.after"),
+    "approval": ("approval.asked", "approval.decided", "approval.executed", "commit.within"),
 }  # fmt: skip
 
 CHANNELS = ("telegram", "discord", "slack", "web", "console")
@@ -91,6 +92,12 @@ def rules_for(cell: Cell, tag: str) -> list[dict[str, Any]]:
             return [
                 {"match": {**said, "tool_result": True}, "reply": answer},
                 {"match": said, "reply": {"blocks": [call]}},
+            ]
+        case "approval":
+            gated = {"type": "tool_use", "name": "current_time", "input": {}}
+            return [
+                {"match": {**said, "tool_result": True}, "reply": answer},
+                {"match": said, "reply": {"blocks": [gated]}},
             ]
         case "status":
             busy = {"status": 529, "message": "trouble", "retry_after": 2.5}

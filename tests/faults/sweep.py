@@ -32,9 +32,17 @@ HELLO = "good morning"
 DIES_WITHIN_S = 60.0
 SETTLES_WITHIN_S = 150.0  # far more than it takes; a machine under load needs it
 SECTIONS = "messages_per_minute = 6000\n[queue]\nmerge_ms = 0\nlinger_ms = 150\nmax_depth = 100\n"
+APPROVALS = '[approvals]\nask = ["current_time"]\n'
 
 phrase = read_catalogue()
 STATUS_LINES = (phrase("queued", "en", count=1), "🔧 calculate", "The model service is not answering; trying")
+
+
+ASKED = phrase("approval_asked", "en", tool="current_time")
+RULINGS = (
+    phrase("approval_told_yes", "en"),
+    phrase("approval_nothing", "en"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +139,10 @@ class Sweep:
                 await self.place.say("/clear", in_group=True)
                 if cell.point != "question.open":
                     await self._confirm()
+            case "approval":
+                await self.place.say(tag)
+                if cell.point != "approval.asked":
+                    await self._approve()
             case "reply":
                 await self.place.say(f"{tag} first")
                 if cell.point == "drain":
@@ -158,6 +170,8 @@ class Sweep:
         in_group = cell.path == "question"
         if in_group and cell.point == "question.open":
             await self._confirm(after=_flat(phrase("question_over", "en")))
+        if cell.point == "approval.asked":
+            await self._approve()
         wanted = self._wanted(cell, tag)
 
         def complete(seen: list[str]) -> bool:
@@ -173,6 +187,8 @@ class Sweep:
         repeated = sum(REPEATED in text for text in shown)
         assert repeated <= (1 if self.place.repeats else 0), f"{self.place.name} repeats: {shown}"
         texts = [_flat(text.replace(REPEATED, "")) for text in shown]
+        if cell.path == "approval":
+            texts = self._without_the_approval(cell, texts)
         if repeated:
             texts = list(dict.fromkeys(texts))
         if cell.path == "long":
@@ -187,6 +203,20 @@ class Sweep:
             assert len(texts) == len(wanted), texts
             assert all(map(str.startswith, texts, wanted)), texts
         return repeated
+
+    def _without_the_approval(self, cell: Cell, texts: list[str]) -> list[str]:
+        """See that it was asked once and that the call ran at most once; what is left of the screen."""
+        assert sum(ASKED in text for text in texts) == 1, texts
+        query = "select verdict from tool_call where tool = 'current_time' order by id desc limit 1"
+        ran = self._rows(query)[0][0]
+        assert ran == ("interrupted" if cell.point == "approval.executed" else "ran"), ran
+        return [text for text in texts if ASKED not in text and not text.startswith(RULINGS)]
+
+    async def _approve(self) -> None:
+        """As text, which every channel takes, once the question stands there."""
+        await hears(self.place, lambda seen: ASKED in _flat(seen[-1]) if seen else False, "the question",
+                    in_group=False, seconds=SETTLES_WITHIN_S)  # fmt: skip
+        await self.place.say("/approve")
 
     def _wanted(self, cell: Cell, tag: str) -> list[str]:
         match cell.path:
@@ -295,7 +325,9 @@ async def sweeping(channel: str, home: Path) -> AsyncIterator[Sweep]:
         for double in (doubles.telegram, doubles.discord, doubles.slack):
             await double.post("settings", {"rate_limits": False})
         await doubles.slack.post("settings", {"retry_delays": [0.1, 1, 1]})
-        program.write(configs.ACCESS + SECTIONS + configs.models(doubles, "a", kind=place.kind) + place.config())
+        program.write(
+            configs.ACCESS + SECTIONS + APPROVALS + configs.models(doubles, "a", kind=place.kind) + place.config()
+        )
         sweep = Sweep(place, program, order)
         async with program:
             await sweep.begin()

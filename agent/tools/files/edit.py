@@ -11,8 +11,8 @@ from agent.core.tools import Appraisal, ToolContext, ToolSpec
 from agent.tools.files.paths import shown
 from agent.tools.files.place import PATH, meant, tree_of
 from agent.tools.files.write import COVERS, LARGEST, beginning, encoded, put
+from agent.tools.reach import FileSettings
 from agent.tools.schemas import Arguments, parsed, schema_from
-from agent.tools.settings import FileSettings
 
 
 class _Edit(Arguments):

@@ -11,8 +11,8 @@ from agent.core.tools import Appraisal, ToolContext, ToolSpec
 from agent.tools.files.paths import ROOT, Names, shown
 from agent.tools.files.place import PATH, meant, tree_of
 from agent.tools.files.tree import Tree
+from agent.tools.reach import FileSettings
 from agent.tools.schemas import Arguments, parsed, schema_from
-from agent.tools.settings import FileSettings
 
 LARGEST = 4 * 1024 * 1024  # bytes of one call
 SHOWN = 1_500  # characters of what is to be written that a person is shown

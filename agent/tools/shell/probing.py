@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path, PurePosixPath
 
 from agent.tools.files.paths import ROOT
-from agent.tools.settings import ShellSettings
+from agent.tools.reach import ShellSettings
 from agent.tools.shell.sandbox import enclosed, environment, top_of_system
 from agent.tools.shell.shell import Room
 

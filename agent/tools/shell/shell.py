@@ -14,8 +14,8 @@ from agent.core.errors import ToolError
 from agent.core.tools import Appraisal, ToolContext, ToolSpec
 from agent.tools.files.paths import ROOT, shown
 from agent.tools.files.place import meant, real, tree_of
+from agent.tools.reach import FileSettings, ShellSettings
 from agent.tools.schemas import Arguments, parsed, schema_from
-from agent.tools.settings import FileSettings, ShellSettings
 from agent.tools.shell.judging import judged
 from agent.tools.shell.programs import Allowance, Ended, counted, limited, run, tasks_of_user
 from agent.tools.shell.sandbox import enclosed, environment, top_of_system

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from agent.core.errors import ToolError
 from agent.core.tools import Appraisal, ToolContext, ToolSpec
+from agent.tools.reach import WebSettings
 from agent.tools.schemas import Arguments, parsed, schema_from
-from agent.tools.settings import WebSettings
 from agent.tools.web.fetching import Document, Fetcher
 from agent.tools.web.pages import page_of, text_of
 from agent.tools.web.targets import target_of

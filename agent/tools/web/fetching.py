@@ -14,7 +14,7 @@ from urllib.parse import urljoin
 import anyio
 
 from agent.core.errors import ToolError
-from agent.tools.settings import WebSettings
+from agent.tools.reach import WebSettings
 from agent.tools.web.addresses import Address
 from agent.tools.web.resolving import Lookup, look_up, resolved
 from agent.tools.web.targets import NotAllowed, Target, target_of

@@ -10,8 +10,8 @@ from pydantic import Field
 
 from agent.core.errors import ToolError
 from agent.core.tools import ToolContext, ToolSpec
+from agent.tools.reach import WebSettings
 from agent.tools.schemas import Arguments, parsed, schema_from
-from agent.tools.settings import WebSettings
 
 BASES = {"brave": "https://api.search.brave.com", "tavily": "https://api.tavily.com"}
 MOST_BYTES = 2 * 1024 * 1024

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 import idna
 
 from agent.core.errors import ToolError
-from agent.tools.settings import WebSettings
+from agent.tools.reach import WebSettings
 
 LONGEST = 2_000  # characters
 LEAST_PORT = 1024  # besides the web's own; below it other protocols listen

@@ -43,7 +43,7 @@ async def test_what_is_open_stays_however_old_it_is_and_a_clock_set_back_removes
             [(1, "done"), (1, "new"), (2, "dead"), (9, "done"), (3, "done"), (9, "done")], start=1
         ):
             add(conn, id, at, status)
-        removed = prune(conn, inbox_before=5, outbox_before=5, runs_before=5, now=0)
+        removed = prune(conn, inbox_before=5, outbox_before=5, runs_before=5, audit_before=5, now=0)
         return removed, list(conn.execute(select(inbox.c.id).order_by(inbox.c.id)).scalars())
 
     removed, left = await database.write(work)
@@ -71,7 +71,7 @@ async def test_a_table_in_which_nothing_is_old_is_not_read_through(sqlite_databa
         raw = conn.connection.driver_connection
         assert isinstance(raw, sqlite3.Connection)
         raw.set_progress_handler(count, 1)
-        assert prune(conn, inbox_before=1, outbox_before=1, runs_before=1, now=0) == 0
+        assert prune(conn, inbox_before=1, outbox_before=1, runs_before=1, audit_before=1, now=0) == 0
         raw.set_progress_handler(None, 0)
         return steps
 

@@ -13,7 +13,6 @@ ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    op.drop_table("control")
     op.create_index(
         "ix_turn_waiting",
         "turn",
@@ -103,15 +102,3 @@ def downgrade() -> None:
     for table in ("tool_call", "approval_rule", "approval"):
         op.drop_table(table)
     op.drop_index("ix_turn_waiting", table_name="turn")
-    op.create_table(
-        "control",
-        sa.Column("id", ID, nullable=False),
-        sa.Column("conv", sa.Text(), nullable=False),
-        sa.Column("turn_id", sa.BigInteger()),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("payload", sa.Text(), nullable=False),
-        sa.Column("answered_by", sa.Text()),
-        sa.Column("taken_at", sa.BigInteger()),
-        sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_control")),
-    )

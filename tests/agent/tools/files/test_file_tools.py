@@ -11,7 +11,7 @@ from agent.tools.files.listing import Glob, List, fits, parts_of
 from agent.tools.files.moving import SetWorkingDirectory
 from agent.tools.files.read import Read
 from agent.tools.files.write import Write
-from agent.tools.settings import FileSettings
+from agent.tools.reach import FileSettings
 from tests.fakes.calls import call_in, called
 
 WRITE, EDIT = Write(FileSettings), Edit(FileSettings)

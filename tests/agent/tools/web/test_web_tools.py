@@ -12,7 +12,7 @@ from aiohttp import web
 from pydantic import SecretStr
 
 from agent.core.errors import ToolError
-from agent.tools.settings import WebSettings
+from agent.tools.reach import WebSettings
 from agent.tools.web.fetch_tools import WebFetch, WebScrape
 from agent.tools.web.fetching import Fetcher
 from agent.tools.web.pages import page_of

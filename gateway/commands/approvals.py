@@ -1,0 +1,159 @@
+"""A person's word on what the agent wants to do: /approve /deny /approvals, and the buttons below the question."""
+
+from agent.core.ids import ConversationId, PersonId
+from agent.core.phrases import Phrases
+from agent.storage import approval_rows
+from agent.storage.approval_rows import Approval
+from agent.tools.approvals import Approvals, Finding, Ruling, Word
+from agent.tools.gate import may_decide
+from agent.turn.approving import PRESS
+from gateway.access.policy import Role
+from gateway.commands.command import Call, Command, Reply, refused
+
+ALWAYS = ("always", "immer")
+SHOWN = 120  # characters of a call in a list
+
+
+async def pressed(
+    action: str,
+    approvals: Approvals,
+    conversation: ConversationId,
+    *,
+    person: PersonId,
+    name: str,
+    role: Role,
+    in_group: bool,
+    phrase: Phrases,
+    language: str,
+) -> str | None:
+    """What is told to somebody who pressed a button; None for a button that belongs to something else."""
+    id, _, choice = action.removeprefix(PRESS).partition(":")
+    if not action.startswith(PRESS) or choice not in ("y", "n", "a"):
+        return None
+    word = Word(
+        by=person,
+        name=name,
+        approve=choice != "n",
+        for_good=choice == "a",
+        may_allow_for_good=_may_allow_for_good(role, in_group=in_group),
+    )
+    return told(await approvals.answer(id, conversation, word), word, phrase, language)
+
+
+def told(ruling: Ruling, word: Word, phrase: Phrases, language: str) -> str:
+    """One sentence about what became of somebody's word."""
+    one = ruling.approval
+    match ruling.finding:
+        case Finding.DONE if word.for_good:
+            return phrase("approval_told_always", language)
+        case Finding.DONE:
+            return phrase("approval_told_yes" if word.approve else "approval_told_no", language)
+        case Finding.OVER if one is not None:
+            status = "approved" if one.status == "executed" else one.status
+            return phrase(f"approval_over_{status}", language, who=one.decided_name or one.decided_by or "")
+        case Finding.NOT_YOURS:
+            return phrase("approval_not_yours", language)
+        case Finding.NOT_FOR_GOOD if one is not None and one.covers is None:
+            return phrase("approval_never_for_good", language)
+        case Finding.NOT_FOR_GOOD:
+            return phrase("approval_admin_for_good", language)
+        case _:
+            return phrase("approval_unknown", language)
+
+
+async def approve(call: Call) -> Reply:
+    """`/approve <id> [always]`; without an id where one question is open that this person may answer."""
+    return await _answer(call, approve=True)
+
+
+async def deny(call: Call) -> Reply:
+    """`/deny <id>`."""
+    return await _answer(call, approve=False)
+
+
+async def approvals(call: Call) -> Reply:
+    """What waits for a word here, and what is allowed for good; `revoke <number>` takes that back."""
+    phrase, language, conversation = call.house.phrase, call.incoming.language, ConversationId(str(call.key))
+    if call.words and call.words[0].lower() == "revoke":
+        return await _revoke(call, conversation)
+    waiting, rules = await call.house.database.read(
+        lambda conn: (approval_rows.pending(conn, conversation), approval_rows.rules(conn, conversation))
+    )
+    if not waiting and not rules:
+        return Reply(text=phrase("approvals_none", language), private=True)
+    lines = []
+    if waiting:
+        lines += [phrase("approvals_waiting", language), *(f"{one.id}: {_line(one.shown)}" for one in waiting), ""]
+    if rules:
+        lines += [phrase("approvals_rules", language)]
+        lines += [f"{rule.id}. {rule.tool}: {_line(rule.shown)} ({rule.created_by})" for rule in rules]
+        lines += [phrase("approvals_revoke_hint", language)]
+    return Reply(text="\n".join(lines).strip(), private=True, verbatim=True)
+
+
+async def _answer(call: Call, *, approve: bool) -> Reply:
+    phrase, language, conversation = call.house.phrase, call.incoming.language, ConversationId(str(call.key))
+    person = call.incoming.person
+    if person is None:
+        return Reply(text=phrase("approval_unknown", language), private=True)
+    words = [word.lower() for word in call.words]
+    for_good = approve and bool(words) and words[-1] in ALWAYS
+    if for_good:
+        words.pop()
+    if words:
+        id = words[0]
+    else:
+        waiting = await _answerable(call, conversation, person)
+        if not waiting:
+            return Reply(text=phrase("approval_nothing", language), private=True)
+        if len(waiting) > 1:
+            lines = [
+                phrase("approval_which", language, name=call.name),
+                *(f"{one.id}: {_line(one.shown)}" for one in waiting),
+            ]
+            return Reply(text="\n".join(lines), private=True, verbatim=True)
+        id = waiting[0].id
+    word = Word(
+        by=person,
+        name=call.incoming.display or person,
+        approve=approve,
+        for_good=for_good,
+        may_allow_for_good=_may_allow_for_good(call.role, in_group=call.in_group),
+    )
+    ruling = await call.house.approvals.answer(id, conversation, word)
+    return Reply(text=told(ruling, word, phrase, language), private=True)
+
+
+async def _answerable(call: Call, conversation: ConversationId, person: PersonId) -> list[Approval]:
+    settings = call.house.approvals.settings()
+    waiting = await call.house.database.read(lambda conn: approval_rows.pending(conn, conversation))
+    return [
+        one
+        for one in waiting
+        if may_decide(person, requester=one.requester, approvers=settings.approvers, requester_may=settings.requester)
+    ]
+
+
+async def _revoke(call: Call, conversation: ConversationId) -> Reply:
+    phrase, language = call.house.phrase, call.incoming.language
+    if call.in_group and call.role < Role.ADMIN:
+        return refused(call)
+    number = call.words[1].lstrip("#").rstrip(".") if len(call.words) > 1 else ""
+    if not number.isdecimal():
+        return Reply(text=phrase("approvals_revoke_hint", language), private=True)
+    gone = await call.house.database.write(lambda conn: approval_rows.revoke(conn, conversation, int(number)))
+    return Reply(text=phrase("approvals_revoked" if gone else "approvals_no_rule", language, number=number))
+
+
+def _may_allow_for_good(role: Role, *, in_group: bool) -> bool:
+    return role >= (Role.ADMIN if in_group else Role.MEMBER)
+
+
+def _line(shown: str) -> str:
+    line = " ".join(shown.split())
+    return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
+
+
+APPROVE = Command(name="approve", run=approve, group="chat", usage="[id] [always]", immediate=True, unlimited=True)
+DENY = Command(name="deny", run=deny, group="chat", usage="[id]", immediate=True, unlimited=True)
+APPROVALS = Command(name="approvals", run=approvals, group="more", usage="[revoke number]", immediate=True)

@@ -1,0 +1,302 @@
+"""What the agent wants to do and a person must allow: through the whole house, across restarts (SPEC §12.4)."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+
+from agent.core.gate_events import ApprovalRequired, ApprovalResumed, Suspended
+from agent.storage.tables import approval, tool_call
+from gateway.channels.inbound import Pressed, Receipt
+from gateway.channels.outbound import SentRef
+from tests.fakes.channel import Shown
+from tests.fakes.waiting import until
+from tests.gateway.world import ANN, BOB, GROUP, World
+
+ASK = '[approvals]\nask = ["calculate"]\n'
+CALL = {"type": "tool_use", "name": "calculate", "input": {"expression": "6 * 7"}}
+RULES: Sequence[Mapping[str, Any]] = (
+    {"match": {"tool_result": True, "tool_result_contains": "42"}, "reply": {"text": "It is 42."}},
+    {"match": {"tool_result": True}, "reply": {"text": "Then not."}},
+    {"match": {"contains": "work it out"}, "reply": {"blocks": [CALL]}},
+)
+
+
+@pytest.fixture
+def asking(world_of: "Callable[..., World]") -> World:
+    """A gateway that asks before it calculates."""
+    world = world_of(config=ASK)
+    world.script(*RULES)
+    return world
+
+
+async def asked(world: World, chat: str = ANN) -> Shown:
+    """The message with the buttons, once it is there."""
+    await until(lambda: any(shown.actions for shown in world.screen(chat).shown))
+    return next(shown for shown in reversed(world.screen(chat).shown) if shown.actions)
+
+
+def action_of(shown: Shown, choice: str = "y") -> str:
+    return next(action for action in shown.actions if action.endswith(f":{choice}"))
+
+
+async def press(world: World, action: str, *, person: str = ANN, chat: str = ANN, id: str = "p1") -> Receipt:
+    """Press a button, also one that is no longer there."""
+    said = world.said("", person=person, chat=chat)
+    pressed = Pressed(
+        key=said.key,
+        place=said.place,
+        message_id="1",
+        sender=said.sender,
+        received_at=said.received_at,
+        chat_type=said.chat_type,
+        interaction=id,
+        action=action,
+        interaction_id=id,
+    )
+    return await world.hears(pressed)
+
+
+async def verdicts(world: World) -> list[str]:
+    """What became of the calls, by the record of them."""
+    query = select(tool_call.c.verdict).order_by(tool_call.c.id)
+    return await world.database.read(lambda conn: list(conn.execute(query).scalars()))
+
+
+async def status(world: World) -> list[str]:
+    query = select(approval.c.status).order_by(approval.c.created_at)
+    return await world.database.read(lambda conn: list(conn.execute(query).scalars()))
+
+
+@pytest.mark.requirement("Z-14", "W-49", "R-28", "G-01", "G-02")
+async def test_a_call_waits_for_the_word_and_runs_once(asking: World) -> None:
+    async with asking.process() as world:
+        await world.say("work it out")
+        shown = await asked(world)
+        assert "6 * 7" in shown.text
+        assert await verdicts(world) == [], "nothing runs before the word"
+        names = [type(event) for event in world.events]
+        assert names.index(ApprovalRequired) < names.index(Suspended)
+        await press(world, action_of(shown))
+        await world.shows("It is 42.")
+        await world.settled()
+        assert await verdicts(world) == ["ran"]
+        assert await status(world) == ["executed"]
+        assert [event.status for event in world.events if isinstance(event, ApprovalResumed)] == ["approved"]
+        await until(lambda: not any(shown.actions for shown in world.screen().shown))
+        assert any("Approved by Person 77" in text for text in world.texts()), "the question shows how it ended"
+        await press(world, action_of(shown), id="p2")
+        assert world.screen().notes[-1] == "Person 77 has approved this already."
+        assert await verdicts(world) == ["ran"], "a double click runs nothing"
+
+
+@pytest.mark.requirement("G-01", "G-02", "R-51")
+@pytest.mark.parametrize("pressed_early", [False, True], ids=["after the run is taken up", "before it is taken up"])
+async def test_it_survives_a_kill_and_runs_once(asking: World, pressed_early: bool) -> None:
+    async with asking.process() as world:
+        await world.say("work it out")
+        shown = await asked(world)
+    async with asking.process() as world:
+        if not pressed_early:
+            await world.shows("I was restarted meanwhile")
+            assert (await asked(world)).actions == shown.actions, "the very same buttons"
+        await press(world, action_of(shown))
+        await world.shows("It is 42.")
+        await world.settled()
+        assert await verdicts(world) == ["ran"]
+        assert world.screen().made("send").count("It is 42.") == 1
+        assert len([text for text in world.screen().made("send") if "6 * 7" in text]) == 1, "asked once"
+
+
+@pytest.mark.requirement("G-03", "G-35")
+async def test_in_a_group_only_the_requester_decides(asking: World) -> None:
+    async with asking.process() as world:
+        await world.say("work it out", person=BOB, chat=GROUP)
+        shown = await asked(world, GROUP)
+        await press(world, action_of(shown), person=ANN, chat=GROUP)
+        assert world.screen(GROUP).notes == ["Only the person who asked for it, or an approver, can decide this."]
+        assert await world.asks(f"/approve {action_of(shown)[2:12]}", "Only the person who asked", chat=GROUP)
+        assert await status(world) == ["pending"]
+        await press(world, action_of(shown, "a"), person=BOB, chat=GROUP)
+        assert "Only an admin of this chat" in world.screen(GROUP).notes[-1]
+        await press(world, action_of(shown, "n"), person=BOB, chat=GROUP)
+        await world.shows("Then not.", GROUP)
+        assert await verdicts(world) == ["denied"]
+        assert any("Denied by Person 78" in text for text in world.texts(GROUP))
+
+
+@pytest.mark.requirement("G-03")
+async def test_an_approver_decides_for_others(world_of: "Callable[..., World]") -> None:
+    config = '[approvals]\nask = ["calculate"]\nrequester = false\napprovers = ["telegram:77"]\n'
+    unstarted = world_of(config=config)
+    unstarted.script(*RULES)
+    async with unstarted.process() as world:
+        await world.say("work it out", person=BOB, chat=GROUP)
+        shown = await asked(world, GROUP)
+        await press(world, action_of(shown), person=BOB, chat=GROUP)
+        assert await status(world) == ["pending"]
+        await press(world, action_of(shown), person=ANN, chat=GROUP)
+        await world.shows("It is 42.", GROUP)
+
+
+@pytest.mark.requirement("G-03")
+@pytest.mark.parametrize("killed", [False, True], ids=["while it waits", "while nobody runs"])
+async def test_no_answer_is_a_no(asking: World, killed: bool) -> None:
+    async with asking.process() as world:
+        await world.say("work it out")
+        shown = await asked(world)
+        asking.clock.ahead_s += 301
+        if not killed:
+            asking.house.approvals.look_again_s = 0.01
+            await world.house.approvals.reap()
+            await world.shows("Then not.")
+    async with asking.process() as world:
+        await world.shows("Then not.")
+        await until(lambda: not any(shown.actions for shown in world.screen().shown))
+        assert any("Nobody answered in time" in text for text in world.texts())
+        await press(world, action_of(shown))
+        assert world.screen().notes[-1] == "Too late: this question has expired."
+        assert await verdicts(world) == ["denied"]
+
+
+@pytest.mark.requirement("G-01")
+async def test_what_was_changed_meanwhile_does_not_run(asking: World) -> None:
+    async with asking.process() as world:
+        await world.say("work it out")
+        shown = await asked(world)
+        forged = update(approval).values(arguments='{"expression":"6 * 8"}')
+        await world.database.write(lambda conn: conn.execute(forged))
+        await press(world, action_of(shown))
+        await world.shows("Then not.")
+        assert await verdicts(world) == ["denied"]
+        assert await status(world) == ["cancelled"]
+
+
+@pytest.mark.requirement("G-01")
+async def test_a_stop_withdraws_the_question(asking: World) -> None:
+    async with asking.process() as world:
+        await world.say("work it out")
+        shown = await asked(world)
+        await world.say("/stop")
+        await world.shows("Stopped.")
+        await world.settled()
+        assert await status(world) == ["cancelled"]
+        await press(world, action_of(shown))
+        assert world.screen().notes[-1] == "This question was withdrawn."
+        await until(lambda: not any(shown.actions for shown in world.screen().shown))
+
+
+async def test_an_end_of_the_process_leaves_the_question_standing(asking: World) -> None:
+    async with asking.process() as world:
+        await world.say("work it out")
+        shown = await asked(world)
+        await world.house.drain(20)  # it does not wait for a person
+        assert await status(world) == ["pending"]
+    async with asking.process() as world:
+        await press(world, action_of(shown))
+        await world.shows("It is 42.")
+        assert await verdicts(world) == ["ran"]
+
+
+class TestWords:
+    async def test_approve_and_deny_as_text(self, asking: World) -> None:
+        async with asking.process() as world:
+            assert await world.asks("/approve", "Nothing here waits")
+            await world.say("work it out")
+            await asked(world)
+            await world.say("/approve")
+            await world.shows("It is 42.")
+            await world.settled()
+            await world.say("work it out")
+            id = action_of(await asked(world)).split(":")[1]
+            assert await world.asks("/deny nonsense", "There is no such request")
+            await world.say(f"/deny {id}")
+            await world.shows("Then not.")
+
+    async def test_a_word_counts_only_in_its_chat(self, asking: World) -> None:
+        async with asking.process() as world:
+            await world.say("work it out")
+            id = action_of(await asked(world)).split(":")[1]
+            assert await world.asks(f"/approve {id}", "There is no such request", chat=GROUP)
+            await press(world, f"a:{id}:y", chat=GROUP)
+            assert world.screen(GROUP).notes[-1] == "There is no such request in this chat."
+            assert await status(world) == ["pending"]
+
+    async def test_two_at_once_are_told_apart(self, world_of: "Callable[..., World]") -> None:
+        unstarted = world_of(config=ASK)
+        other = {**CALL, "input": {"expression": "6 * 8"}}
+        unstarted.script(*RULES[:2], {"match": {"contains": "work both out"}, "reply": {"blocks": [CALL, other]}})
+        async with unstarted.process() as world:
+            await world.say("work both out")
+            await until(lambda: sum(bool(shown.actions) for shown in world.screen().shown) == 2)
+            first, second = [shown for shown in world.screen().shown if shown.actions]
+            assert await world.asks("/approve", "Which one?")
+            await press(world, action_of(second, "n" if "6 * 8" in second.text else "y"))
+            await press(world, action_of(first, "n" if "6 * 8" in first.text else "y"), id="p2")
+            await world.shows("It is 42.")
+            assert sorted(await verdicts(world)) == ["denied", "ran"]
+            results = [one["content"] for one in world.llm.bodies[-1]["messages"] if one["role"] == "tool"]
+            assert results[0] == "42", "results stand in call order, whoever was answered first"
+            assert "said no" in results[1]
+
+
+async def test_always_asks_no_more_until_it_is_revoked(asking: World) -> None:
+    async with asking.process() as world:
+        await world.say("work it out")
+        await press(world, action_of(await asked(world), "a"))
+        await world.shows("It is 42.")
+        await world.settled()
+        await world.say("work it out")
+        await until(lambda: world.screen().made("send").count("It is 42.") == 2)
+        await world.settled()
+        assert await verdicts(world) == ["ran", "ran"]
+        listed = await world.asks("/approvals", "Allowed in this chat")
+        assert "1. calculate" in listed
+        assert await world.asks("/approvals revoke 1", "revoked")
+        await world.say("work it out")
+        assert await asked(world)
+
+
+async def test_the_operator_sees_what_waits_and_what_was_done(asking: World) -> None:
+    async with asking.process() as world:
+        await world.say("work it out")
+        shown = await asked(world)
+        (pending,) = (await world.house.overview.overview()).pending
+        assert (pending.tool, pending.requester, pending.conversation) == ("calculate", "telegram:77", "telegram:77")
+        assert "6 * 7" in pending.shown
+        await press(world, action_of(shown))
+        await world.shows("It is 42.")
+        await world.settled()
+        assert (await world.house.overview.overview()).pending == ()
+        (line,) = (await world.house.operations.audit({"conversation": "telegram:77"}))["lines"]
+        recorded = json.loads(line)
+        assert (recorded["tool"], recorded["verdict"], recorded["result"]) == ("calculate", "ran", "42")
+        assert recorded["approval"] == pending.id
+
+
+async def test_what_cannot_be_edited_is_let_go(asking: World) -> None:
+    async with asking.process() as world:
+        await world.say("work it out")
+        shown = await asked(world)
+        channel = world.house.delivery.channel_for(world.said("").key)
+        assert channel is not None
+        await channel.delete(SentRef(shown.id))
+        await press(world, action_of(shown))
+        await world.shows("It is 42.")
+
+        async def settled() -> bool:
+            query = select(approval.c.screen)
+            return await world.database.read(lambda conn: conn.execute(query).scalar_one()) == "settled"
+
+        await until(settled)
+
+
+@pytest.mark.requirement("W-50", "R-29")
+async def test_unattended_nobody_is_asked(world_of: "Callable[..., World]") -> None:
+    unstarted = world_of(config=f"{ASK}auto_approve = true\n")
+    unstarted.script(*RULES)
+    async with unstarted.process() as world:
+        assert await world.answered("work it out", "It is 42.")
+        assert await verdicts(world) == ["ran"]
