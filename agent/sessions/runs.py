@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, cast
 
-from sqlalchemy import Connection, bindparam, func, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, literal_column, select, update
 
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import ToolResult
@@ -24,7 +24,13 @@ _CHECKPOINT = update(turn).where(_BY_INBOX).values(checkpoint=bindparam("written
 _END = Hot(
     update(turn)
     .where(_BY_INBOX, turn.c.state == "running")
-    .values(state=bindparam("end_state"), checkpoint=None, ended_at=bindparam("at"))
+    .values(state=bindparam("end_state"), checkpoint=bindparam("kept"), ended_at=bindparam("at"))
+)
+_WAITING = Hot(
+    select(turn.c.id)
+    .where(turn.c.session_id == bindparam("session"), turn.c.state == literal_column("'waiting'"))
+    .order_by(turn.c.id.desc())
+    .limit(1)
 )
 _OF_SESSION = turn.c.session_id == bindparam("session")
 _LAST_GOOD = select(func.coalesce(func.max(turn.c.id), 0)).where(_OF_SESSION, turn.c.state.in_(("done", "waiting")))
@@ -36,11 +42,29 @@ _UNPROVEN = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    """The state of a loop that asked the person something and goes on with their next message (SPEC §2.5)."""
+
+    model_calls: int = 0
+    tool_rounds: int = 0
+    steps: int = 0
+    tool_failures: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float = 0.0
+    repeats: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """How far the calls of the newest assistant message have come. In `started` and not in `results`: unknown."""
+    """How far the calls of the newest assistant message have come. In `started` and not in `results`: unknown.
+
+    `loop` is what the run has taken over from the one that asked.
+    """
 
     started: frozenset[str] = frozenset()
     results: Mapping[str, ToolResult] = field(default_factory=dict)
+    loop: Loop | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +122,29 @@ def save_checkpoint(conn: Connection, inbox_id: int, checkpoint: Checkpoint | No
     conn.execute(_CHECKPOINT, {"inbox": inbox_id, "written": _encoded(checkpoint) if checkpoint is not None else None})
 
 
-def end_run(conn: Connection, inbox_id: int, state: RunState, at: int) -> bool:
-    """End a running run; False when it was ended before, so that a repeated commit adds nothing twice."""
-    return _END.run(conn, {"inbox": inbox_id, "end_state": state, "at": at}) == 1
+def end_run(conn: Connection, inbox_id: int, state: RunState, at: int, loop: Loop | None = None) -> bool:
+    """End a running run; False when it was ended before, so that a repeated commit adds nothing twice.
+
+    `loop` is kept for who takes up a waiting one.
+    """
+    kept = _encoded(Checkpoint(loop=loop)) if loop is not None else None
+    return _END.run(conn, {"inbox": inbox_id, "end_state": state, "kept": kept, "at": at}) == 1
+
+
+def take_up(conn: Connection, session: SessionId, inbox_id: int) -> Loop | None:
+    """Let the run of that inbox row go on where the session's last question was asked; None where nothing waits.
+
+    The one that asked is done with this.
+    """
+    waiting = _WAITING.scalar(conn, {"session": session})
+    if waiting is None:
+        return None
+    row = conn.execute(select(turn.c.inbox_id, turn.c.checkpoint).where(turn.c.id == waiting)).one()
+    conn.execute(update(turn).where(turn.c.id == waiting).values(state="done", checkpoint=None))
+    loop = _decoded(row.checkpoint).loop
+    if loop is not None:
+        save_checkpoint(conn, inbox_id, Checkpoint(loop=loop))
+    return loop
 
 
 def unproven_from(conn: Connection, session: SessionId) -> int | None:
@@ -111,7 +155,11 @@ def unproven_from(conn: Connection, session: SessionId) -> int | None:
 
 def _encoded(checkpoint: Checkpoint) -> str:
     return json.dumps(
-        {"started": sorted(checkpoint.started), "results": encode_parts(tuple(checkpoint.results.values()))}
+        {
+            "started": sorted(checkpoint.started),
+            "results": encode_parts(tuple(checkpoint.results.values())),
+            "loop": asdict(checkpoint.loop) if checkpoint.loop is not None else None,
+        }
     )
 
 
@@ -120,4 +168,9 @@ def _decoded(written: str | None) -> Checkpoint:
         return Checkpoint()
     value: dict[str, Any] = json.loads(written)
     results = [part for part in decode_parts(value["results"]) if isinstance(part, ToolResult)]
-    return Checkpoint(started=frozenset(value["started"]), results={result.tool_use_id: result for result in results})
+    loop = value.get("loop")
+    return Checkpoint(
+        started=frozenset(value["started"]),
+        results={result.tool_use_id: result for result in results},
+        loop=Loop(**loop) if loop is not None else None,
+    )

@@ -1,7 +1,7 @@
 """INTAKE: is it sound, which session, which run; afterwards the person's words are on disk (SPEC §2.3, §19.1)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from sqlalchemy import Connection
 
@@ -12,10 +12,11 @@ from agent.core.messages import FilePart, Message
 from agent.inbox import Incoming, Work
 from agent.sessions import runs, store
 from agent.sessions.records import Stored
-from agent.sessions.runs import Checkpoint
+from agent.sessions.runs import Checkpoint, Loop
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
 from agent.turn.calling import bill_of
+from agent.turn.guards import Progress
 from agent.turn.prompt import user_message
 from agent.turn.run import Executed, Notice, Run, Taken
 from agent.turn.saving import settle_staged, write_staged
@@ -35,12 +36,13 @@ def refusal_of(incoming: Incoming, limit: int) -> Executed | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """What the start of a run came to. `over`: the work was done already."""
+    """What the start of a run came to. `over`: the work was done already. `loop`: it answers a question of ours."""
 
     run: RunId
     session: SessionId
     stored: tuple[Stored, ...] = ()
     checkpoint: Checkpoint = Checkpoint()  # noqa: RUF009 - frozen
+    loop: Loop | None = None
     resumed: bool = False
     terminated: bool = False
     over: bool = False
@@ -118,6 +120,8 @@ async def take_in(run: Run, states: States) -> Taken:
     run.messages = [stored.message for stored in opening.stored]
     run.ids = [stored.message.id for stored in opening.stored]
     run.next_position = opening.stored[-1].position + 1 if opening.stored else 0
+    if opening.loop is not None:
+        _go_on(run, opening.loop)
     if opening.resumed:
         _count_rounds(run, states)
     return Taken(at=at)
@@ -157,7 +161,14 @@ def _open(
         runs.take_over(conn, work.inbox_id, run=ids.run, epoch=work.epoch)
         store.set_current(conn, conversation, begun.session)
         stored = store.messages_of_run(conn, work.inbox_id)
-        return Opening(run=ids.run, session=begun.session, stored=stored, checkpoint=begun.checkpoint, resumed=True)
+        return Opening(
+            run=ids.run,
+            session=begun.session,
+            stored=stored,
+            checkpoint=begun.checkpoint,
+            loop=begun.checkpoint.loop,
+            resumed=True,
+        )
     staged()
     if ids.fresh:
         title = work.incoming.text or ", ".join(file.name for file in work.incoming.files)
@@ -173,6 +184,7 @@ def _open(
         epoch=work.epoch,
         at=at,
     )
+    loop = runs.take_up(conn, ids.session, work.inbox_id) if work.kind == "message" and not ids.fresh else None
     if work.kind == "message" and _deserves_pin(conn, work, ids):
         message = replace(message, pinned=True)
     first = Stored(message=message, inbox_id=work.inbox_id, position=0, person=work.incoming.person)
@@ -183,6 +195,7 @@ def _open(
         run=ids.run,
         session=ids.session,
         stored=(Stored(message=store.with_id(message, id), inbox_id=work.inbox_id, position=0),),
+        loop=loop,
     )
 
 
@@ -194,6 +207,13 @@ def _deserves_pin(conn: Connection, work: Work, ids: _Ids) -> bool:
     if not states_rule(text):
         return False
     return deserves_pin(text, is_first=False, pinned_rules=store.pinned_count(conn, ids.session))
+
+
+def _go_on(run: Run, loop: Loop) -> None:
+    """The person has answered: the loop that asked goes on, with what it has used up."""
+    values = asdict(loop)
+    run.loop, run.repeats = loop, values.pop("repeats")
+    run.progress = Progress(**values)
 
 
 def _count_rounds(run: Run, states: States) -> None:

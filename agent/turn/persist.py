@@ -1,5 +1,7 @@
 """PERSIST: transcript, usage, session, replies and "inbox row done" in one fenced transaction (DESIGN §4.5)."""
 
+from dataclasses import asdict
+
 from sqlalchemy import Connection
 
 from agent.compaction.pairs import with_orphaned_uses_answered
@@ -9,7 +11,7 @@ from agent.core.events import PersistStarted, TokensUsed
 from agent.core.outbox import Say
 from agent.ledger import rows
 from agent.sessions import runs, store
-from agent.sessions.runs import RunState
+from agent.sessions.runs import Loop, RunState
 from agent.storage import audit_rows, inbox_rows, outbox_rows
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
@@ -52,7 +54,8 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         audit_rows.add(conn, growth.records)
         ids: list[int | None] = []
         placed = write_window(conn, step, states) if step is not None else []
-        if run.opened and runs.end_run(conn, work.inbox_id, ENDS[executed.verdict], at):
+        loop = loop_of(run) if executed.verdict == "waiting" else None
+        if run.opened and runs.end_run(conn, work.inbox_id, ENDS[executed.verdict], at, loop):
             ids = write_growth(conn, growth, run, conversation, at)
         if unheard:  # a heartbeat with nothing to say must not fill the history that every call sends
             store.hide_run(conn, work.inbox_id)
@@ -117,6 +120,11 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
             )
         )
     return tuple(says)
+
+
+def loop_of(run: Run) -> Loop:
+    """What the next message of a person goes on with, when this run ends with a question (G-18)."""
+    return Loop(**asdict(run.progress), repeats=dict(run.repeats))
 
 
 def _report_tokens(run: Run, states: States) -> None:

@@ -17,7 +17,7 @@ from agent.core.tools import ExecutionContext
 from agent.definitions import Definition
 from agent.inbox import Work
 from agent.providers.metering import Spent
-from agent.sessions.runs import Checkpoint
+from agent.sessions.runs import Checkpoint, Loop
 from agent.storage.audit_rows import Record
 from agent.turn.guards import Progress
 from agent.turn.prefix import Prefix
@@ -142,6 +142,7 @@ class Run:
     windowed: int = 0  # how many of the messages stand in the conversation's window
     idle_minutes: float = 0.0  # since the conversation's newest message, when the run began
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    loop: Loop | None = None  # of the run that asked what this one's message answers
     progress: Progress = field(default_factory=Progress)
     steps: list[Step] = field(default_factory=list)
     usage: list[Spent] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """Writes what a run has come to, in one fenced transaction each time (DESIGN §13.4). Safe to repeat."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
@@ -94,7 +94,7 @@ async def save_progress(
     def work(conn: Connection) -> list[int | None]:
         check_epoch(conn, conversation, run.work.epoch)
         also(conn)
-        runs.save_checkpoint(conn, run.work.inbox_id, checkpoint)
+        runs.save_checkpoint(conn, run.work.inbox_id, replace(checkpoint, loop=run.loop))
         rows.add(conn, growth.entries)
         audit_rows.add(conn, growth.records)
         return write_growth(conn, growth, run, conversation, at) if growth.messages or growth.usage else []
