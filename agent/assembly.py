@@ -37,6 +37,7 @@ from agent.tools.read_output import ReadOutput
 from agent.tools.recall_transcript import RecallTranscript
 from agent.tools.schedules import CancelTask, ListSchedules, ScheduleDeferred, SchedulePeriodic, Schedules
 from agent.tools.toolbox import Toolbox
+from agent.tools.working import WORKING
 from agent.tools.workspace import workspace_of
 from agent.turn.decision import PSEUDO_TOOLS
 from agent.turn.notes import path_of
@@ -104,7 +105,7 @@ def house_tool_names() -> frozenset[str]:
     """What `house_tools` are called, for who has no house to build them in."""
     tools = (CurrentTime, Calculate, ReadOutput, RecallTranscript, StartFocus, CompleteFocus)
     later = (SchedulePeriodic, ScheduleDeferred, ListSchedules, CancelTask)
-    return frozenset(tool.spec.name for tool in (*tools, *later))
+    return frozenset(tool.spec.name for tool in (*tools, *later)) | WORKING
 
 
 def shared_executor(
@@ -134,7 +135,7 @@ def assemble(
         session=SessionState(conversation=conversation),
         instruction=instruction,
         provider=ProviderState(slot=slot, models=shared.models),
-        tool=ToolState(executor=shared.executor, workspace=workspace_of(shared.home, conversation)),
+        tool=ToolState(executor=shared.executor, home=shared.home, workspace=workspace_of(shared.home, conversation)),
         memory=MemoryState(path=path_of(shared.home, conversation)),
         runtime=RuntimeState(
             settings=settings,

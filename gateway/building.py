@@ -20,6 +20,7 @@ from agent.providers.transcription import Transcribers
 from agent.storage.retries import SteadyDatabase
 from agent.tools.approvals import Approvals
 from agent.tools.overflow import Outputs
+from agent.tools.working import WORKING
 from agent.turn.tokenizer import Tokenizer
 from gateway.access.book import AccessBook
 from gateway.access.decisions import Decisions
@@ -49,6 +50,7 @@ from gateway.running.overview import OverviewDesk
 from gateway.running.schedules import Scheduling
 from gateway.running.spending import SpendingDesk, open_ledger
 from gateway.running.upkeep import Upkeep
+from gateway.running.working import working_tools_of
 from gateway.storage import grants
 from gateway.storage.opening import open_database
 from gateway.telemetry.loop_lag import LoopLag
@@ -144,8 +146,9 @@ async def build(
         tell_owner=alerts.tell,
     )
     outputs = Outputs(settings.home)
-    executor = shared_executor(house_tools(clock, outputs, scheduling), clock, outputs, redact)
-    definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor.toolbox.names))
+    tools = (*house_tools(clock, outputs, scheduling), *await working_tools_of(live, database, clock, delivery))
+    executor = shared_executor(tools, clock, outputs, redact)
+    definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor.toolbox.names | WORKING))
     tokenizer = Tokenizer(settings.context.tokenizer)
     waking: Waking
     house = CommandHouse(

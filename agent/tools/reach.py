@@ -3,7 +3,7 @@
 Read for every call: a change counts at once.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any, ClassVar, Literal
 
@@ -93,7 +93,7 @@ class WebSettings:
     max_mb: float = 5.0
     search: SearchProvider = ""
     search_url: str = ""
-    search_key: SecretStr = field(default_factory=lambda: SecretStr(""))
+    search_key: SecretStr | None = None
     search_results: int = 8
 
     def __post_init__(self) -> None:
@@ -106,7 +106,7 @@ class WebSettings:
             mistakes.append(f"search_results is {self.search_results}; it must be 1 to 20")
         if self.search == "searxng" and not self.search_url:
             mistakes.append('search is "searxng"; it needs search_url, such as "http://127.0.0.1:8888"')
-        if self.search in ("brave", "tavily") and not self.search_key.get_secret_value():
+        if self.search in ("brave", "tavily") and not (self.search_key and self.search_key.get_secret_value()):
             mistakes.append(f'search is "{self.search}"; it needs search_key, such as "env:SEARCH_KEY"')
         if self.search_url and not self.search_url.startswith(("http://", "https://")):
             mistakes.append("search_url must begin with http:// or https://")

@@ -21,6 +21,7 @@ from agent.storage.errors import StorageTrouble
 from agent.turn.context import prepare
 from agent.turn.execute import execute, keep_partial
 from agent.turn.intake import Opening, hear, take_in
+from agent.turn.landing import land
 from agent.turn.persist import persist
 from agent.turn.prompt import reminder_for
 from agent.turn.room import prepare_next
@@ -43,6 +44,7 @@ async def turn(work: Work, definition: Definition, states: States, staged: Stage
     run = await begin(work, definition, states, staged)
     async with _announced(run, states) as endings:
         await hear(run, states)
+        await land(run, states)
         taken = await take_in(run, states)
         endings.append(taken.refused or await _bounded(run, states))
         with anyio.CancelScope(shield=True):  # whoever cancels now comes too late: it is done and will be stored

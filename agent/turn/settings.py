@@ -14,6 +14,7 @@ from agent.compaction.settings import (
     MicrocompactSettings,
     TacoSettings,
 )
+from agent.tools.reach import FileSettings, ShellSettings, WebSettings
 from agent.tools.settings import ApprovalSettings
 from agent.turn.tokenizer import Encoding
 
@@ -194,6 +195,9 @@ class ToolSettings:
     repeat_threshold: int = 2
     max_retries: int = 2
     max_retry_duration_secs: float = 30.0
+    files: FileSettings = field(default_factory=FileSettings)
+    shell: ShellSettings = field(default_factory=ShellSettings)
+    web: WebSettings = field(default_factory=WebSettings)
     taco: TacoSettings = field(default_factory=TacoSettings)
 
     def __post_init__(self) -> None:

@@ -135,13 +135,15 @@ class Shown:
 
 @dataclass(slots=True, kw_only=True)
 class ToolState:
-    """The executor all agents share (Z-03), where this conversation's files lie, what its model sees of its tools.
+    """The executor all agents share (Z-03), the data directory and this conversation's
+    folder in it, what its model sees of its tools.
 
     `loaded` are those that `tool_search` brought in, in the session `loaded_for`; `shown` is what the frozen schema was
     made for (R-03).
     """
 
     executor: Executor
+    home: Path
     workspace: Path
     loaded: frozenset[str] = frozenset()
     loaded_for: SessionId | None = None

@@ -113,7 +113,7 @@ class Settings(Sections):
     def secrets(self) -> frozenset[str]:
         """Every secret value in it, for redaction."""
         found = {secret for provider in self.llm.providers for secret in provider.secrets}
-        for section in (self.web, *self.channels):
+        for section in (self.web, self.tools.web, *self.channels):
             found |= set(_secrets(section))
         return frozenset(value for value in found if len(value) >= 6)  # shorter ones would blank ordinary words
 

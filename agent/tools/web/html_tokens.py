@@ -44,8 +44,9 @@ def tokens_of(html: str) -> Iterator[Token]:
             continue
         found = _NAME.match(html, opening + 1)
         if found is None and html[opening + 1 : opening + 2] not in ("!", "?", "/"):
-            at = _SIGNS.match(html, opening).end()  # no tag
-            yield html[opening:at]
+            signs = _SIGNS.match(html, opening)  # no tag
+            yield signs[0] if signs is not None else "<"
+            at = signs.end() if signs is not None else opening + 1
             continue
         at = _end_of_tag(html, opening)
         if found is None:
