@@ -32,6 +32,7 @@ from agent.tools.calculate import Calculate
 from agent.tools.current_time import CurrentTime
 from agent.tools.executor import Executor
 from agent.tools.focus import CompleteFocus, StartFocus
+from agent.tools.hooks import Hooks
 from agent.tools.overflow import Outputs
 from agent.tools.read_output import ReadOutput
 from agent.tools.recall_transcript import RecallTranscript
@@ -40,6 +41,7 @@ from agent.tools.toolbox import Toolbox
 from agent.tools.working import WORKING
 from agent.tools.workspace import workspace_of
 from agent.turn.decision import PSEUDO_TOOLS
+from agent.turn.hooking import compaction_begins
 from agent.turn.notes import path_of
 from agent.turn.room import show_compaction
 from agent.turn.settings import Settings
@@ -79,6 +81,7 @@ class Shared:
     hearing: Hearing
     models: Models
     approvals: Approvals
+    hooks: Hooks
     settings: Callable[[], Settings]
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons] = lambda error, incoming, conversation: ()
     count: CountText = count_by_bytes
@@ -149,6 +152,7 @@ def assemble(
             ledger=shared.ledger,
             hearing=shared.hearing,
             approvals=shared.approvals,
+            hooks=shared.hooks,
             relief=shared.relief,
         ),
         lifecycle=LifecycleState(),
@@ -164,6 +168,7 @@ def assemble(
         spawn=agent.context.jobs.start,
         now=shared.clock.now,
         dumps=agent.context.dumps,
+        before_compact=lambda rung: compaction_begins(rung, agent),
     )
     if settings.debug.enabled:
         folder = dump_folder(shared.home / settings.debug.output_dir, conversation, shared.clock.now())

@@ -19,6 +19,7 @@ from agent.providers.registry import Registry as Providers
 from agent.providers.transcription import Transcribers
 from agent.storage.retries import SteadyDatabase
 from agent.tools.approvals import Approvals
+from agent.tools.hooks import Hooks
 from agent.tools.overflow import Outputs
 from agent.tools.working import WORKING
 from agent.turn.tokenizer import Tokenizer
@@ -201,6 +202,7 @@ async def build(
         ),
         models=models,
         approvals=approvals,
+        hooks=Hooks(lambda: live.settings.hooks, settings.home),
         relief=spending.relief,
         count=tokenizer,
         background=background,

@@ -4,7 +4,7 @@ It owns what compaction remembers and reads no database: what must be written wa
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -46,7 +46,10 @@ class Flush(Protocol):
 
 
 class Engine:
-    """One conversation's. `spawn` runs a job in the background: it may outlive the turn, and dies with the agent."""
+    """One conversation's. `spawn` runs a job in the background: it may outlive the turn, and dies with the agent.
+
+    `before_compact` is awaited, with the rung, right before a summary is made.
+    """
 
     def __init__(
         self,
@@ -60,6 +63,7 @@ class Engine:
         now: Callable[[], datetime],
         dumps: Dumps | None = None,
         flush: Flush | None = None,
+        before_compact: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         self.state = state
         self.options = Options()
@@ -74,7 +78,13 @@ class Engine:
         self._working = False
         self._housekeeping = Housekeeping(state=state, ask=ask, count_text=count_text)
         self._compactor = Compactor(
-            conversation=conversation, state=state, ask=ask, publish=publish, now=now, count_text=count_text
+            conversation=conversation,
+            state=state,
+            ask=ask,
+            publish=publish,
+            now=now,
+            count_text=count_text,
+            before=before_compact,
         )
         self._ahead = Ahead(state=state, ask=ask, failed=lambda: self._compactor.failed(self._run))
 

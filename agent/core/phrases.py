@@ -37,6 +37,7 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "reply_too_large": "The model's answer grew beyond what I can take, so I stopped it.",
         "listening": "Listening…",
         "stopped": "Stopped.",
+        "hook_blocked": "A rule of this house stopped me here.",
         "approval_asked": "May I do this? ({tool})",
         "approval_terms": "The question stands for {minutes} min. Request {id}, fingerprint {digest}.",
         "approval_who": "{who} or an approver decides.",

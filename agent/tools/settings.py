@@ -1,7 +1,50 @@
 """What an operator may set about tools; light, because the configuration embeds it (SPEC §20.4)."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
+
+HookPoint = Literal[
+    "session_start",  # the first turn of a session has begun
+    "on_turn_start",  # before each request: a failure ends the turn
+    "pre_compact",  # right before a model summarises
+    "pre_prompt",  # right before each request leaves, not again for a repeat
+    "pre_tool_use",  # before each call: a failure keeps it from running
+    "post_tool_use",
+    "turn_end",  # everything is stored
+    "stop",  # the turn is over, nothing of its end is stored
+    "cwd_changed",
+    "file_changed",
+    "permission_denied",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookSettings:
+    """One `[[hooks]]` entry: `command` goes to /bin/sh at the point `on`, where tool and file match (empty: all)."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+    name: str
+    on: HookPoint
+    command: str
+    tools: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    timeout_ms: int = 30_000
+
+    def __post_init__(self) -> None:
+        self.validate()
+
+    def validate(self) -> None:
+        """Raise ValueError that names every impossible key and what it may be."""
+        mistakes = []
+        if not self.name.strip():
+            mistakes.append("name is empty; call the hook something")
+        if not self.command.strip():
+            mistakes.append("command is empty; write what is to be run")
+        if not 100 <= self.timeout_ms <= 600_000:
+            mistakes.append(f"timeout_ms is {self.timeout_ms}; it must be 100 to 600000")
+        if mistakes:
+            raise ValueError("; ".join(mistakes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

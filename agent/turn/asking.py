@@ -17,6 +17,7 @@ from agent.turn.caching import note_cache
 from agent.turn.calling import call_model
 from agent.turn.dumping import dump_request
 from agent.turn.healing import heal
+from agent.turn.hooking import context_of, fire
 from agent.turn.requests import DoesNotFit, build_request, fixed_of
 from agent.turn.room import load_of, make_room, make_room_after_refusal, sync_window
 from agent.turn.run import Prepared, Run
@@ -31,14 +32,18 @@ KEEP_SHORT = (
 log = logging.getLogger("tieline.turn")
 
 
-async def ask(prepared: Prepared, run: Run, states: States) -> Reply:
-    """Steps 11 to 17: the model's reply. Raises CallStopped, DoesNotFit, or the AgentError that ended the call."""
+async def ask(prepared: Prepared, run: Run, states: States, context: str = "") -> Reply:
+    """Steps 11 to 17: the model's reply. `context` stands in its requests alone.
+
+    Raises CallStopped, DoesNotFit, or the AgentError that ended the call.
+    """
 
     async def call() -> Answered:
-        return await _call(prepared, run, states)
+        return await _call(prepared, run, states, hint=context)
 
     sync_window(run, states)
     await make_room(_load(prepared, run, states), run, states)
+    context = "\n".join(filter(None, (context, context_of(await fire("pre_prompt", run, states)))))  # W-40
     try:
         try:
             answered = await call()
@@ -55,11 +60,11 @@ async def ask(prepared: Prepared, run: Run, states: States) -> Reply:
         log.warning("%s; trying again with less of the conversation", error, extra={"run": run.id})
         run.speech.retract()
         answered = await call()
-    answered = await _escalated(answered, prepared, run, states)
+    answered = await _escalated(answered, prepared, run, states, context)
     if _cut_in_a_call(answered.reply) and not run.told_to_keep_short:
         run.told_to_keep_short = True
         run.speech.retract()
-        answered = await _call(prepared, run, states, hint=KEEP_SHORT)
+        answered = await _call(prepared, run, states, hint="\n".join(filter(None, (context, KEEP_SHORT))))
     return answered.reply
 
 
@@ -69,7 +74,7 @@ def _load(prepared: Prepared, run: Run, states: States, provider: Provider | Non
     return load_of(fixed, provider, states, run.settings, first=not run.progress.model_calls)
 
 
-async def _escalated(answered: Answered, prepared: Prepared, run: Run, states: States) -> Answered:
+async def _escalated(answered: Answered, prepared: Prepared, run: Run, states: States, context: str) -> Answered:
     """The whole answer in place of one that was cut at a length of ours (SPEC §6.8).
 
     It is not shown while it grows: the cut text stays until the whole one is there, and for good if it does not come.
@@ -89,7 +94,7 @@ async def _escalated(answered: Answered, prepared: Prepared, run: Run, states: S
         ),
     )
     try:
-        whole = await _call(prepared, run, states, max_tokens=ceiling, previewed=False)
+        whole = await _call(prepared, run, states, hint=context, max_tokens=ceiling, previewed=False)
     except AgentError as error:
         log.warning("the answer stays cut: %s", error, extra={"run": run.id})
         return answered

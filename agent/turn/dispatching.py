@@ -21,6 +21,7 @@ from agent.storage.moments import to_us
 from agent.tools.executor import Cleared, Limits, Outcome
 from agent.tools.gate import Rules, canonical, covers_of, gate_for
 from agent.turn.approving import ask_person, still_the_same
+from agent.turn.hooking import file_changed, fire, fire_soon, of_call
 from agent.turn.requests import scope_of
 from agent.turn.run import Run
 from agent.turn.settings import Settings
@@ -110,7 +111,12 @@ async def run_call(ready: Ready, run: Run, states: States) -> ToolResult:
     record(use, outcome, run, states, ready.approval)
     result = ToolResult(tool_use_id=use.id, content=outcome.content, is_error=outcome.is_error)
     result = await shortened(result, use.name, run, states, confirmed=outcome.confirmed)
-    if ready.cleared.tool.spec.untrusted:
+    told = of_call(use, outcome.content, is_error=outcome.is_error)
+    fire_soon("post_tool_use", run, states, told, tool=use.name)
+    spec, path = ready.cleared.tool.spec, ready.cleared.appraisal.arguments.get("path")
+    if spec.category == "edit" and isinstance(path, str) and not outcome.is_error:
+        file_changed(path, run, states)
+    if spec.untrusted:
         return replace(result, content=framed(result.content, use.name))
     return replace(result, content=harmless(result.content))
 
@@ -124,6 +130,7 @@ def not_run(use: ToolUse, outcome: Outcome, run: Run, states: States, *, by: str
             conversation=conversation, run=run.id, tool_name=use.name, tool_call_id=use.id, by=by
         )  # fmt: skip
         announce(states, denied)
+        fire_soon("permission_denied", run, states, of_call(use, outcome.content, is_error=True), tool=use.name)
     _announce_end(use, outcome, run, states)
     record(use, outcome, run, states)
     return ToolResult(tool_use_id=use.id, content=harmless(outcome.content), is_error=outcome.is_error)
@@ -147,6 +154,10 @@ async def _looked_at(use: ToolUse, context: ToolContext, run: Run, states: State
     found = await states.tool.executor.look(use, context, allowed=scope_of(run, states))
     if isinstance(found, Outcome):
         return found
+    fired = await fire("pre_tool_use", run, states, of_call(use), tool=use.name)
+    if fired.blocked:
+        content = DENIED.format(name=use.name, reason=fired.blocked)
+        return Outcome(content=content, is_error=True, verdict="denied")
     conversation, approvals = states.session.conversation, run.settings.approvals
     rules = Rules(auto_approve=approvals.auto_approve, force=approvals.force, ask=approvals.ask, deny=approvals.deny)
     spec, covers = found.tool.spec, covers_of(found.appraisal)

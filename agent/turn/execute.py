@@ -17,6 +17,7 @@ from agent.turn.calling import CallStopped
 from agent.turn.decision import Ask, Calls, Ending, Fail, Final, decide, parts_ending, with_unique_ids
 from agent.turn.dumping import dump_reply
 from agent.turn.guards import halt_before_call
+from agent.turn.hooking import context_of, fire
 from agent.turn.requests import DoesNotFit, schema_of
 from agent.turn.run import Executed, Notice, Prepared, Run
 from agent.turn.speech import BETWEEN
@@ -49,15 +50,19 @@ async def _loop(prepared: Prepared, run: Run, states: States) -> Executed:
         if halt is not None:
             notice = Notice(halt.phrase, halt.values)
             return Executed(verdict="failed", text=run.speech.text, notice=notice, error=halt.phrase)
-        ended = await _iteration(prepared, run, states)
+        began = await fire("on_turn_start", run, states)
+        if began.blocked:
+            log.warning("the turn ends: %s", began.blocked, extra={"run": run.id})
+            return Executed(verdict="failed", text=run.speech.text, notice=Notice("hook_blocked"), error=began.blocked)
+        ended = await _iteration(prepared, run, states, context_of(began))
         if ended is not None:
             return ended
 
 
-async def _iteration(prepared: Prepared, run: Run, states: States) -> Executed | None:
-    """One request and what it leads to; None to go on."""
+async def _iteration(prepared: Prepared, run: Run, states: States, context: str) -> Executed | None:
+    """One request and what it leads to; None to go on. `context` is what hooks have to say."""
     try:
-        given = await ask(prepared, run, states)
+        given = await ask(prepared, run, states, context)
     except CallStopped:
         keep_partial(run, states)
         return Executed(verdict="cancelled", text=run.speech.text, notice=Notice("stopped"))

@@ -20,6 +20,7 @@ from agent.sessions import store
 from agent.storage.errors import StorageTrouble
 from agent.turn.context import prepare
 from agent.turn.execute import execute, keep_partial
+from agent.turn.hooking import fire, fire_soon, folder_changed, session_begins
 from agent.turn.intake import Opening, hear, take_in
 from agent.turn.landing import land
 from agent.turn.persist import persist
@@ -46,10 +47,17 @@ async def turn(work: Work, definition: Definition, states: States, staged: Stage
         await hear(run, states)
         await land(run, states)
         taken = await take_in(run, states)
+        if taken.refused is None:
+            if run.fresh and not run.resumed:
+                await session_begins(run, states)
+            await folder_changed(run, states)
+            run.execution = _surroundings(states, run.session)  # with what they have set; from here on it stays
         endings.append(taken.refused or await _bounded(run, states))
+        await fire("stop", run, states, {"verdict": endings[-1].verdict})
         with anyio.CancelScope(shield=True):  # whoever cancels now comes too late: it is done and will be stored
             await persist(endings[-1], run, states)
         prepare_next(run, states)
+        fire_soon("turn_end", run, states, {"verdict": endings[-1].verdict})
     return endings[-1]
 
 

@@ -32,6 +32,7 @@ from agent.providers.slot import Choice, Chooser
 from agent.storage.database import Database
 from agent.tools.approvals import Approvals
 from agent.tools.executor import Executor
+from agent.tools.hooks import Hooks
 from agent.turn.prefix import CacheWatch
 from agent.turn.settings import Settings
 from agent.turn.tokens import Estimator
@@ -186,13 +187,15 @@ class RuntimeState:
     ledger: Ledger
     hearing: Hearing
     approvals: Approvals
+    hooks: Hooks
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons]
 
 
 @dataclass(slots=True, kw_only=True)
 class LifecycleState:
     """The run that goes on now, and what the next one begins with: its working directory (None: the workspace) and
-    what hooks have set in its environment."""
+    what hooks have set in its environment. `worked_in` is where the turn before was, `changes` counts those of files.
+    """
 
     run: RunId | None = None
     token: CancelToken | None = None
@@ -200,6 +203,8 @@ class LifecycleState:
     language: str = "en"  # of the person it answers
     cwd: Path | None = None
     env: dict[str, str] = field(default_factory=dict)
+    worked_in: Path | None = None
+    changes: dict[str, int] = field(default_factory=dict)
 
     def move(self, folder: Path) -> None:
         """Work there from the next turn on (Z-112)."""

@@ -31,6 +31,7 @@ RELOADABLE = (
     "memory",
     "tools",
     "approvals",
+    "hooks",
     "retry",
     "queue",
     "delivery",

@@ -17,7 +17,7 @@ from agent.ledger.spending import Limit, Spending
 from agent.providers.retries import RetryPolicy
 from agent.providers.settings import from_environment
 from agent.providers.transcription import TranscriptionSettings
-from agent.tools.settings import ApprovalSettings
+from agent.tools.settings import ApprovalSettings, HookSettings
 from agent.turn.settings import (
     AgentSettings,
     BudgetSettings,
@@ -67,6 +67,7 @@ class Sections(BaseModel):
     context: ContextSettings = Field(default_factory=ContextSettings)
     tools: ToolSettings = Field(default_factory=ToolSettings)
     approvals: ApprovalSettings = Field(default_factory=ApprovalSettings)
+    hooks: tuple[HookSettings, ...] = ()
     memory: MemorySettings = Field(default_factory=MemorySettings)
     retry: RetryPolicy = Field(default_factory=RetryPolicy)
     session: SessionSettings = Field(default_factory=SessionSettings)

@@ -38,7 +38,9 @@ from agent.storage.moments import to_us
 from agent.storage.payloads import encode_incoming
 from agent.storage.tables import inbox, turn, usage
 from agent.tools.approvals import Approvals
+from agent.tools.hooks import Hooks
 from agent.tools.overflow import Outputs
+from agent.tools.settings import HookSettings
 from agent.turn.settings import Settings
 from tests.fakes.clock import FakeClock
 from tests.fakes.outbox import FakeOutbox
@@ -127,6 +129,7 @@ class World:
         self.background = BetweenTurns()  # nothing of it is done unless a test runs it
         self.write_persona("default", agent_md)
         self.new_id = NumberedIds(key)
+        self.hooks: tuple[HookSettings, ...] = ()
         self.approvals = Approvals(self.database, self.clock, lambda: self.settings.approvals, look_again_s=0.02)
         self._refs = count(1)
         self.agent = self._assembled()
@@ -165,6 +168,7 @@ class World:
             hearing=Hearing(home=self.home, clock=self.clock, ledger=self.ledger),
             models=self.models,
             approvals=self.approvals,
+            hooks=Hooks(lambda: self.hooks, self.home),
             background=self.background,
         )
         agent = assemble(shared, conversation=self.key, outbox=self.outbox, slot=self.slot)
