@@ -20,6 +20,7 @@ from agent.providers.transcription import Transcribers
 from agent.storage.retries import SteadyDatabase
 from agent.tools.approvals import Approvals
 from agent.tools.hooks import Hooks
+from agent.tools.mcp.servers import Servers
 from agent.tools.overflow import Outputs
 from agent.tools.working import WORKING
 from agent.turn.tokenizer import Tokenizer
@@ -149,6 +150,13 @@ async def build(
     outputs = Outputs(settings.home)
     tools = (*house_tools(clock, outputs, scheduling), *await working_tools_of(live, database, clock, delivery))
     executor = shared_executor(tools, clock, outputs, redact)
+    servers = Servers(
+        settings.mcp,
+        clock,
+        settings.home,
+        lend=executor.toolbox.lend,
+        health=partial(go_betweens.mcp_health, troubles),
+    )
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor.toolbox.names | WORKING))
     tokenizer = Tokenizer(settings.context.tokenizer)
     waking: Waking
@@ -294,4 +302,5 @@ async def build(
         phrase=phrase,
         tokenizer=tokenizer,
         background=background,
+        servers=servers,
     )

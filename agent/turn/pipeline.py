@@ -25,6 +25,7 @@ from agent.turn.intake import Opening, hear, take_in
 from agent.turn.landing import land
 from agent.turn.persist import persist
 from agent.turn.prompt import reminder_for
+from agent.turn.requests import recall_uses
 from agent.turn.room import prepare_next
 from agent.turn.run import SHUTDOWN, Executed, Interrupts, Notice, Run, StagedChanges, TimeLimit
 from agent.turn.settings import Settings
@@ -62,6 +63,7 @@ async def turn(work: Work, definition: Definition, states: States, staged: Stage
 
 
 async def _answer(run: Run, states: States) -> Executed:
+    await recall_uses(run, states)
     prepared = await prepare(run, states)
     return prepared.ended or await execute(prepared, run, states)
 

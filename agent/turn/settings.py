@@ -14,6 +14,7 @@ from agent.compaction.settings import (
     MicrocompactSettings,
     TacoSettings,
 )
+from agent.tools.mcp.settings import McpSettings
 from agent.tools.reach import FileSettings, ShellSettings, WebSettings
 from agent.tools.settings import ApprovalSettings
 from agent.turn.tokenizer import Encoding
@@ -247,3 +248,4 @@ class Settings:
     approvals: ApprovalSettings = field(default_factory=ApprovalSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)
     debug: DebugSettings = field(default_factory=DebugSettings)
+    mcp: McpSettings = field(default_factory=McpSettings)
