@@ -1,6 +1,10 @@
 """The working tools in a chat: a file is written once a person allows it, looked at, sent; the web is read as data."""
 
+import os
+import signal
+import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +15,20 @@ from tests.program.doubles import until
 from tests.program.people import OnTelegram
 from tests.program.stage import Stage, on_stage
 
+SERVERS = f"""
+[[mcp.servers]]
+name = "time"
+command = "{sys.executable}"
+args = ["-m", "mcp_server_time"]
+approval = "never"
+
+[[mcp.servers]]
+name = "fake"
+command = "{sys.executable}"
+args = ["{Path(__file__).parents[1] / "fakes" / "mcp_server.py"}"]
+approval = "never"
+"""
+
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
     return {"blocks": [{"type": "tool_use", "name": name, "input": arguments}]}
@@ -20,7 +38,7 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
     def channels(doubles: Any, program: Any) -> str:
         opened = f'[tools.web]\ninternal = ["127.0.0.1:{doubles.slack.port}"]\n'
-        return opened + configs.telegram(doubles)
+        return opened + SERVERS + configs.telegram(doubles)
 
     async with on_stage(tmp_path_factory.mktemp("h"), channels) as made:
         yield made
@@ -91,7 +109,10 @@ async def test_a_file_that_a_person_sends_lies_in_the_workspace(stage: Stage) ->
         "script",
         [
             {"match": {"tool_result_contains": "0-list.csv:2"}, "reply": {"text": "The cups are in line 2."}},
-            {"match": {"contains": "find the cups"}, "reply": call("grep", pattern="^cups", path="/workspace/received")},
+            {
+                "match": {"contains": "find the cups"},
+                "reply": call("grep", pattern="^cups", path="/workspace/received"),
+            },
         ],
         append="1",
     )
@@ -99,3 +120,52 @@ async def test_a_file_that_a_person_sends_lies_in_the_workspace(stage: Stage) ->
     await ann.send({"user": ann.user, "file": table, "caption": "find the cups"})
     await ann.hears("The cups are in line 2.", seconds=40)
     assert "<files>/workspace/received/" in str((await stage.asked("find the cups"))[0]["body"]["messages"])
+
+
+@pytest.mark.requirement("W-32")
+async def test_tools_of_real_servers_work_from_the_configuration_alone(stage: Stage) -> None:
+    ann = OnTelegram(stage.doubles)
+    zone = {"timezone": "Europe/Berlin"}
+    await stage.doubles.llm.post(
+        "script",
+        [
+            {"match": {"tool_result_contains": "Europe/Berlin"}, "reply": {"text": "It is late in Berlin."}},
+            {"match": {"contains": "how late"}, "reply": call("mcp__time__get_current_time", **zone)},
+        ],
+        append="1",
+    )
+    await offered(stage, "mcp__time__get_current_time")
+    await ann.say("how late")
+    await ann.hears("It is late in Berlin.", seconds=40)
+    assert (await results(stage))[-1].startswith('<untrusted source="mcp__time__get_current_time">\n{')
+
+
+async def test_a_server_that_dies_in_the_middle_of_a_call_ends_the_call(stage: Stage, tmp_path: Path) -> None:
+    ann, pid = OnTelegram(stage.doubles), tmp_path / "pid"
+    await stage.doubles.llm.post(
+        "script",
+        [
+            {"match": {"tool_result_contains": "went away"}, "reply": {"text": "The server died."}},
+            {"match": {"contains": "be slow"}, "reply": call("mcp__fake__slow", file=str(pid))},
+        ],
+        append="1",
+    )
+    await offered(stage, "mcp__fake__slow")
+    await ann.say("be slow")
+
+    async def begun() -> bool:
+        return pid.exists() and pid.read_text() != ""
+
+    await until(begun, seconds=40)
+    os.kill(int(pid.read_text()), signal.SIGKILL)
+    await ann.hears("The server died.", seconds=40)
+
+
+async def offered(stage: Stage, tool: str) -> None:
+    """Wait until the server is connected, by what the log of the program says."""
+    server = tool.split("__")[1]
+
+    async def connected() -> bool:
+        return f"MCP server {server} is connected" in stage.program.log.read_text()
+
+    await until(connected, seconds=60, what=f"the MCP server {server}")

@@ -19,8 +19,9 @@ from agent.tools.mcp.settings import ServerSettings
 from agent.tools.mcp.tool import McpTool
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
-CALL_WAITS_S = 5.0  # for a server that is just being connected
+CALL_WAITS_S = 20.0  # for a server that is just being connected
 PROBE_EVERY_S = 60.0
+LOST = "the connection was lost"
 WIRE = "agent.tools.mcp.wire"
 
 log = logging.getLogger("tieline.mcp")
@@ -66,7 +67,7 @@ class Server:
                 ) as connection:
                     await self._serve(connection, wire)
                     wait_s = FIRST_WAIT_S
-                reason = "the connection was lost"
+                reason = LOST
             except BaseExceptionGroup as group:
                 ours, others = group.split(Exception)
                 if others is not None:
@@ -143,11 +144,12 @@ class Server:
 
     def _lost(self, connection: Any) -> None:
         if self._connection is connection:
-            self._connection = None
+            self._connection, self.trouble = None, LOST
+            self._connected = anyio.Event()
             self._stir()
 
     def _gone(self, reason: str) -> None:
-        if self._connection is not None or not self.trouble:
+        if self._connection is not None or self.trouble in ("", LOST):
             log.warning("MCP server %s: %s", self.settings.name, reason)
         self._connection, self.trouble = None, reason
         self._connected = anyio.Event()
