@@ -78,22 +78,20 @@ def test_all_else_is_asked_for(command: str, why: str) -> None:
 
 @pytest.mark.requirement("R-27", "G-17")
 @pytest.mark.parametrize(
-    "command",
-    ["rm -rf /", "rm -r -f /", "rm --recursive --force /", "rm -fr '/'", 'rm -rf "/"', "rm -rf /*", "rm -rf /./",
-     "rm -rf //", "rm -Rf /etc/", "sudo rm -rf /", "sudo -u root rm -rf /usr", "env A=1 rm -rf /", "timeout 5 rm -rf /",
-     "ls; rm -rf /", "ls\nrm -rf /", "echo $(rm -rf /)", "echo `rm -rf /`", "bash -c 'rm -rf /'", "sh -ec 'rm -rf /'",
-     "bash -c \"bash -c 'rm -rf /'\"", "eval rm -rf /", "r\\m -rf /", "'r'm -rf /", "rm -rf --no-preserve-root /",
-     "cd / && rm -rf *", "find / -delete", "find / -name x -exec rm {} +", "/bin/rm -rf /", "xargs rm -rf /",
-     "su -c 'rm -rf /'",
-     "mkfs.ext4 /dev/sda1", "mkfs /dev/sda", "wipefs -a /dev/sda", "dd if=/dev/zero of=/dev/sda",
-     "dd of=/dev/nvme0n1 if=x",
-     "echo x > /dev/sda", "cat x >/dev/vda1", "cat x | tee /dev/sdb", "cp x /dev/sda", "shred /dev/sda",
-     ":(){ :|:& };:", "f(){ f|f& };f", "bomb () { bomb | bomb & } ; bomb", "function f { f | f & }; f",
-     "chmod -R 777 /", "chown -R nobody /usr", "shutdown -h now", "init 0", "rm -rf /\u200b", "ｒｍ -rf /",
-     "$'\\x72m' -rf /"],
-)  # fmt: skip
-def test_what_wrecks_the_machine_never_runs(command: str) -> None:
-    assert judged(command, sandboxed=True).gate == "deny", judged(command, sandboxed=True)
+    ("command", "why"),
+    [
+        ("ls; rm -rf /", "deletes the system"),
+        ("echo $(mkfs /dev/sda)", "formats a disk"),
+        ("bash -c 'dd if=x of=/dev/sda'", "overwrites a disk"),
+        ("cat x > /dev/sda", "writes to the device /dev/sda"),
+        (":(){ :|:& };:", "fork bomb"),
+        ("chmod -R 777 /", "who may read and run"),
+    ],
+)
+def test_what_wrecks_the_machine_never_runs_and_is_told_why(command: str, why: str) -> None:
+    verdict = judged(command, sandboxed=True)
+    assert verdict.gate == "deny"
+    assert why in verdict.reason
 
 
 @pytest.mark.parametrize("command", ["echo 'rm -rf /'", "grep 'rm -rf /' notes.md", "git log --grep='mkfs'"])
