@@ -34,6 +34,7 @@ from agent.tools.executor import Executor
 from agent.tools.focus import CompleteFocus, StartFocus
 from agent.tools.hooks import Hooks
 from agent.tools.overflow import Outputs
+from agent.tools.plan_mode import EnterPlanMode, ExitPlanMode
 from agent.tools.read_output import ReadOutput
 from agent.tools.recall_transcript import RecallTranscript
 from agent.tools.schedules import CancelTask, ListSchedules, ScheduleDeferred, SchedulePeriodic, Schedules
@@ -85,6 +86,7 @@ class Shared:
     settings: Callable[[], Settings]
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons] = lambda error, incoming, conversation: ()
     count: CountText = count_by_bytes
+    counted_by: Callable[[], str] = lambda: "bytes"
     background: BetweenTurns = field(default_factory=BetweenTurns)
 
 
@@ -97,6 +99,8 @@ def house_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[T
         RecallTranscript(),
         StartFocus(),
         CompleteFocus(),
+        EnterPlanMode(),
+        ExitPlanMode(),
         SchedulePeriodic(schedules),
         ScheduleDeferred(schedules),
         ListSchedules(schedules),
@@ -106,7 +110,16 @@ def house_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[T
 
 def house_tool_names() -> frozenset[str]:
     """What `house_tools` are called, for who has no house to build them in."""
-    tools = (CurrentTime, Calculate, ReadOutput, RecallTranscript, StartFocus, CompleteFocus)
+    tools = (
+        CurrentTime,
+        Calculate,
+        ReadOutput,
+        RecallTranscript,
+        StartFocus,
+        CompleteFocus,
+        EnterPlanMode,
+        ExitPlanMode,
+    )
     later = (SchedulePeriodic, ScheduleDeferred, ListSchedules, CancelTask)
     return frozenset(tool.spec.name for tool in (*tools, *later)) | WORKING
 
@@ -130,7 +143,7 @@ def assemble(
 
     Reads no database and may be called often; a broken definition is told to the person with the first message.
     """
-    settings, estimator = shared.settings(), Estimator(shared.count)
+    settings, estimator = shared.settings(), Estimator(shared.count, name=shared.counted_by)
     instruction = InstructionState(definitions=shared.definitions, name=persona or settings.agent.name)
     agent = Agent(
         message=MessageState(compaction=CompactionState(count=estimator.message)),

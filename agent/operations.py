@@ -24,7 +24,7 @@ from agent.sessions import export, store
 from agent.sessions.records import Session
 from agent.storage import inbox_rows
 from agent.storage.moments import to_us
-from agent.turn.look import ContextView, fillings_of
+from agent.turn.look import ContextView, FocusView, SidequestView, fillings_of, focus_of, sidequest_of
 from agent.turn.prompt import quoted_in, words_of
 from agent.turn.room import load_of, load_window, options_of
 from agent.turn.run import StagedChanges
@@ -48,6 +48,7 @@ class Status:
 
     choice: Choice
     standing_in: str | None  # who answers while the chosen provider cannot
+    over_budget: bool  # which is so because its budget is used up
     provider: str
     model: str
     context_tokens: int
@@ -198,6 +199,17 @@ class Operations:
             badge=badge_of(tally.last_before, tally.last_after, tally.last_at_ms, now_ms),
         )
 
+    async def focus(self) -> FocusView:
+        """What Focus has bracketed and found here."""
+        session, states = await self._session(), self._states
+        if session is not None:
+            await self._loaded(session)
+        return focus_of(states.message.compaction, states.runtime.current_settings().memory.focus)
+
+    def sidequest(self) -> SidequestView:
+        """What SideQuest has done here since the agent woke."""
+        return sidequest_of(self._states.message.compaction, self._states.runtime.current_settings().memory.sidequest)
+
     def dump(self, directory: Path | None) -> None:
         """Write what goes to models and comes back into `directory`, from now on; None: no more (SPEC §20.1)."""
         dumps = self._states.context.dumps
@@ -275,6 +287,7 @@ class Operations:
         return Status(
             choice=states.provider.slot.choice,
             standing_in=states.provider.standing_in,
+            over_budget=states.provider.over_budget,
             provider=provider.name,
             model=provider.model,
             context_tokens=states.metrics.context_tokens,
@@ -317,7 +330,7 @@ class Operations:
         return state.id
 
     def _switched(self) -> None:
-        self._states.provider.standing_in = None
+        self._states.provider.standing_in, self._states.provider.over_budget = None, False
         self._states.provider.cache.forget()
         self._states.context.engine.provider_switched()
         announce(self._states, budget_of(self._states))

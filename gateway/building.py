@@ -33,6 +33,7 @@ from gateway.commands.house import House as CommandHouse
 from gateway.config.live import Live
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
+from gateway.delivery.egress import Guard
 from gateway.house import House
 from gateway.operations.bystanders import Bystanders
 from gateway.operations.desk import Operations
@@ -108,6 +109,7 @@ async def build(
             catch_up_max_age_s=settings.network.catch_up_max_age,
             proxy=settings.network.proxy,
             public_url=settings.web.public_url or web_url,
+            fullness=lambda key: waking.fullness(key),
         ),
         opened=lambda adapter: go_betweens.opened(adapter, adapter_opened, delivery),
         failed=lambda name, reason: alerts.login_refused(name, reason),
@@ -121,6 +123,7 @@ async def build(
         reports=go_betweens.Reports(lambda: alerts),
         settings=chosen.delivery(live),
         is_busy=lag.is_busy,
+        guard=Guard(redact.found, redact.begun),
     )
     approvals = Approvals(database, clock, lambda: live.settings.approvals, changed=delivery.prompts.changed)
     notices = Notices(database, clock, delivery.wake)
@@ -213,6 +216,7 @@ async def build(
         hooks=Hooks(lambda: live.settings.hooks, settings.home),
         relief=spending.relief,
         count=tokenizer,
+        counted_by=lambda: tokenizer.name,
         background=background,
     )
     waking = Waking(
@@ -243,7 +247,7 @@ async def build(
             conversations=Running(dispatcher, conversations),
             outbox_for=delivery.outbox_for,
             queue_mode=lambda conversation: chosen.mode(conversation, live),
-            channel=accounts.channel,
+            channel=delivery.channel_for,
             wake=dispatcher.wake,
             attachments=Attachments(settings.home, phrase, limit_mb=lambda: live.settings.retention.attachment_mb),
             phrase=phrase,

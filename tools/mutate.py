@@ -75,19 +75,28 @@ def run(tests: Sequence[str], copy: Path) -> tuple[int, str]:
     return done.returncode, done.stdout[-400:]
 
 
+def fits(breakage: Breakage, tree: Path) -> bool:
+    """Does the patch apply there, every line of it? (What lies around may have moved, not changed.)"""
+    return _patch(breakage, tree, "--forward", "--dry-run") == 0
+
+
 def survives(breakage: Breakage, copy: Path) -> str | None:
     """Why this breakage proves nothing, or None if its tests caught it."""
-    apply = ["patch", "--strip=1", "--batch", "--silent", "--no-backup-if-mismatch", f"--input={breakage.path}"]
-    if subprocess.run([*apply, "--forward", "--dry-run"], cwd=copy, capture_output=True).returncode:  # noqa: S603
+    if not fits(breakage, copy) or _patch(breakage, copy, "--forward"):
         return "does not apply any more: bring it up to date"
-    subprocess.run([*apply, "--forward"], cwd=copy, capture_output=True, check=True)  # noqa: S603
     try:
         code, said = run(breakage.tests, copy)
     finally:
-        subprocess.run([*apply, "--reverse"], cwd=copy, capture_output=True, check=True)  # noqa: S603
+        _patch(breakage, copy, "--reverse")
     if code == 1:
         return None
     return "its tests still pass" if code == 0 else f"pytest ended with {code}: {said}"
+
+
+def _patch(breakage: Breakage, tree: Path, *how: str) -> int:
+    exactly = ["--strip=1", "--fuzz=0", "--batch", "--silent", "--no-backup-if-mismatch"]
+    command = ["patch", *exactly, f"--input={breakage.path}", *how]
+    return subprocess.run(command, cwd=tree, capture_output=True).returncode  # noqa: S603
 
 
 def chosen_from(patches: Sequence[Path], names: Sequence[str], sample: int, seed: int | None) -> list[Path]:

@@ -11,7 +11,7 @@ from adapters.discord import diagnosis
 from adapters.discord.account import Bot
 from adapters.discord.channel import DiscordChannel
 from adapters.discord.commands import differs, payload_of
-from adapters.discord.errors import Trouble, login_error
+from adapters.discord.errors import Trouble, asked_s, login_error
 from adapters.discord.intake import Intake
 from adapters.discord.link import Link
 from adapters.discord.places import Places
@@ -112,7 +112,8 @@ class DiscordAdapter:
                 return await self._bot.rest.sign_in()
             except Trouble as error:
                 self._give_up_or_note(error)
-            await self._clock.sleep(pause_s(failures))
+                wait_s = pause_s(failures, asked_s(error))
+            await self._clock.sleep(wait_s)
             failures += 1
 
     async def _stay_connected(self, intake: Intake) -> None:
@@ -135,7 +136,7 @@ class DiscordAdapter:
                 self._give_up_or_note(error)
             steady = link.was_up and self._clock.monotonic() - began > STEADY_S
             failures = 0 if steady else failures + 1
-            await self._clock.sleep(pause_s(failures) if error is not None else 0)
+            await self._clock.sleep(pause_s(failures, asked_s(error)) if error is not None else 0)
 
     def _on_ready(self, intake: Intake, guilds: set[str]) -> None:
         intake.expect_guilds(guilds)

@@ -89,6 +89,11 @@ def _refused(error: discord.HTTPException, closes: bool) -> ChannelError:
     return ChannelRejected(words)
 
 
+def asked_s(error: BaseException) -> float:
+    """For how long Discord wants to be left alone."""
+    return error.retry_after if isinstance(error, discord.RateLimited) else 0.0
+
+
 def login_error(error: Exception) -> ChannelFatal | None:
     """The words for a login that will never succeed; None when trying again may help."""
     match error:

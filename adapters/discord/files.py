@@ -8,6 +8,7 @@ import anyio
 from adapters.discord.account import Bot
 from gateway.channels.errors import ChannelBusy, ChannelRejected
 from gateway.channels.inbound import Attachment
+from gateway.channels.receiving import wait_asked_s, whole_or_nothing
 
 WITHIN_S = 120.0
 CHUNK = 64 * 1024
@@ -45,21 +46,17 @@ class DiscordFiles:
             if response.status in EXPIRED:
                 return None
             if response.status >= 500 or response.status == 429:
-                raise ChannelBusy(f"the content network answered {response.status}", after_s=2.0)
+                wait_s = wait_asked_s(response.headers, 2.0)
+                raise ChannelBusy(f"the content network answered {response.status}", after_s=wait_s)
             if response.status != 200:
                 raise ChannelRejected(f"the content network answered {response.status}")
             size = 0
-            try:
-                async with await anyio.open_file(to, "wb") as file:
-                    async for chunk in response.content.iter_chunked(CHUNK):
-                        size += len(chunk)
-                        if size > limit:
-                            raise _too_large(attachment, limit)
-                        await file.write(chunk)
-            except BaseException:
-                with anyio.CancelScope(shield=True):
-                    await anyio.Path(to).unlink(missing_ok=True)  # half a file helps nobody
-                raise
+            async with whole_or_nothing(to), await anyio.open_file(to, "wb") as file:
+                async for chunk in response.content.iter_chunked(CHUNK):
+                    size += len(chunk)
+                    if size > limit:
+                        raise _too_large(attachment, limit)
+                    await file.write(chunk)
             return size
 
     async def _address(self, channel_id: str, message_id: str, number: str) -> str | None:

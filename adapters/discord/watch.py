@@ -41,6 +41,6 @@ def verdict(vitals: Vitals, patience: Patience) -> Verdict:
     return Verdict.PROBE if vitals.quiet_s > patience.probe_s else Verdict.WELL
 
 
-def pause_s(failures: int) -> float:
-    """How long to wait before the next attempt, after so many failed ones in a row."""
-    return min(2.0 ** min(failures, 10), LONGEST_PAUSE_S)
+def pause_s(failures: int, asked_s: float = 0.0) -> float:
+    """How long to wait before the next attempt, after so many failed ones in a row; never less than Discord asked."""
+    return max(min(2.0 ** min(failures, 10), LONGEST_PAUSE_S), asked_s)

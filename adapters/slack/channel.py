@@ -22,6 +22,7 @@ from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import Outbound, SentRef
+from gateway.channels.receiving import wait_asked_s
 
 
 def capabilities(address: Address, settings: SlackSettings) -> Capabilities:
@@ -60,19 +61,20 @@ class SlackInteractions:
         if not url.startswith(("https://", "http://")):
             raise ChannelRejected("not a Slack interaction that can be answered")
         unkeyed = replace(message, key="")
-        status, answer = await self._post(url, rich(unkeyed), visible=visible)
+        status, answer, wait_s = await self._post(url, rich(unkeyed), visible=visible)
         if "invalid_blocks" in answer:
-            status, answer = await self._post(url, poor(unkeyed), visible=visible)
+            status, answer, wait_s = await self._post(url, poor(unkeyed), visible=visible)
         if status == 429 or status >= 500:
-            raise ChannelBusy(f"Slack's response address answered HTTP {status}", after_s=2.0)
+            raise ChannelBusy(f"Slack's response address answered HTTP {status}", after_s=wait_s)
         if status != 200 or '"ok":false' in answer.replace(" ", ""):
             raise ChannelRejected(f"Slack's response address is used up or too old (HTTP {status})")
 
-    async def _post(self, url: str, content: Body, *, visible: bool) -> tuple[int, str]:
+    async def _post(self, url: str, content: Body, *, visible: bool) -> tuple[int, str, float]:
+        """The status, the beginning of the answer, and how long to wait if it is a refusal."""
         body = {"response_type": "in_channel" if visible else "ephemeral", "replace_original": False, **content}
         try:
             async with self._api.session.post(url, json=body, proxy=self._api.proxy) as answer:
-                return answer.status, (await answer.text())[:1000]
+                return answer.status, (await answer.text())[:1000], wait_asked_s(answer.headers, 2.0)
         except aiohttp.ClientConnectorError:
             raise ChannelBusy("Slack's response address cannot be reached", after_s=2.0) from None
         except (aiohttp.ClientError, TimeoutError) as error:

@@ -16,6 +16,7 @@ from adapters.slack.settings import SlackSettings
 from gateway.channels.errors import ChannelBusy, ChannelRejected
 from gateway.channels.inbound import Attachment
 from gateway.channels.outbound import File
+from gateway.channels.receiving import wait_asked_s, whole_or_nothing
 
 TRANSFER_S = 300.0
 _SLACK_HOSTS = ("slack.com", "slack-files.com", "slack-edge.com")
@@ -58,7 +59,9 @@ class SlackFiles:
                 str(ticket["upload_url"]), data=handle, headers=headers, timeout=timeout, proxy=self._api.proxy
             ) as answer:
                 if answer.status != 200:
-                    raise ChannelBusy(f"Slack did not take the bytes of {file.name!r}: HTTP {answer.status}", after_s=2)
+                    wait_s = wait_asked_s(answer.headers, 2.0)
+                    says = f"Slack did not take the bytes of {file.name!r}: HTTP {answer.status}"
+                    raise ChannelBusy(says, after_s=wait_s)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise ChannelBusy(f"the upload of {file.name!r} broke: {type(error).__name__}", after_s=2.0) from None
         finally:
@@ -92,6 +95,9 @@ class SlackFiles:
         return parts.scheme == "https" and any(host == one or host.endswith("." + one) for one in _SLACK_HOSTS)
 
     def _check(self, answer: aiohttp.ClientResponse, attachment: Attachment) -> None:
+        if answer.status == 429:
+            wait_s = wait_asked_s(answer.headers, 2.0)
+            raise ChannelBusy("Slack asks to wait with the download", after_s=wait_s)
         if answer.status >= 500:
             raise cut("the download", f"Slack answered the download with HTTP {answer.status}", repeatable=True)
         if answer.status != 200:
@@ -105,15 +111,12 @@ class SlackFiles:
 
 async def _written(answer: aiohttp.ClientResponse, attachment: Attachment, to: Path, limit: int) -> int:
     size = 0
-    async with await anyio.open_file(to, "wb") as out:
+    async with whole_or_nothing(to), await anyio.open_file(to, "wb") as out:
         async for chunk in answer.content.iter_chunked(64 * 1024):
             size += len(chunk)
             if size > limit:
-                break
+                raise ChannelRejected(_too_large(attachment, limit))
             await out.write(chunk)
-    if size > limit:
-        await anyio.Path(to).unlink(missing_ok=True)
-        raise ChannelRejected(_too_large(attachment, limit))
     return size
 
 

@@ -39,6 +39,11 @@ RATES = {
     "files.getUploadURLExternal": _TIER_4,
     "files.completeUploadExternal": _TIER_4,
 }
+_FREE = Rate(per_s=1000.0, burst=1000.0)  # of no account until a 429 says otherwise
+
+
+def rate_of(method: str) -> Rate:
+    return RATES.get(method, _FREE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +91,7 @@ class Buckets:
 
     def ask(self, method: str, channel: str, now: float, *, frame: bool = False) -> float:
         """0 and the call is counted; else the seconds to wait, and it is not."""
-        rate = RATES.get(method)
-        if rate is None:
-            return 0.0
+        rate = rate_of(method)
         key = _key(method, channel)
         bucket = self._buckets.get(key, Bucket(rate.burst, now))
         wait = wait_s(bucket, rate, now, reserve=rate.burst * FRAME_RESERVE if frame else 0.0)
@@ -98,15 +101,13 @@ class Buckets:
 
     def shut(self, method: str, channel: str, now: float, after_s: float) -> None:
         """Slack answered 429."""
-        rate = RATES.get(method)
-        if rate is not None:
-            key = _key(method, channel)
-            self._put(key, closed(self._buckets.get(key, Bucket(rate.burst, now)), now, after_s), now)
+        key = _key(method, channel)
+        self._put(key, closed(self._buckets.get(key, Bucket(rate_of(method).burst, now)), now, after_s), now)
 
     def _put(self, key: tuple[str, str], bucket: Bucket, now: float) -> None:
         self._buckets[key] = bucket
         if len(self._buckets) > MAX_CHANNELS:
-            full = [k for k, b in self._buckets.items() if _level(b, RATES[k[0]], now) >= RATES[k[0]].burst]
+            full = [k for k, b in self._buckets.items() if _level(b, rate_of(k[0]), now) >= rate_of(k[0]).burst]
             for k in full or list(self._buckets)[: MAX_CHANNELS // 8]:
                 self._buckets.pop(k, None)
 

@@ -46,9 +46,14 @@ class Account:
         self._delivered: OrderedDict[str, list[SentRef]] = OrderedDict()
         # Draft ids need only differ within a chat while one is shown (30 s); seconds keep them apart over a restart.
         self._last_draft = int(clock.now().timestamp()) % 1_000_000 * 1000
+        self._cleared: OrderedDict[int, int] = OrderedDict()  # by chat: the drafts up to this one
 
     async def ask(self, method: str, chat: int, **parameters: Any) -> Any:
-        """Call a method on a chat, on its new id if it moved. Raises what the library raises."""
+        """Call a method on a chat, on its new id if it moved. Raises what the library raises.
+
+        ChannelBusy at once while the server wants the chat to be left alone.
+        """
+        self.limiter.check(chat)
         try:
             return await self.api.call(method, chat_id=self._moved.get(chat, chat), **parameters)
         except Flooded as error:
@@ -66,6 +71,15 @@ class Account:
     def next_draft(self) -> int:
         self._last_draft = self._last_draft % 2_000_000_000 + 1
         return self._last_draft
+
+    def clears_drafts(self, chat: int) -> None:
+        """A message was sent there, which takes the place of every draft of before."""
+        self._cleared[chat] = self._last_draft
+        self._cleared.move_to_end(chat)
+        _bound(self._cleared)
+
+    def is_cleared(self, chat: int, draft: int) -> bool:
+        return draft <= self._cleared.get(chat, 0)
 
     def delivered(self, key: str) -> list[SentRef]:
         """The pieces of a message of several that already arrived, so that a repeat goes on behind them."""

@@ -15,7 +15,7 @@ from adapters.telegram.diagnosis import diagnose
 from adapters.telegram.errors import mapped
 from adapters.telegram.intake import Intake
 from adapters.telegram.parse import Context, moved
-from adapters.telegram.polling import Polling, pause_s
+from adapters.telegram.polling import Polling, pause_after
 from adapters.telegram.publishing import publish
 from adapters.telegram.pulse import Pulse
 from adapters.telegram.settings import PUBLIC_API, TelegramSettings
@@ -114,8 +114,9 @@ class TelegramAdapter:
             except TelegramError as error:
                 failures += 1
                 self._pulse.trouble(error.message)
-                log.warning("cannot sign in", extra={"reason": error.message, "again_in_s": pause_s(failures)})
-                await self._clock.sleep(pause_s(failures))
+                wait_s = pause_after(error, failures)
+                log.warning("cannot sign in", extra={"reason": error.message, "again_in_s": wait_s})
+                await self._clock.sleep(wait_s)
             else:
                 return Me(id=me["id"], username=me.get("username", ""))
 

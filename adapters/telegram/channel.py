@@ -23,6 +23,7 @@ from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import File, Outbound, SentRef
 
 TEXT, MEDIA = "message", "media"  # kinds of `SentRef`: a media message has a caption to edit
+LATE_ANSWER_S = 60.0
 NO_PREVIEW = {"is_disabled": True}
 
 
@@ -100,8 +101,12 @@ class TelegramChannel:
         if is_blank(message.document):
             raise ChannelRejected("a message without any text")
         await self._account.limiter.turn(self._chat, final=final)
+        if not final:  # nobody waits for it so long, but its late answer names it, and it can be taken away
+            parameters["read_s"] = LATE_ANSWER_S
         with in_channel_words():
-            return _sent(await self._put_text(None, message.document, parameters), TEXT)
+            sent = _sent(await self._put_text(None, message.document, parameters), TEXT)
+        self._account.clears_drafts(self._chat)
+        return sent
 
     async def _put_text(self, edit: str | None, document: Document, parameters: dict[str, Any]) -> Any:
         """Rich if that gains something and the server takes it, else text with entities, else plain."""

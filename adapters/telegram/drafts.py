@@ -15,7 +15,7 @@ from adapters.telegram.api import Unknown
 from adapters.telegram.errors import in_channel_words, is_gone
 from adapters.telegram.render import TEXT_LIMIT, clipped, render
 from gateway.channels.document import Document, Plain, is_blank
-from gateway.channels.errors import ChannelBusy, ChannelRejected
+from gateway.channels.errors import ChannelBusy, ChannelRejected, ChannelUnsure
 from gateway.channels.keys import UserId
 from gateway.channels.outbound import Outbound, SentRef
 
@@ -65,11 +65,13 @@ class ChatDrafts:
         if sent.kind != DRAFT:
             await self.delete(sent)
             return
-        try:
-            placeholder = await self.send(Outbound(document=(Plain("…"),), silent=True), False)
-        except ChannelBusy:
+        if self.account.is_cleared(self.chat, int(sent.id)):
             return
-        await self.delete(placeholder)
+        try:
+            clearing = await self.send(Outbound(document=(Plain("…"),), silent=True), False)
+        except (ChannelBusy, ChannelUnsure):
+            return
+        await self.delete(clearing)
 
     async def _show(self, draft: int, document: Document) -> None:
         if is_blank(document):

@@ -13,6 +13,7 @@ from adapters.telegram.request import CONNECT_S, READ_S
 from gateway.channels.errors import ChannelBusy, ChannelRejected
 from gateway.channels.inbound import Attachment
 from gateway.channels.outbound import File
+from gateway.channels.receiving import wait_asked_s, whole_or_nothing
 
 DOWNLOAD_LIMIT = 20 * 1024 * 1024  # Bot API, getFile
 UPLOAD_LIMIT = 50 * 1024 * 1024
@@ -48,12 +49,8 @@ class AccountFiles:
         path = str(described.get("file_path") or "")
         if not path:
             raise ChannelRejected(f"Telegram no longer keeps {attachment.name}")
-        try:
+        async with whole_or_nothing(to):
             return await self._download(path, attachment, to, limit)
-        except BaseException:
-            with anyio.CancelScope(shield=True):
-                await anyio.Path(to).unlink(missing_ok=True)
-            raise
 
     async def _download(self, path: str, attachment: Attachment, to: Path, limit: int) -> int:
         sending = self.account.api.sending
@@ -64,7 +61,8 @@ class AccountFiles:
                 self.account.api.file_url(path), proxy=sending.proxy, timeout=timeout
             ) as response:
                 if response.status >= 500 or response.status == 429:
-                    raise ChannelBusy(f"Telegram answered {response.status} for a file", after_s=TROUBLE_S)
+                    wait_s = wait_asked_s(response.headers, TROUBLE_S)
+                    raise ChannelBusy(f"Telegram answered {response.status} for a file", after_s=wait_s)
                 if response.status != 200:
                     raise ChannelRejected(f"Telegram no longer gives {attachment.name} ({response.status})")
                 async with await anyio.open_file(to, "wb") as out:

@@ -113,6 +113,10 @@ class Allowances:
             self._overall.book(now)
         return wait_s
 
+    def closed_for(self, chat: int, now: float) -> float:
+        """Seconds for which the server wants that chat to be left alone; 0: it does not."""
+        return max(self._closed_until.get(chat, 0.0) - now, 0.0)
+
     def close(self, chat: int, until: float) -> None:
         """The server said to wait in that chat."""
         self._closed_until[chat] = max(until, self._closed_until.pop(chat, 0.0))
@@ -169,6 +173,11 @@ class Limiter:
         """Raises ChannelBusy unless a sign of life may be given now."""
         if wait_s := self._allowances.ask_aside(chat, self._clock.monotonic()):
             raise ChannelBusy(f"no room for a sign of life in chat {chat}", after_s=wait_s)
+
+    def check(self, chat: int) -> None:
+        """Raises ChannelBusy while the chat is closed by a 429."""
+        if wait_s := self._allowances.closed_for(chat, self._clock.monotonic()):
+            raise ChannelBusy(f"Telegram wants chat {chat} to be left alone", after_s=wait_s)
 
     def refused(self, chat: int, after_s: float) -> None:
         """The server answered 429 for that chat."""

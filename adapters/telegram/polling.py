@@ -30,6 +30,11 @@ def pause_s(failures: int, *, conflict: bool = False) -> float:
     return float(min(CAP_S, 0.5 * 2 ** min(failures - 1, 10)))
 
 
+def pause_after(error: TelegramError, failures: int) -> float:
+    """The same, and never less than the server asked for."""
+    return max(pause_s(failures), error.after_s if isinstance(error, Flooded) else 0.0)
+
+
 class Offset:
     """Which update to ask for next, and which behind it are dealt with already. Pure."""
 
@@ -101,23 +106,22 @@ class Polling:
             case InvalidToken() | Unknown():
                 raise mapped(InvalidToken()) from error
             case Conflict() if speaks_of(error, "webhook"):
-                wait_s = pause_s(failures)
                 self._pulse.trouble("a webhook is set for this bot (409); it is removed, polling goes on")
-                await self._remove_webhook()
+                wait_s = await self._remove_webhook(failures)
             case Conflict():
                 wait_s = pause_s(failures, conflict=True)
                 self._pulse.trouble("another process polls with the same bot token (409); stop one of the two")
-            case Flooded(after_s=after_s):
-                wait_s = after_s
-                self._pulse.trouble(error.message)
             case _:
-                wait_s = pause_s(failures)
+                wait_s = pause_after(error, failures)
                 self._pulse.trouble(error.message)
         log.warning("polling interrupted", extra={"reason": error.message, "again_in_s": wait_s})
         await self._clock.sleep(wait_s)
 
-    async def _remove_webhook(self) -> None:
+    async def _remove_webhook(self, failures: int) -> float:
+        """Gives how long to wait before the next poll."""
         try:
             await self._api.call("deleteWebhook", drop_pending_updates=False)
         except TelegramError as error:
             log.warning("webhook not removed", extra={"reason": error.message})
+            return pause_after(error, failures)
+        return pause_s(failures)

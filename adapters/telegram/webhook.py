@@ -19,7 +19,7 @@ from adapters.telegram.api import Api, Unknown
 from adapters.telegram.errors import mapped
 from adapters.telegram.intake import Intake
 from adapters.telegram.parse import UPDATES
-from adapters.telegram.polling import pause_s
+from adapters.telegram.polling import pause_after, pause_s
 from adapters.telegram.pulse import Pulse
 from adapters.telegram.settings import TelegramSettings
 from agent.core.clock import Clock
@@ -93,8 +93,9 @@ class Webhook:
                 # Also an address that Telegram does not take: its DNS entry may be on its way.
                 refused = isinstance(error, BadRequest)
                 pulse.trouble(f"Telegram does not take {self.url}: {error.message}" if refused else error.message)
-                log.warning("webhook not in order", extra={"reason": error.message, "again_in_s": pause_s(failures)})
-                await clock.sleep(pause_s(failures))
+                wait_s = pause_after(error, failures)
+                log.warning("webhook not in order", extra={"reason": error.message, "again_in_s": wait_s})
+                await clock.sleep(wait_s)
                 continue
             failures = 0
             is_set = info.get("url") == self.url

@@ -11,7 +11,7 @@ from adapters.web.rooms import Rooms
 from adapters.web.routes import Routes
 from adapters.web.settings import WebSettings
 from adapters.web.talk import Talk
-from gateway.channels.adapter import Admit, Diagnosis, Health, State, Surroundings
+from gateway.channels.adapter import Admit, Diagnosis, Fullness, Health, State, Surroundings
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
 
@@ -26,7 +26,8 @@ class Web:
         self._rooms = Rooms(self._folder, surroundings.clock, settings.history)
         self._shelves = Shelves(self._folder, settings.max_files_mb << 20)
         self._talk = Talk(self.channel_type, self._rooms, surroundings.clock)
-        self.routes: Sequence[BaseRoute] = Routes(self._talk, self._rooms, self._shelves).all
+        self._fullness = surroundings.fullness
+        self.routes: Sequence[BaseRoute] = Routes(self._talk, self._rooms, self._shelves, self._full_in).all
 
     async def run(self, admit: Admit) -> None:
         self._talk.admit = admit
@@ -41,6 +42,9 @@ class Web:
     def health(self) -> Health:
         state = State.STARTING if self._talk.admit is None else State.CONNECTED
         return Health(state=state, last_event_at=self._clock.now())
+
+    def _full_in(self, channel_id: str) -> Fullness | None:
+        return self._fullness(ConversationKey(self.channel_type, channel_id))
 
     async def publish(self, commands: Sequence[CommandSpec]) -> None:
         self._rooms.use_commands(

@@ -17,6 +17,7 @@ from gateway.channels.errors import ChannelBusy, ChannelRejected
 from gateway.channels.inbound import Attachment
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import Outbound, SentRef
+from gateway.channels.receiving import whole_or_nothing
 
 TEXT_LIMIT = 100_000  # characters; a page could hold more, but nobody reads it
 
@@ -192,7 +193,8 @@ class _Files:
         file, path = found
         if file.size > limit:
             raise ChannelRejected(f"{attachment.name} is larger than {limit >> 20} MB")
-        await to_thread.run_sync(shutil.copyfile, path, to)
+        async with whole_or_nothing(to):
+            await to_thread.run_sync(shutil.copyfile, path, to)
         return file.size
 
 

@@ -2,7 +2,8 @@
 
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -22,7 +23,7 @@ from adapters.web.rooms import Rooms, TooMany, channel_id
 from adapters.web.shelf import safe_name
 from adapters.web.shown import file_as_json
 from adapters.web.talk import NotListening, Talk
-from gateway.channels.adapter import SignedIn
+from gateway.channels.adapter import Fullness, SignedIn
 from gateway.channels.errors import ChannelGone
 from gateway.channels.inbound import Receipt
 
@@ -36,7 +37,9 @@ Body = TypeVar("Body", bound=BaseModel)
 class Routes:
     """The endpoints; what they cause is in `talk`."""
 
-    def __init__(self, talk: Talk, rooms: Rooms, shelves: Shelves) -> None:
+    def __init__(self, talk: Talk, rooms: Rooms, shelves: Shelves, fullness: Callable[[str], Fullness | None]) -> None:
+        """`fullness` tells how full the model's window is, by channel id."""
+        self._fullness = fullness
         self._talk = talk
         self._rooms = rooms
         self._shelves = shelves
@@ -52,6 +55,7 @@ class Routes:
             Route("/conversations", self._new_conversation, methods=["POST"]),
             Route("/c/{room}/events", self._events),
             Route("/c/{room}/older", self._older),
+            Route("/c/{room}/window", self._window),
             Route("/c/{room}/messages", self._post, methods=["POST"]),
             Route("/c/{room}/press", self._press, methods=["POST"]),
             Route("/c/{room}/stop", self._stop, methods=["POST"]),
@@ -88,6 +92,11 @@ class Routes:
             raise HTTPException(400, "before must be the order of a message")
         messages, has_older = (await self._room(request)).older(int(before))
         return JSONResponse({"messages": messages, "has_older": has_older})
+
+    async def _window(self, request: Request) -> Response:
+        """How full the model's window is; null while that is not known."""
+        full = self._fullness(_channel_id(request))
+        return JSONResponse({"window": asdict(full) if full is not None else None})
 
     async def _post(self, request: Request) -> Response:
         posted = await _body(request, Posted)

@@ -36,9 +36,9 @@ class Scene:
 
 
 def blocks_in(
-    window: Window, *, protect_tokens: int, placeholder: int, exempt: Collection[str] = ()
+    window: Window, *, protect_tokens: int, notice_tokens: int, exempt: Collection[str] = ()
 ) -> tuple[Block, ...]:
-    """The results that may go, oldest first; `placeholder` is what the notice in their place weighs.
+    """The results that may go, oldest first; `notice_tokens` is the weight of the notice in their place.
 
     Pinned and cleared ones may not go, nor those of `exempt` tools, nor what stands in the newest `protect_tokens`.
     """
@@ -61,7 +61,7 @@ def blocks_in(
             name = names.get(part.tool_use_id, "")
             if part.content != original.get(part.tool_use_id) or name in exempt:
                 continue
-            saved = entry.tokens * len(part.content) // max(1, chars) - placeholder
+            saved = entry.tokens * len(part.content) // max(1, chars) - notice_tokens
             if saved > 0:
                 found.append(
                     Block(position=position, call=part.tool_use_id, tool=name, text=part.content, tokens=saved)

@@ -16,6 +16,7 @@ from agent.compaction.forgetting import retentions
 from agent.compaction.state import CompactionState, Load, Options
 from agent.compaction.summaries import in_parts, structured
 from agent.compaction.window import Entry
+from agent.core.crash_points import passing
 from agent.core.errors import AgentError
 from agent.core.events import (
     AutoCompactCircuitBreakerTripped,
@@ -97,6 +98,8 @@ class Compactor:
             freed = rungs.replace_oldest(
                 state, end, text, label=label, rung=rung, tokens_before=before, mechanical=mechanical
             )
+            if freed.count:
+                _passed(rung)
         after = load.tokens(state.window)
         if not freed.count or (hard_limit is not None and (after >= before or after > hard_limit)):
             if hard_limit is not None:
@@ -194,6 +197,16 @@ class Compactor:
             state.exhaustion_untold = True
             self._publish(CompactExhausted(conversation=self._conversation, run=run, tokens=tokens))
         state.cooldown = exhausted(state.cooldown, warned=True)
+
+
+def _passed(rung: Rung) -> None:
+    match rung:
+        case "high":
+            passing("rung.high")
+        case "hard":
+            passing("rung.hard")
+        case _:
+            passing("rung.reactive")
 
 
 def parts_of(messages: Sequence[Message], most_chars: int) -> list[list[Message]]:

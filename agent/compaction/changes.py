@@ -4,8 +4,9 @@ Positions count from 0 and are those of the window before the change; the system
 SPEC calls index i is position i - 1 here. Every change keeps tool calls and their results together.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, assert_never
 
 from agent.core.messages import Message
 
@@ -20,10 +21,20 @@ class Cleared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clearing:
-    """Results are cleared where they stand: no position moves."""
+class Stubbed:
+    """What a call was given gives way to `arguments`, which are shorter; the transcript keeps it."""
 
-    results: tuple[Cleared, ...]
+    position: int
+    call: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clearing:
+    """Results are cleared and arguments stubbed where they stand: no position moves."""
+
+    results: tuple[Cleared, ...] = ()
+    calls: tuple[Stubbed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

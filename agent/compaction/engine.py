@@ -19,13 +19,15 @@ from agent.compaction.dumps import Dumps, registry_text, scores_text
 from agent.compaction.housekeeping import Housekeeping
 from agent.compaction.ladder import Limits, Standing, Step, limits_for, next_step
 from agent.compaction.state import CompactionState, Load, Options
+from agent.core.crash_points import passing
 from agent.core.errors import AgentError
 from agent.core.events import (
     CompactComplete,
     Event,
     MemoryFlushed,
     MicrocompactRan,
-    MidCompactRan,
+    MidCompactLayer1Ran,
+    MidCompactLayer2Ran,
     ReactiveCompactTriggered,
     SummariesApplied,
     ToolOutputsPruned,
@@ -224,6 +226,7 @@ class Engine:
 
     def _cleared(self, freed: rungs.Freed, load: Load) -> None:
         if freed.raw > 0:
+            passing("rung.cleared")
             self._publish(
                 MicrocompactRan(
                     conversation=self._conversation,
@@ -236,6 +239,7 @@ class Engine:
     def _folded(self, load: Load) -> None:
         freed = rungs.fold(self.state)
         if freed.count:
+            passing("rung.folded")
             self._publish(
                 SummariesApplied(
                     conversation=self._conversation, run=self._run, pairs=freed.count, freed=int(freed.raw * load.scale)
@@ -249,6 +253,7 @@ class Engine:
         if self.dumps.on and options.uses_subgoals:
             self.dumps.write("subgoal-registry.txt", registry_text(state.watch.subgoals.subgoals))
         if freed.count:
+            passing("rung.pruned")
             state.tally.prunes += freed.count
             self._publish(
                 ToolOutputsPruned(
@@ -265,15 +270,16 @@ class Engine:
 
     def _mid(self, load: Load, before: int) -> None:
         """L2 where a summary is ready; L1, which no model writes, only where the operator wants it (level `full`)."""
-        freed, layer = rungs.splice(self.state, before), 2
+        ran: type[MidCompactLayer1Ran | MidCompactLayer2Ran]
+        freed, ran = rungs.splice(self.state, before), MidCompactLayer2Ran
         if not freed.count and self.options.level == "full":
-            freed, layer = rungs.collapse(self.state, before), 1
+            freed, ran = rungs.collapse(self.state, before), MidCompactLayer1Ran
         if freed.count:
+            passing("rung.mid")
             self._publish(
-                MidCompactRan(
+                ran(
                     conversation=self._conversation,
                     run=self._run,
-                    layer=layer,
                     messages=freed.count,
                     freed=int(freed.raw * load.scale),
                 )
@@ -304,6 +310,7 @@ class Engine:
         if load.tokens(window) > self._limits(load).room:
             count += rungs.shorten(state, load, target).count
         if count:
+            passing("rung.digest")
             self._compactor.completed(load, "digest", count, before, mechanical=True, run=self._run)
 
     # Between turns

@@ -97,6 +97,10 @@ class Focus:
         else:
             change(Replacement(position=place, message=message))
 
+    def inside(self, window: Window) -> int:
+        """How many messages stand in the bracket that is open; 0 while none is."""
+        return len(window) - self._bracket(window) if self.is_open else 0
+
     def hint(self, settings: FocusSettings, window: Window) -> str:
         """What the model is told beside a person's words now and then; "" most of the time."""
         if self.is_open:

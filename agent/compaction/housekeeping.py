@@ -119,4 +119,6 @@ class Housekeeping:
         )
         if results:
             state.tally.prunes += len(results)
+            state.tally.sidequests += 1
+            state.tally.sidequest_evicted += len(results)
             state.change(Clearing(results=results))

@@ -16,7 +16,7 @@ from agent.compaction.deferred import fold_of
 from agent.compaction.draining import SESSION, Rung, boundary, drain, gone, half, parted, summary_message
 from agent.compaction.excerpts import digest, words
 from agent.compaction.integrity import mend
-from agent.compaction.microcompact import LOW_VALUE, STALE, cleared_but_recent
+from agent.compaction.microcompact import LOW_VALUE, STALE, cleared_but_recent, stubbed, superseded
 from agent.compaction.state import CompactionState, Load, Options
 from agent.compaction.strategies import QUADRATIC, STRATEGIES, strategy_for
 from agent.compaction.tiers import Tier
@@ -52,9 +52,24 @@ def microcompact(state: CompactionState, options: Options) -> Freed:
     clearing = cleared_but_recent(
         window, positions, keep=settings.retain_recent, tiers=state.tiers, exempt=settings.exempt_tools
     )
+    if options.level == "full":
+        clearing = _with_stubs(clearing, window, positions, state, options)
     # The newest that stayed must be looked at again; what was skipped before them is skipped for good.
     state.settled = max(state.settled, len(window.results) - settings.retain_recent)
     return _cleared(state, clearing)
+
+
+def _with_stubs(
+    clearing: Clearing, window: Window, positions: Sequence[int], state: CompactionState, options: Options
+) -> Clearing:
+    """The same, with what the level `full` shortens besides."""
+    keep, exempt, tiers = options.microcompact.retain_recent, options.microcompact.exempt_tools, state.tiers
+    cleared = {(one.position, one.call) for one in clearing.results}
+    again = superseded(window, positions, tiers=tiers, exempt=exempt)
+    return Clearing(
+        results=(*clearing.results, *(one for one in again if (one.position, one.call) not in cleared)),
+        calls=stubbed(window, positions, keep=keep, tiers=tiers, exempt=exempt),
+    )
 
 
 def clear_stale(state: CompactionState, options: Options, idle_minutes: float) -> Freed:
@@ -115,7 +130,7 @@ def blocks_of(state: CompactionState, options: Options, load: Load, count: Calla
     blocks = blocks_in(
         state.window,
         protect_tokens=load.raw(protected),
-        placeholder=count(EVICTED),
+        notice_tokens=count(EVICTED),
         exempt=options.microcompact.exempt_tools,
     )
     return tuple(block for block in blocks if state.tiers.tier(block.position) is not Tier.ACTIVE)
@@ -206,6 +221,5 @@ def shorten(state: CompactionState, load: Load, target: int) -> Freed:
 
 
 def _cleared(state: CompactionState, clearing: Clearing) -> Freed:
-    if not clearing.results:
-        return NOTHING
-    return Freed(len(clearing.results), state.change(clearing))
+    count = len(clearing.results) + len(clearing.calls)
+    return Freed(count, state.change(clearing)) if count else NOTHING

@@ -44,6 +44,11 @@ def is_due(turn: int, settings: SidequestSettings) -> bool:
     return settings.enabled and turn > 0 and turn % settings.interval_turns == 0
 
 
+def turns_left(turn: int, settings: SidequestSettings) -> int:
+    """How many turns of people there are until the next."""
+    return settings.interval_turns - turn % settings.interval_turns
+
+
 def cursors_in(window: Window, tiers: Tiers, settings: SidequestSettings) -> list[Cursor]:
     """The largest results that are whole, unpinned and not of the active subgoal (H-13), largest first."""
     found = []

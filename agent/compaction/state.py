@@ -66,6 +66,8 @@ class Tally:
     compactions: int = 0
     hard: int = 0
     prunes: int = 0
+    sidequests: int = 0  # answers that named something
+    sidequest_evicted: int = 0  # results
     tokens_saved: int = 0
     last_before: int = 0
     last_after: int = 0

@@ -3,12 +3,13 @@
 Whoever holds a window is its only owner. No I/O: what must be written is taken from it as values.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never, overload
 
-from agent.compaction.changes import Change, Cleared, Clearing, Drain, Fold, Replacement
-from agent.core.messages import Message, ToolResult
+from agent.compaction.changes import Change, Cleared, Clearing, Drain, Fold, Replacement, Stubbed
+from agent.core.messages import Message, ToolResult, ToolUse
 
 CountMessage = Callable[[Message], int]
 
@@ -34,7 +35,7 @@ class Entry:
 
     @property
     def is_cleared(self) -> bool:
-        """Whether some result in it gave way to a notice."""
+        """Whether some result in it gave way to a notice, or what a call was given to something shorter."""
         return self.message is not self.stored
 
 
@@ -43,7 +44,8 @@ class Unwritten:
     """What the store does not know yet of a window. Keys are those of entries."""
 
     hidden: list[Entry] = field(default_factory=list)
-    cleared: dict[tuple[int, str], str] = field(default_factory=dict)  # (key, tool_use_id): what stands there now
+    # (key, tool_use_id): what stands there now, of a call as JSON
+    cleared: dict[tuple[int, str], str] = field(default_factory=dict)
     deferred: dict[int, str] = field(default_factory=dict)
     placed: set[int] = field(default_factory=set)  # inserted or moved out of the order in which they were stored
 
@@ -121,6 +123,7 @@ class Window(Sequence[Entry]):
         match change:
             case Clearing():
                 self._clear(change.results)
+                self._stub(change.calls)
             case Fold():
                 self._fold(change)
                 self._index()
@@ -149,7 +152,7 @@ class Window(Sequence[Entry]):
         self._index()
 
     def show(self, position: int, message: Message) -> None:
-        """Let the model see `message` there; nothing of that is written, loading the window again mends it again."""
+        """Let the model see `message` there; by itself nothing of that is written."""
         entry = self._entries[position]
         tokens = self._count(message)
         self.tokens += tokens - entry.tokens
@@ -167,11 +170,20 @@ class Window(Sequence[Entry]):
                 else part
                 for part in entry.message.parts
             )
-            message = replace(entry.message, parts=parts)
-            tokens = self._count(message)
-            self.tokens += tokens - entry.tokens
-            self._entries[cleared.position] = replace(entry, message=message, tokens=tokens)
+            self.show(cleared.position, replace(entry.message, parts=parts))
             self.unwritten.cleared[entry.key, cleared.call] = cleared.text
+
+    def _stub(self, calls: Iterable[Stubbed]) -> None:
+        for stubbed in calls:
+            entry = self._entries[stubbed.position]
+            parts = tuple(
+                replace(part, input=stubbed.arguments)
+                if isinstance(part, ToolUse) and part.id == stubbed.call
+                else part
+                for part in entry.message.parts
+            )
+            self.show(stubbed.position, replace(entry.message, parts=parts))
+            self.unwritten.cleared[entry.key, stubbed.call] = json.dumps(stubbed.arguments, ensure_ascii=False)
 
     def _fold(self, fold: Fold) -> None:
         for pair in reversed(fold.pairs):  # from the highest position down: the others stay where they are

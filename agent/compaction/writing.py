@@ -1,11 +1,12 @@
 """What the store must be told of a window: which rows it hides, places and clears; and how a window is read from it."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agent.compaction.state import CompactionState, SessionSummary
 from agent.compaction.window import Unwritten, Window
-from agent.core.messages import Message, ToolResult
+from agent.core.messages import Message, Part, ToolResult, ToolUse
 from agent.sessions.store import STEP
 from agent.sessions.windows import LoadedWindow, WindowChanges
 
@@ -85,14 +86,16 @@ def fill(state: CompactionState, loaded: LoadedWindow) -> None:
     state.summary_written = state.summary
 
 
-def _shown(message: Message, cleared: dict[str, str]) -> Message:
-    parts = tuple(
-        replace(part, content=cleared[part.tool_use_id])
-        if isinstance(part, ToolResult) and part.tool_use_id in cleared
-        else part
-        for part in message.parts
-    )
-    return replace(message, parts=parts)
+def _shown(message: Message, cleared: Mapping[str, str]) -> Message:
+    return replace(message, parts=tuple(_part_shown(part, cleared) for part in message.parts))
+
+
+def _part_shown(part: Part, cleared: Mapping[str, str]) -> Part:
+    if isinstance(part, ToolResult) and part.tool_use_id in cleared:
+        return replace(part, content=cleared[part.tool_use_id])
+    if isinstance(part, ToolUse) and part.id in cleared:
+        return replace(part, input=json.loads(cleared[part.id]))
+    return part
 
 
 def _touched(unwritten: Unwritten) -> set[int]:

@@ -19,6 +19,16 @@ Point = Literal[
     "admit.after",  # it is stored
     "acknowledge",  # the adapter is about to tell its platform so
     "intake.commit",  # in the transaction that stores the person's words and opens the run
+    "rung.cleared",  # results gave way to notices in memory; nothing of it is stored
+    "rung.folded",  # the same, of pairs that gave way to their summaries
+    "rung.pruned",
+    "rung.mid",
+    "rung.high",
+    "rung.hard",
+    "rung.reactive",
+    "rung.digest",
+    "window.commit",  # in the transaction that stores what a rung hid and placed
+    "window.after",  # it is stored, the model is not asked yet
     "model.before",  # they are stored, the model is about to be asked
     "model.stream",  # a piece of the model's answer has come
     "tool.started",  # the call is recorded as begun

@@ -12,6 +12,7 @@ AgentError
 │   ├── AgentMissing     no such agent definition (B-09)
 │   └── AgentInvalid     the definition has mistakes, all of them listed (B-10)
 ├── Refused              a gate said no
+│   └── ProviderBarred   to a call of this provider: another one may be asked
 ├── Fenced               another owner has taken the conversation: drop the agent, write nothing
 └── ToolError            a tool failed; `transient` tells whether a retry may help (Z-34)
     └── OutOfScope       the call reaches for what this conversation may not touch (B-36)
@@ -89,6 +90,10 @@ class AgentInvalid(Permanent):
 
 class Refused(AgentError):
     """A gate (access, budget, limit, risk) said no."""
+
+
+class ProviderBarred(Refused):
+    """A gate said no to this provider alone."""
 
 
 class Fenced(AgentError):

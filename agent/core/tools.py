@@ -113,7 +113,8 @@ class ToolContext:
 
     `recall` finds what left the window. `focus` is there where the operator has switched Focus on. `cancel` fires when
     the time is up, too. `progress` shows people one line while the call runs. `elicit` asks the person something that
-    the call cannot go on without. `move` sets the working directory, from the next turn on (Z-112).
+    the call cannot go on without. `move` sets the working directory, from the next turn on (Z-112). `planning` turns
+    plan mode on or off.
     """
 
     conversation: ConversationId
@@ -129,6 +130,7 @@ class ToolContext:
     progress: Callable[[str], None] = lambda line: None
     elicit: Callable[[Question], Awaitable[Answer]] | None = None
     move: Callable[[Path], None] = lambda folder: None
+    planning: Callable[[bool], None] = lambda on: None
 
 
 class Tool(Protocol):

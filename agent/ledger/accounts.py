@@ -7,7 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from agent.ledger.spending import SPANS, Account, Applied, Limit, Names, OverBudget, Rules, Span, Unpriced, period_of
+from agent.ledger.spending import (
+    SPANS,
+    Account,
+    Applied,
+    Limit,
+    Names,
+    OverBudget,
+    ProviderOverBudget,
+    Rules,
+    Span,
+    Unpriced,
+    period_of,
+)
 
 
 @dataclass(slots=True)
@@ -164,20 +176,21 @@ class Accounts:
         self, applied: Applied, *, usd: float | None, tokens: int, rules: Rules, provider: str, model: str
     ) -> None:
         limit, found = applied.limit, self._sum(applied.account)
+        over = ProviderOverBudget if applied.account.scope == "provider" else OverBudget
         if limit.usd is not None:
             if usd is None and rules.spending.unpriced == "refuse":
                 raise Unpriced(applied, provider=provider, model=model)
             most, needed = limit.usd + found.more_usd, usd or 0.0
             left = most - found.usd - found.held_usd
             if needed > left:
-                raise OverBudget(
+                raise over(
                     applied, limit=most, left=max(left, 0.0), needed=needed, unit="usd", approvals=found.approvals
                 )
         if limit.tokens is not None:
             whole = limit.tokens + found.more_tokens
             rest = whole - found.tokens - found.held_tokens
             if tokens > rest:
-                raise OverBudget(
+                raise over(
                     applied, limit=whole, left=max(rest, 0), needed=tokens, unit="tokens", approvals=found.approvals
                 )
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from math import isfinite
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from agent.core.errors import Refused
+from agent.core.errors import ProviderBarred, Refused
 
 FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
 
@@ -129,6 +129,10 @@ class OverBudget(Refused):
         self.needed = needed
         self.unit: Unit = unit
         self.approvals = approvals
+
+
+class ProviderOverBudget(OverBudget, ProviderBarred):
+    """The provider's own budget is used up; whoever may stand in for it has one of its own."""
 
 
 class Unpriced(Refused):

@@ -13,7 +13,7 @@ from typing import Protocol
 import anyio
 
 from agent.core.clock import Clock
-from agent.core.errors import AgentError, NoProviders, ProviderBusy, ProviderRefused
+from agent.core.errors import AgentError, NoProviders, ProviderBarred, ProviderBusy, ProviderRefused
 from agent.providers.circuits import PATIENCE_S, Circuit, State, choose, others_let
 from agent.providers.metering import Bill, Counting, End, Meter, Spent, Unmetered, spent_by
 from agent.providers.provider import Provider, Request
@@ -86,6 +86,9 @@ class Watcher(Protocol):
     def void(self) -> None:
         """What came of this attempt does not count: another follows."""
 
+    def passes(self, provider: Provider, error: AgentError) -> None:
+        """This call does not ask that provider again: another one is next."""
+
     def waits(self, provider: Provider, error: AgentError, failures: int, delay_s: float) -> None:
         """The call will be made again after `delay_s`."""
 
@@ -100,6 +103,7 @@ class Unwatched:
     def answers(self, provider: Provider) -> None: ...
     def delta(self, text: str) -> None: ...
     def void(self) -> None: ...
+    def passes(self, provider: Provider, error: AgentError) -> None: ...
     def waits(self, provider: Provider, error: AgentError, failures: int, delay_s: float) -> None: ...
     def spent(self, spent: Spent) -> None: ...
 
@@ -159,7 +163,8 @@ class Models:
             outcome = await self._try(call, provider, circuit, taker, watcher)
             if isinstance(outcome, Answered):
                 return outcome
-            delay = self._delay(call, outcome, provider, taker.begun, tries) if patient and not call.once else None
+            again = patient and not call.once and not isinstance(outcome, ProviderBarred)
+            delay = self._delay(call, outcome, provider, taker.begun, tries) if again else None
             if delay is not None and delay > PATIENCE_S and others_let(circuits, index, self._clock.monotonic()):
                 delay = None
             if delay is None:
@@ -168,6 +173,7 @@ class Models:
                     raise _verdict(tries)
                 log.warning("%s; asking another provider", outcome, extra={"run": call.bill.run})
                 watcher.void()
+                watcher.passes(provider, outcome)
             else:
                 watcher.void()
                 log.warning("%s; trying again in %.1f s", outcome, delay, extra={"run": call.bill.run})
@@ -186,6 +192,8 @@ class Models:
         circuit.begin()
         try:
             answered = await self._attempt(call, provider, taker, watcher)
+        except ProviderBarred as error:
+            return error  # it says nothing about the provider's health
         except (ProviderBusy, ProviderRefused) as error:
             if isinstance(error, ProviderRefused) and not error.any_request:
                 raise
@@ -275,8 +283,14 @@ def _key(provider: Provider) -> Key:
 
 
 def _verdict(tries: _Tries) -> AgentError:
-    """What to say of a call for which nobody is left: of one provider its own error, of several that none can."""
+    """What to say of a call for which nobody is left: of one provider its own error, of several that none can.
+
+    A budget that is used up goes before the others' troubles: it is what somebody can change at once.
+    """
     errors = list(tries.given_up.values())
+    barred = next((error for error in errors if isinstance(error, ProviderBarred)), None)
+    if barred is not None:
+        return barred
     if len(errors) == 1:
         return errors[0]
     return NoProviders("; ".join(str(error) for error in errors))

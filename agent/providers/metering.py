@@ -66,7 +66,8 @@ class Meter(Protocol):
     async def reserve(self, bill: Bill, provider: Provider, request: Request, input_tokens: int) -> Reservation:
         """Set aside what the attempt may cost at most. `input_tokens` is the calibrated estimate of the request.
 
-        Raises Refused when it exceeds what is left: then no call is made and no other provider is asked.
+        Raises Refused when it exceeds what is left: then no call is made, and no other provider is asked unless it is a
+        ProviderBarred.
         """
 
 

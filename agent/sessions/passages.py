@@ -3,6 +3,7 @@
 Plain functions over a `Connection`. SQLite searches its full-text index, PostgreSQL the rows of the session.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -61,7 +62,7 @@ def keep(
     message: Message,
     calls: Iterable[str] | None = None,
 ) -> None:
-    """Make a stored message findable, or only its results of `calls`. Safe to repeat."""
+    """Make a stored message findable, or only its results and arguments of `calls`. Safe to repeat."""
     rows = [
         {
             "session_id": session,
@@ -111,6 +112,9 @@ def texts_of(message: Message, calls: set[str] | None) -> Iterator[tuple[str, st
     made = [f"called {use.name}({_arguments(use)})" for use in uses]
     if calls is None and (said := "\n".join([*words, *files, *made]).strip()):
         yield "", said
+    for use in uses:
+        if calls is not None and use.id in calls:
+            yield use.id, f"called {use.name}({json.dumps(dict(use.input), ensure_ascii=False)})"
     for part in message.parts:
         if isinstance(part, ToolResult) and part.content.strip() and (calls is None or part.tool_use_id in calls):
             yield part.tool_use_id, part.content

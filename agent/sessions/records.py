@@ -26,12 +26,16 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A message of the transcript with the run that wrote it and whose words it holds."""
+    """A message of the transcript with the run that wrote it and whose words it holds.
+
+    `counted` tells what it weighs, as the estimator wrote it down; "" is not known.
+    """
 
     message: Message
     inbox_id: int | None
     position: int
     person: PersonId | None = None
+    counted: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

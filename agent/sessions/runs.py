@@ -18,6 +18,7 @@ RunState = Literal["running", "done", "failed", "cancelled", "waiting"]
 
 _BY_INBOX = turn.c.inbox_id == bindparam("inbox")
 _OPEN = Hot(or_ignore(insert(turn)))
+_IS_THERE = Hot(select(turn.c.id).where(_BY_INBOX))
 _FIND = select(turn).where(_BY_INBOX)
 _TAKE_OVER = update(turn).where(_BY_INBOX).values(run_id=bindparam("run"), epoch=bindparam("by"))
 _CHECKPOINT = update(turn).where(_BY_INBOX).values(checkpoint=bindparam("written"))
@@ -101,9 +102,9 @@ def open_run(
 
 def find_run(conn: Connection, inbox_id: int) -> RunRow | None:
     """The run of an inbox row, if one was begun."""
-    row = conn.execute(_FIND, {"inbox": inbox_id}).one_or_none()
-    if row is None:
+    if _IS_THERE.scalar(conn, {"inbox": inbox_id}) is None:  # asked by every turn, and nearly always so
         return None
+    row = conn.execute(_FIND, {"inbox": inbox_id}).one()
     return RunRow(
         inbox_id=inbox_id,
         session=SessionId(row.session_id),

@@ -26,6 +26,7 @@ from agent.storage.tables import session as session_table
 MOST_LOADED = 5_000  # newest messages of a session; no window holds more
 PAGE = 500
 LONGEST_TITLE = 60
+ROLES = frozenset({"user", "assistant", "system"})
 STEP = 1 << 20  # between the places in the window of two messages written one after the other
 
 log = logging.getLogger("tieline.sessions")
@@ -107,6 +108,11 @@ _PINNED = (
     .select_from(message_table)
     .where(message_table.c.session_id == bindparam("session"), message_table.c.pinned, message_table.c.agent_visible)
 )
+_ANY = Hot(
+    select(message_table.c.id)
+    .where(message_table.c.session_id == bindparam("session"), message_table.c.agent_visible)
+    .limit(1)
+)
 _COUNT = (
     select(func.count())
     .select_from(message_table)
@@ -179,6 +185,7 @@ def append(
         "user_visible": message.user_visible,
         "pinned": message.pinned,
         "person": stored.person,
+        "counted": stored.counted or None,
         "created_at": to_us(message.created_at) if message.created_at is not None else at,
     }
     return cast(int | None, _APPEND.scalar(conn, values))
@@ -225,7 +232,7 @@ def pinned_count(conn: Connection, session: SessionId) -> int:
 
 def is_empty(conn: Connection, session: SessionId) -> bool:
     """Whether the model sees nothing of the session."""
-    return conn.execute(_VISIBLE, {"session": session, "most": 1}).first() is None
+    return _ANY.scalar(conn, {"session": session}) is None
 
 
 def visible_count(conn: Connection, session: SessionId) -> int:
@@ -267,14 +274,8 @@ def _stored(rows: Any) -> tuple[Stored, ...]:
 
 def read_message(row: Any) -> Message | None:
     """The message of a row. A damaged one is mended as far as it can be read, else left out, loudly (B-23)."""
-    try:
-        parts, damaged = decode_parts(row.parts), False
-    except ValidationError:  # its text holds the message's own words: they do not belong in a log
-        parts, damaged = _salvaged(row.parts), True
-    if damaged:
-        rest = f"{len(parts)} of its parts could be read" if parts else "nothing of it could be read, it is left out"
-        log.error("message %d of session %s is damaged: %s", row.id, row.session_id, rest)
-    if not parts or row.role not in ("user", "assistant", "system"):
+    parts = read_parts(row.parts, row.id)
+    if not parts or row.role not in ROLES:
         return None
     return Message(
         role=cast(Role, row.role),
@@ -285,6 +286,17 @@ def read_message(row: Any) -> Message | None:
         user_visible=row.user_visible,
         pinned=row.pinned,
     )
+
+
+def read_parts(written: str, id: int) -> tuple[Part, ...]:
+    """The parts of message `id`; of a damaged one those that can be read."""
+    try:
+        return decode_parts(written)
+    except ValidationError:  # its text holds the message's own words: they do not belong in a log
+        parts = _salvaged(written)
+    rest = f"{len(parts)} of its parts could be read" if parts else "nothing of it could be read, it is left out"
+    log.error("message %d is damaged: %s", id, rest)
+    return parts
 
 
 def _salvaged(written: str) -> tuple[Part, ...]:

@@ -3,26 +3,40 @@
 Plain functions over a `Connection`. Rows are hidden and placed, never rewritten (SPEC §4.2).
 """
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+from types import MappingProxyType
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
 from agent.core.ids import ConversationId, SessionId
 from agent.core.messages import Message
 from agent.sessions import passages
-from agent.sessions.store import MOST_LOADED, STEP, read_message
+from agent.sessions.store import MOST_LOADED, ROLES, STEP, read_parts
 from agent.storage.conflicts import or_update
-from agent.storage.moments import to_us
+from agent.storage.hot import Hot
+from agent.storage.moments import from_us, to_us
 from agent.storage.payloads import encode_parts
 from agent.storage.tables import cleared_result
 from agent.storage.tables import message as message_table
 from agent.storage.tables import session as session_table
 
 BY_THE_HOUSE = -1  # the position of what no run wrote
+NOTHING_CLEARED: Mapping[str, str] = MappingProxyType({})
 
-_VISIBLE = (
-    select(message_table)
+_VISIBLE = Hot(
+    select(
+        message_table.c.id,
+        message_table.c.role,
+        message_table.c.parts,
+        message_table.c.created_at,
+        message_table.c.user_visible,
+        message_table.c.pinned,
+        message_table.c.place,
+        message_table.c.deferred,
+        message_table.c.counted,
+    )
     .where(message_table.c.session_id == bindparam("session"), message_table.c.agent_visible)
     .order_by(message_table.c.id.desc())
     .limit(bindparam("most"))
@@ -47,12 +61,16 @@ _SUMMARISE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """One message of a window: as stored, its place, the results cleared in it, the summary that waits for it."""
+    """One message of a window: as stored, its place, the results cleared in it, the summary that waits for it.
+
+    `counted` is what was written down of its weight.
+    """
 
     message: Message
     place: int
-    cleared: dict[str, str]
-    deferred: str
+    cleared: Mapping[str, str] = field(default_factory=dict)
+    deferred: str = ""
+    counted: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,20 +109,36 @@ def load(conn: Connection, session: SessionId, *, most: int = MOST_LOADED) -> Lo
     cleared: dict[int, dict[str, str]] = {}
     for row in conn.execute(_CLEARED, {"session": session}):
         cleared.setdefault(row.message_id, {})[row.call] = row.text
-    rows = conn.execute(_VISIBLE, {"session": session, "most": most}).all()
-    read = [(row, read_message(row)) for row in reversed(rows)]
-    entries = [
-        Loaded(message=message, place=_place(row), cleared=cleared.get(row.id, {}), deferred=row.deferred or "")
-        for row, message in read
-        if message is not None
-    ]
-    entries.sort(key=lambda entry: entry.place)
+    rows = _VISIBLE.rows(conn, {"session": session, "most": most})
+    entries: list[Loaded] = []
+    for id, role, written, created_at, user_visible, pinned, place, deferred, counted in reversed(rows):
+        parts = read_parts(written, id)
+        if not parts or role not in ROLES:
+            continue
+        message = Message(
+            role=role,
+            parts=parts,
+            created_at=from_us(created_at),
+            id=id,
+            user_visible=bool(user_visible),
+            pinned=bool(pinned),
+        )
+        entries.append(
+            Loaded(
+                message=message,
+                place=id * STEP if place is None else place,
+                cleared=cleared.get(id, NOTHING_CLEARED),
+                deferred=deferred or "",
+                counted=counted or "",
+            )
+        )
+    entries.sort(key=attrgetter("place"))
     summary = conn.execute(_SUMMARY, {"session": session}).one_or_none()
     return LoadedWindow(
         entries=tuple(entries),
         summary=(summary.summary or "") if summary is not None else "",
         summary_upto=summary.summary_upto if summary is not None else None,
-        damaged=len(read) - len(entries),
+        damaged=len(rows) - len(entries),
     )
 
 
@@ -147,8 +181,3 @@ def _insert(
     }
     id: int = conn.execute(_INSERT, values).scalar_one()
     return id
-
-
-def _place(row: Any) -> int:
-    place: int | None = row.place
-    return row.id * STEP if place is None else place

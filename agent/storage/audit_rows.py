@@ -5,9 +5,9 @@ Who writes takes secrets out first. Old rows go with `[retention] audit_days`.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from sqlalchemy import Connection, bindparam, func, insert, select
+from sqlalchemy import Connection, Row, bindparam, func, insert, select
 
 from agent.core.ids import ConversationId
 from agent.storage.conflicts import or_ignore
@@ -63,22 +63,30 @@ def recent_tools(conn: Connection, conversation: ConversationId, *, most: int = 
 def newest(conn: Connection, *, conversation: ConversationId | None = None, most: int = 100) -> tuple[Record, ...]:
     """The last calls, of one conversation or of all, newest first."""
     statement = _LIST if conversation is None else _LIST.where(tool_call.c.conv == conversation)
-    return tuple(
-        Record(
-            conversation=ConversationId(row.conv),
-            inbox_id=row.inbox_id,
-            run=row.run_id,
-            call=row.call_id,
-            tool=row.tool,
-            arguments=row.arguments,
-            verdict=row.verdict,
-            approval=row.approval,
-            person=row.person,
-            result=row.result,
-            elapsed_ms=row.elapsed_ms,
-            at=row.created_at,
-        )
-        for row in conn.execute(statement, {"most": most})
+    return tuple(map(_read, conn.execute(statement, {"most": most})))
+
+
+def last_run(conn: Connection, conversation: ConversationId, tools: Sequence[str]) -> Record | None:
+    """The last call of one of these tools that ran there."""
+    ran = (tool_call.c.conv == conversation, tool_call.c.tool.in_(tools), tool_call.c.verdict == "ran")
+    row = conn.execute(_LIST.where(*ran), {"most": 1}).one_or_none()
+    return _read(row) if row is not None else None
+
+
+def _read(row: Row[Any]) -> Record:
+    return Record(
+        conversation=ConversationId(row.conv),
+        inbox_id=row.inbox_id,
+        run=row.run_id,
+        call=row.call_id,
+        tool=row.tool,
+        arguments=row.arguments,
+        verdict=row.verdict,
+        approval=row.approval,
+        person=row.person,
+        result=row.result,
+        elapsed_ms=row.elapsed_ms,
+        at=row.created_at,
     )
 
 

@@ -1,5 +1,6 @@
 """What is shown on a platform and must not stay: noted once it has a name, for a restart to clean up (DESIGN §13.5)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -24,7 +25,7 @@ _NOTE = or_ignore(insert(ephemeral))
 _FORGET = delete(ephemeral).where(
     ephemeral.c.conv == bindparam("conversation"),
     ephemeral.c.kind == bindparam("shown"),
-    ephemeral.c.ref == bindparam("name"),
+    ephemeral.c.ref.in_(bindparam("names", expanding=True)),
 )
 _ALL = select(ephemeral).order_by(ephemeral.c.id)
 _ALL_OF = _ALL.where(ephemeral.c.conv == bindparam("conversation"))
@@ -35,9 +36,9 @@ def note(conn: Connection, *, conversation: ConversationId, kind: EphemeralKind,
     conn.execute(_NOTE, {"conv": conversation, "kind": kind, "ref": ref, "created_at": at})
 
 
-def forget(conn: Connection, *, conversation: ConversationId, kind: EphemeralKind, ref: str) -> None:
-    """It is gone, or it has become the final message."""
-    conn.execute(_FORGET, {"conversation": conversation, "shown": kind, "name": ref})
+def forget(conn: Connection, *, conversation: ConversationId, kind: EphemeralKind, refs: Sequence[str]) -> None:
+    """It is gone, or it has become the final message; `refs` are all it may be noted by."""
+    conn.execute(_FORGET, {"conversation": conversation, "shown": kind, "names": list(refs)})
 
 
 def all_for(conn: Connection, conversation: ConversationId | None = None) -> tuple[EphemeralRow, ...]:

@@ -5,7 +5,7 @@ twenty. Any other database gets them through SQLAlchemy.
 """
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Select, UpdateBase
@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 
 class Hot:
-    """One statement of whose result only the first value or the number of changed rows is wanted.
+    """One statement of whose result the first value, the number of changed rows or bare tuples are wanted.
 
     Its values must be of types that the driver takes as they are: text, numbers, truth values, None. An insert must be
     given the same columns each time.
@@ -31,6 +31,12 @@ class Hot:
             return conn.execute(self._statement, values).scalar()
         rows = self._executed(conn, values).fetchall()  # to the end: an open one would hold up the commit
         return rows[0][0] if rows else None
+
+    def rows(self, conn: Connection, values: Mapping[str, object]) -> Sequence[Sequence[Any]]:
+        """All rows, by position; SQLite gives truth values as 0 and 1. Raises what SQLAlchemy would."""
+        if conn.dialect.name != "sqlite":
+            return conn.execute(self._statement, values).all()
+        return self._executed(conn, values).fetchall()
 
     def run(self, conn: Connection, values: Mapping[str, object]) -> int:
         """Do it; how many rows an update changed. Raises what SQLAlchemy would."""

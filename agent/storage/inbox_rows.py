@@ -80,9 +80,9 @@ _END = update(inbox).where(_ONE).values(status=bindparam("ending"), note=bindpar
 _WAITING_IDS = select(inbox.c.id).where(*_WAITING).order_by(inbox.c.id)
 _DUE_ROWS = select(inbox).where(_CONV, _NEW, _DUE).order_by(_RANK, inbox.c.id).limit(bindparam("most"))
 _ALL_WAITING = select(inbox).where(*_WAITING).order_by(inbox.c.id)
-_FINISH = (
+_FINISH = Hot(
     update(inbox)
-    .where(inbox.c.id.in_(bindparam("rows", expanding=True)), _NEW)
+    .where(_ONE, _NEW)
     .values(status=bindparam("ending"), done_epoch=bindparam("by"), note=bindparam("why"))
 )
 _BEGIN = Hot(update(inbox).where(_ONE, _NEW).values(attempts=inbox.c.attempts + 1, payload=bindparam("text")))
@@ -210,9 +210,7 @@ def finish(
     conn: Connection, ids: Sequence[int], status: InboxStatus, epoch: int | None = None, note: str | None = None
 ) -> int:
     """End rows that are `new` and return how many were; merged and ended rows stay what they are."""
-    if not ids:
-        return 0
-    return conn.execute(_FINISH, {"rows": list(ids), "ending": status, "by": epoch, "why": note}).rowcount
+    return sum(_FINISH.run(conn, {"row": row, "ending": status, "by": epoch, "why": note}) for row in ids)
 
 
 def conversations_with_work(conn: Connection, now: int) -> tuple[ConversationId, ...]:

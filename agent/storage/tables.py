@@ -240,11 +240,12 @@ message = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("place", BigInteger),  # where a compaction put it in the window; None: where it was written
     Column("deferred", Text),  # the summary of the tool pair whose results it holds, waiting (SPEC §8.4)
+    Column("counted", Text),  # what it weighs in tokens and by which tokenizer: "53 cl100k_base"; None: count again
     UniqueConstraint("inbox_id", "position"),
 )
 Index("ix_message_session", message.c.session_id, message.c.id)
 
-# What a model sees instead of a result; the message itself is never rewritten.
+# What a model sees instead of a result, or (as JSON) of a call's arguments; the message itself is never rewritten.
 cleared_result = Table(
     "cleared_result",
     metadata,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agent.core.crash_points import passing
-from agent.core.errors import AgentError
+from agent.core.errors import AgentError, ProviderBarred
 from agent.core.events import DecisionCompleted, ProviderReturned, ProviderStoodIn, RetryScheduled, StreamDelta
 from agent.providers.calling import Answered, Attempt, Call
 from agent.providers.metering import Bill, Spent
@@ -78,6 +78,7 @@ class _Following:
     previewed: bool
     publishes: bool = field(init=False)
     retrying: bool = False
+    barred: bool = False  # the chosen provider, by its budget
 
     def __post_init__(self) -> None:
         self.publishes = self.states.runtime.bus.hears(StreamDelta)
@@ -87,7 +88,7 @@ class _Following:
         state, chosen = self.states.provider, self.states.provider.slot.current()
         if provider.name == chosen.name or state.standing_in == provider.name:
             return
-        state.standing_in = provider.name
+        state.standing_in, state.over_budget = provider.name, self.barred
         self.retrying = False  # the line about it stays for a while
         event = ProviderStoodIn(
             conversation=self.states.session.conversation,
@@ -95,13 +96,14 @@ class _Following:
             provider=provider.name,
             model=provider.model,
             instead_of=chosen.name,
+            over_budget=self.barred,
         )
         announce(self.states, event)
 
     def answers(self, provider: Provider) -> None:
         state = self.states.provider
         if state.standing_in is not None and provider.name == state.slot.current().name:
-            state.standing_in = None
+            state.standing_in, state.over_budget = None, False
             event = ProviderReturned(
                 conversation=self.states.session.conversation,
                 run=self.run.id,
@@ -123,6 +125,10 @@ class _Following:
     def void(self) -> None:
         if self.previewed:
             self.run.speech.retract()
+
+    def passes(self, provider: Provider, error: AgentError) -> None:
+        if provider.name == self.states.provider.slot.current().name:
+            self.barred = isinstance(error, ProviderBarred)
 
     def waits(self, provider: Provider, error: AgentError, failures: int, delay_s: float) -> None:
         self.retrying = True

@@ -3,9 +3,14 @@
 import logging
 
 import anyio
+from sqlalchemy import Connection
 
 from agent.core.events import ContextBuilt, ContextDegraded
+from agent.sessions import store
+from agent.storage import audit_rows
+from agent.storage.moments import to_us
 from agent.tools.deferring import loaded_in
+from agent.tools.plan_mode import ENTER, EXIT
 from agent.turn.notes import read_notes, says_terminated
 from agent.turn.requests import estimate_of
 from agent.turn.room import load_window, options_of, sync_window
@@ -64,10 +69,21 @@ async def _advance(run: Run, states: States) -> None:
 
 
 async def load_history(run: Run, states: States) -> None:
-    """Read the session's window anew, this run's own messages with it; tools that were loaded in it are there again."""
+    """Read the session's window anew, this run's own messages with it; what it had loaded and planned holds again."""
     await load_window(run.session, run.ids, states)
     run.windowed = len(run.ids)
-    states.tool.load(run.session, loaded_in((*states.message.window.messages, *run.messages)))
+    window = states.message.window
+    pairs = (window[place].message for position in window.results for place in (position - 1, position) if place >= 0)
+    states.tool.load(run.session, loaded_in((*pairs, *run.messages)))
+    conversation, session = states.session.conversation, run.session
+
+    def planned(conn: Connection) -> bool:
+        found = store.find(conn, session)
+        since = to_us(found.created_at) if found is not None else 0
+        last = audit_rows.last_run(conn, conversation, (ENTER, EXIT))
+        return last is not None and last.tool == ENTER and last.at >= since
+
+    states.tool.plan(session, await states.runtime.database.read(planned))
 
 
 def _idle_minutes(states: States) -> float:

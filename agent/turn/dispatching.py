@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import anyio
 
@@ -202,6 +203,7 @@ def _context(use: ToolUse, run: Run, states: States) -> ToolContext:
         progress=runtime.outbox.status,
         elicit=runtime.outbox.ask,
         move=states.lifecycle.move,
+        planning=partial(states.tool.plan, run.session),
     )
 
 

@@ -60,7 +60,8 @@ def open_early(conn: Connection, work: Work, states: States) -> Opening | None:
         return None  # what they say is heard before it is stored
     new_id, at = states.runtime.new_id, states.runtime.clock.now()
     ids = _Ids(run=RunId(new_id()), session=session.id or SessionId(new_id()), fresh=session.id is None)
-    return _open(conn, work, session.conversation, ids, user_message(work, at), to_us(at))
+    written = states.metrics.estimator.written
+    return _open(conn, work, session.conversation, ids, user_message(work, at), to_us(at), written)
 
 
 async def hear(run: Run, states: States) -> None:
@@ -117,6 +118,7 @@ async def take_in(run: Run, states: States) -> Taken:
     states.session.id = run.session = opening.session
     states.session.known = True
     run.opened, run.resumed, run.checkpoint = True, opening.resumed, opening.checkpoint
+    states.metrics.estimator.take((stored.message, stored.counted) for stored in opening.stored)
     run.messages = [stored.message for stored in opening.stored]
     run.ids = [stored.message.id for stored in opening.stored]
     run.next_position = opening.stored[-1].position + 1 if opening.stored else 0
@@ -141,7 +143,12 @@ def _open_whole(conn: Connection, run: Run, states: States, message: Message, at
     conversation = states.session.conversation
     check_epoch(conn, conversation, run.work.epoch)
     ids = _Ids(run=run.id, session=run.session, fresh=run.fresh)
-    return _open(conn, run.work, conversation, ids, message, at, staged=lambda: write_staged(conn, run.staged, states))
+    written = states.metrics.estimator.written
+
+    def staged() -> None:
+        write_staged(conn, run.staged, states)
+
+    return _open(conn, run.work, conversation, ids, message, at, written, staged=staged)
 
 
 def _open(
@@ -151,6 +158,7 @@ def _open(
     ids: _Ids,
     message: Message,
     at: int,
+    written: Callable[[Message], str],
     *,
     staged: Callable[[], None] = lambda: None,
 ) -> Opening:
@@ -187,14 +195,16 @@ def _open(
     loop = runs.take_up(conn, ids.session, work.inbox_id) if work.kind == "message" and not ids.fresh else None
     if work.kind == "message" and _deserves_pin(conn, work, ids):
         message = replace(message, pinned=True)
-    first = Stored(message=message, inbox_id=work.inbox_id, position=0, person=work.incoming.person)
+    counted = written(message)
+    person = work.incoming.person
+    first = Stored(message=message, inbox_id=work.inbox_id, position=0, person=person, counted=counted)
     id = store.append(conn, ids.session, conversation, first, at=at)
     store.grow(conn, ids.session, messages=1, prompt=0, output=0, at=at)
     passing("intake.commit")
     return Opening(
         run=ids.run,
         session=ids.session,
-        stored=(Stored(message=store.with_id(message, id), inbox_id=work.inbox_id, position=0),),
+        stored=(replace(first, message=store.with_id(message, id)),),
         loop=loop,
     )
 

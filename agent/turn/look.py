@@ -1,8 +1,12 @@
-"""What fills the window of a conversation, by kind, for whoever asks (/context). Changes nothing."""
+"""How the window of a conversation stands, for whoever asks (/context, /focus, /sidequest). Changes nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent.compaction.focus import entries_of, knowledge_in
+from agent.compaction.settings import FocusSettings, SidequestSettings
+from agent.compaction.sidequest import turns_left
+from agent.compaction.state import CompactionState
 from agent.compaction.window import Entry
 from agent.core.messages import FilePart, SummaryPart, TextPart
 
@@ -26,6 +30,59 @@ class ContextView:
     cleared: int
     compactions: int
     badge: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FocusView:
+    """Focus of one conversation. `scope` of the one that is open, "" for none, and the messages inside of it.
+
+    `findings` are kept so far; they weigh `tokens` (raw) of `most_tokens`. `turns` since one was closed.
+    """
+
+    enabled: bool
+    scope: str
+    messages: int
+    findings: tuple[str, ...]
+    tokens: int
+    most_tokens: int
+    turns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SidequestView:
+    """SideQuest of one conversation: every how many turns, turns until the next, what came of it so far."""
+
+    enabled: bool
+    every: int
+    turns_left: int
+    asked: int
+    evicted: int
+
+
+def focus_of(state: CompactionState, settings: FocusSettings) -> FocusView:
+    """How Focus stands."""
+    place = knowledge_in(state.window)
+    entry = state.window[place] if place is not None else None
+    return FocusView(
+        enabled=settings.enabled,
+        scope=state.focus.scope,
+        messages=state.focus.inside(state.window),
+        findings=tuple(entries_of(entry.message)) if entry is not None else (),
+        tokens=entry.tokens if entry is not None else 0,
+        most_tokens=settings.max_knowledge_tokens,
+        turns=state.focus.turns,
+    )
+
+
+def sidequest_of(state: CompactionState, settings: SidequestSettings) -> SidequestView:
+    """How SideQuest stands."""
+    return SidequestView(
+        enabled=settings.enabled,
+        every=settings.interval_turns,
+        turns_left=turns_left(state.turn, settings),
+        asked=state.tally.sidequests,
+        evicted=state.tally.sidequest_evicted,
+    )
 
 
 def fillings_of(fixed: int, entries: Sequence[Entry], scale: float) -> tuple[Filling, ...]:

@@ -7,12 +7,14 @@ from agent.compaction.integrity import orphans_in
 from agent.compaction.pairs import repaired, with_orphaned_uses_answered
 from agent.compaction.window import Window
 from agent.core.messages import FilePart, Message
+from agent.core.tools import ToolSpec
 from agent.definitions import allows
 from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema
 from agent.storage import audit_rows
 from agent.tools.deferring import deferred, search_tool
 from agent.tools.focus import FOCUS_TOOLS
 from agent.tools.mcp.curation import curated
+from agent.tools.plan_mode import ENTER, EXIT, INSTRUCTIONS
 from agent.turn.decision import PSEUDO_TOOLS
 from agent.turn.fitting import ceiling
 from agent.turn.hints import cache_tier_for, code_ratio_of, routing_hint_for
@@ -49,7 +51,20 @@ def scope_of(run: Run, states: States) -> frozenset[str]:
     if not run.settings.memory.focus.enabled:
         names -= FOCUS_TOOLS
     allowed = run.definition.tools
-    return names if allowed is None else frozenset(name for name in names if allows(allowed, name))
+    if allowed is not None:
+        names = frozenset(name for name in names if allows(allowed, name))
+    if not is_planning(run, states):
+        return names - {EXIT}
+    return frozenset(spec.name for spec in states.tool.executor.toolbox.specs(names) if _only_looks(spec))
+
+
+def is_planning(run: Run, states: States) -> bool:
+    """Whether only tools that look are there (W-30)."""
+    return states.tool.planned == run.session
+
+
+def _only_looks(spec: ToolSpec) -> bool:
+    return spec.name == EXIT or (spec.category == "info" and spec.name != ENTER)
 
 
 def schema_of(run: Run, states: States) -> ToolSchema:
@@ -111,6 +126,8 @@ def system_of(run: Run, states: States, provider: Provider, notes: str, tools: T
         state.stable = stable_prompt(run.definition, tools)
         state.stable_for = (run.definition, tools)
     volatile = volatile_prompt(model=provider.model, chat_type=run.work.incoming.chat_type, notes=notes)
+    if is_planning(run, states):
+        volatile = f"{volatile}\n\n{INSTRUCTIONS}"
     return SystemPrompt(stable=state.stable, volatile=volatile)
 
 

@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 from agent.compaction import integrity, writing
 from agent.compaction.state import Load, Options
 from agent.compaction.writing import Writing
+from agent.core.crash_points import passing
 from agent.core.events import CompactComplete, CompactTriggered, Event
 from agent.core.ids import SessionId
 from agent.providers.provider import Provider
@@ -50,8 +51,8 @@ async def load_window(session: SessionId, own: Collection[int | None], states: S
 
     def load(conn: Connection) -> LoadedWindow:
         loaded = windows.load(conn, session)
-        # Here, in the reader's thread: thousands of messages take a while.
-        estimator.messages(entry.message for entry in loaded.entries)
+        # Here, in the reader's thread: thousands of messages that were never counted take a while.
+        estimator.take((entry.message, entry.counted) for entry in loaded.entries)
         return loaded
 
     take_window(await states.runtime.database.read(load), own, states)
@@ -137,9 +138,13 @@ async def _write_now(run: Run, states: States) -> None:
 
     def work(conn: Connection) -> list[int]:
         check_epoch(conn, conversation, epoch)
-        return write_window(conn, step, states)
+        written = write_window(conn, step, states)
+        passing("window.commit")
+        return written
 
-    writing.settle(states.message.compaction, step, await states.runtime.database.write(work))
+    ids = await states.runtime.database.write(work)
+    passing("window.after")
+    writing.settle(states.message.compaction, step, ids)
 
 
 def write_window(conn: Connection, step: Writing, states: States) -> list[int]:

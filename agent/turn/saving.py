@@ -29,6 +29,7 @@ class Growth:
     """
 
     messages: tuple[Message, ...]
+    counted: tuple[str, ...]  # what each message weighs
     position: int
     usage: tuple[Spent, ...]
     entries: tuple[Entry, ...]
@@ -37,8 +38,10 @@ class Growth:
 
 def growth_of(run: Run, states: States) -> Growth:
     """What is not yet stored of the run."""
+    messages = tuple(run.messages[len(run.ids) :])
     return Growth(
-        messages=tuple(run.messages[len(run.ids) :]),
+        messages=messages,
+        counted=tuple(map(states.metrics.estimator.written, messages)),
         position=run.next_position,
         usage=tuple(run.usage[run.usage_stored :]),
         entries=states.runtime.ledger.unwritten(run.work.inbox_id),
@@ -50,12 +53,13 @@ def write_growth(conn: Connection, growth: Growth, run: Run, conversation: Conve
     """Add the messages and what their calls used; returns the messages' ids. Call it in a fenced transaction."""
     ids: list[int | None] = []
     person = run.work.incoming.person
-    for offset, message in enumerate(growth.messages):
+    for offset, (message, counted) in enumerate(zip(growth.messages, growth.counted, strict=True)):
         stored = Stored(
             message=message,
             inbox_id=run.work.inbox_id,
             position=growth.position + offset,
             person=person if growth.position + offset == 0 else None,
+            counted=counted,
         )
         ids.append(store.append(conn, run.session, conversation, stored, at=at))
     if growth.messages and not any(ids):
@@ -76,7 +80,9 @@ def note_stored(run: Run, states: States, growth: Growth, ids: list[int | None])
     states.runtime.ledger.written(growth.entries)
     begin = len(run.ids)
     for offset, id in enumerate(ids):
-        run.messages[begin + offset] = store.with_id(run.messages[begin + offset], id)
+        message, stored = run.messages[begin + offset], store.with_id(run.messages[begin + offset], id)
+        states.metrics.estimator.same(message, stored)
+        run.messages[begin + offset] = stored
     run.ids += ids
     run.next_position += len(growth.messages)
     run.usage_stored += len(growth.usage)

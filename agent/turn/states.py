@@ -114,13 +114,14 @@ class InstructionState:
 class ProviderState:
     """The slot, through what calls are made, what they read from the cache, when nothing could answer last (Z-25).
 
-    `standing_in` names who answers in place of the chosen provider.
+    `standing_in` names who answers in place of the chosen provider; `over_budget`: because that one's is used up.
     """
 
     slot: Slot
     models: Models
     cache: CacheWatch = field(default_factory=CacheWatch)
     standing_in: str | None = None
+    over_budget: bool = False
     none_at: float | None = None
 
 
@@ -142,8 +143,8 @@ class ToolState:
     """The executor all agents share (Z-03), the data directory and this conversation's folder in it, what its model
     sees of its tools.
 
-    `loaded` are those that `tool_search` brought in, in the session `loaded_for`; `shown` is what the frozen schema was
-    made for (R-03).
+    `loaded` are those that `tool_search` brought in, in the session `loaded_for`; `planned` is the session that is in
+    plan mode; `shown` is what the frozen schema was made for (R-03).
     """
 
     executor: Executor
@@ -154,8 +155,13 @@ class ToolState:
     recent: Mapping[str, int] = field(default_factory=dict)  # calls of each tool lately, for what fits
     fitting: tuple[str, ...] = ()  # MCP tools, in the order they came, for the turn, session and inventory …
     fitting_for: tuple[RunId, SessionId, int] | None = None  # … of these
+    planned: SessionId | None = None
     shown: Shown | None = None
     schema: ToolSchema = ToolSchema()  # noqa: RUF009 - frozen
+
+    def plan(self, session: SessionId, on: bool) -> None:
+        """Plan mode, from the model's next step on (SPEC §12.5)."""
+        self.planned = session if on else None
 
     def loaded_in(self, session: SessionId) -> frozenset[str]:
         """What was loaded in that session."""

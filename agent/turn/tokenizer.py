@@ -29,6 +29,11 @@ class Tokenizer:
         """Whether the tokenizer is loaded."""
         return self._count is not count_by_bytes
 
+    @property
+    def name(self) -> str:
+        """Which one counts now."""
+        return self._encoding if self.is_exact else "bytes"
+
     async def warm_up(self) -> None:
         """Load the tokenizer off the event loop; for the background after the start. Stays with bytes if it cannot."""
         if self._encoding == "bytes" or self.is_exact:

@@ -65,8 +65,10 @@ def _looks_structured(text: str) -> bool:
 class Estimator:
     """Counts messages, each once in its life, and corrects itself by what providers report."""
 
-    def __init__(self, count: CountText = count_by_bytes) -> None:
+    def __init__(self, count: CountText = count_by_bytes, *, name: Callable[[], str] = lambda: "bytes") -> None:
+        """`name` tells which tokenizer `count` is now: what one has counted means nothing to another."""
         self._count = count
+        self._name = name
         self._counted: WeakKeyDictionary[Message, int] = WeakKeyDictionary()
         self._texts: dict[str, int] = {}
         self._schemas: dict[int, tuple[ToolSchema, int]] = {}
@@ -96,6 +98,25 @@ class Estimator:
     def messages(self, messages: Iterable[Message]) -> int:
         """Raw tokens of messages."""
         return sum(map(self.message, messages))
+
+    def written(self, message: Message) -> str:
+        """What the message weighs, to be kept with it."""
+        return f"{self.message(message)} {self._name()}"
+
+    def take(self, messages: Iterable[tuple[Message, str]]) -> None:
+        """Believe what was written down of messages, and count those that nobody or another tokenizer counted."""
+        name = self._name()
+        for message, written in messages:
+            tokens, _, by = written.partition(" ")
+            if by == name:
+                self._counted[message] = int(tokens)
+            else:
+                self.message(message)
+
+    def same(self, message: Message, stored: Message) -> None:
+        """`stored` is that message with its id: it weighs as much."""
+        if (tokens := self._counted.get(message)) is not None:
+            self._counted[stored] = tokens
 
     def tools(self, schema: ToolSchema) -> int:
         """Raw tokens of tool definitions; counted once for each schema object."""

@@ -82,12 +82,25 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fullness:
+    """How full the model's window is in one conversation, as /status tells it. `used` and `window` in tokens.
+
+    `badge` is what the newest compaction saved, "" before the first.
+    """
+
+    used: int
+    window: int
+    colour: Literal["green", "yellow", "red"]
+    badge: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """What the gateway lends an adapter.
 
     `known_places` lists its conversations of the last seven days, newest first, for catch-up (DESIGN §13.15).
     `catch_up_max_age_s` bounds what is answered. `proxy` is the operator's outbound proxy. `home` is the data
-    directory.
+    directory. `fullness` tells of a conversation whose agent is awake and has asked its model; of others nothing.
     """
 
     clock: Clock
@@ -96,6 +109,7 @@ class Surroundings:
     catch_up_max_age_s: float = 900.0
     proxy: str | None = None
     public_url: str | None = None
+    fullness: Callable[[ConversationKey], Fullness | None] = lambda key: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,6 +61,8 @@ def all_commands() -> Commands:
             session.EXPORT,
             approvals.APPROVALS,
             status.VERBOSE,
+            context.FOCUS,
+            context.SIDEQUEST,
             context.DEBUG_DUMP,
             status.EXIT,
         )

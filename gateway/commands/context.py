@@ -1,4 +1,4 @@
-"""The window of the conversation: /compact /context /debug-dump."""
+"""The window of the conversation: /compact /context /focus /sidequest /debug-dump."""
 
 from agent.compaction.dumps import dump_folder
 from gateway.commands.command import Call, Command, Reply
@@ -51,6 +51,29 @@ async def context(call: Call) -> Reply:
     return Reply(text="\n".join(lines), private=True)
 
 
+async def focus(call: Call) -> Reply:
+    """What Focus has bracketed, and what it found so far."""
+    phrase, language, seen = call.house.phrase, call.incoming.language, await call.agent.focus()
+    if not seen.enabled:
+        return Reply(text=phrase("focus_off", language), private=True)
+    values = {"scope": seen.scope, "count": seen.messages, "turns": seen.turns}
+    lines = [phrase("focus_open" if seen.scope else "focus_none", language, **values)]
+    if seen.findings:
+        sizes = {"count": len(seen.findings), "tokens": f"{seen.tokens:,}", "most": f"{seen.most_tokens:,}"}
+        lines += ["", phrase("focus_found", language, **sizes)]
+        lines += [f"{number}. {found}" for number, found in enumerate(seen.findings, start=1)]
+    return Reply(text="\n".join(lines), private=True)
+
+
+async def sidequest(call: Call) -> Reply:
+    """What SideQuest has let go."""
+    phrase, language, seen = call.house.phrase, call.incoming.language, call.agent.sidequest()
+    if not seen.enabled:
+        return Reply(text=phrase("sidequest_off", language), private=True)
+    values = {"every": seen.every, "left": seen.turns_left, "asked": seen.asked, "evicted": seen.evicted}
+    return Reply(text=phrase("sidequest_now", language, **values), private=True)
+
+
 async def debug_dump(call: Call) -> Reply:
     """Writes requests and answers of this chat into files on the operator's machine, until told to stop."""
     phrase, language = call.house.phrase, call.incoming.language
@@ -69,4 +92,6 @@ async def debug_dump(call: Call) -> Reply:
 
 COMPACT = Command(name="compact", run=compact, group="chat", usage="[what to keep]", admin_in_groups=True)
 CONTEXT = Command(name="context", run=context, group="chat")
+FOCUS = Command(name="focus", run=focus, group="more")
+SIDEQUEST = Command(name="sidequest", run=sidequest, group="more")
 DEBUG_DUMP = Command(name="debug-dump", run=debug_dump, group="more", usage="[on|off]", admin=True)

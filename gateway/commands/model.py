@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 
 from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.ids import ConversationId
+from agent.operations import Status
 from agent.providers.registry import UnknownProvider
 from agent.providers.slot import Choice, Chooser
 from agent.storage.moments import to_us
@@ -183,11 +184,17 @@ async def _list(call: Call) -> Reply:
         phrase("alias_line", language, alias=alias, target=target) for alias, target in sorted(registry.aliases.items())
     ]
     if status.standing_in is not None:
-        lines += ["", phrase("status_standing_in", language, name=status.provider, other=status.standing_in)]
+        lines += ["", standing_in(call, status)]
     if (await call.house.database.read(lambda conn: call.house.held(conn, call.key))).locked:
         lines += ["", phrase("provider_locked", language)]
     buttons = choices("provider", (name for name in registry.names if name != status.provider), most=MOST_BUTTONS)
     return Reply(text="\n".join([title, "", *lines]), buttons=buttons)
+
+
+def standing_in(call: Call, status: Status) -> str:
+    """Who answers in the chosen one's place, and why."""
+    key = "status_over_budget" if status.over_budget else "status_standing_in"
+    return call.house.phrase(key, call.incoming.language, name=status.provider, other=status.standing_in)
 
 
 def source_key(choice: Choice) -> str:

@@ -12,7 +12,7 @@ from agent.operations import Status
 from agent.storage.moments import to_us
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply
-from gateway.commands.model import source_key
+from gateway.commands.model import source_key, standing_in
 from gateway.commands.queue import MODE_SETTING
 from gateway.commands.spending import spent_in_words
 from gateway.storage import settings_rows
@@ -39,11 +39,7 @@ async def status(call: Call) -> Reply:
             model=seen.model,
             source=phrase(source_key(seen.choice), language),
         ),
-        *(
-            [phrase("status_standing_in", language, name=seen.provider, other=seen.standing_in)]
-            if seen.standing_in is not None
-            else []
-        ),
+        *([standing_in(call, seen)] if seen.standing_in is not None else []),
         _context(call, seen.context_tokens, seen.context_window),
         *_compaction(call, seen),
         phrase("status_persona", language, name=seen.persona),

@@ -8,23 +8,33 @@ from agent.core.phrases import Phrases
 from gateway.channels.channel import Capabilities
 from gateway.channels.document import Document, Paragraph, Plain, Text
 from gateway.channels.outbound import Button, File, Outbound
+from gateway.delivery.egress import Guard
 from gateway.delivery.markdown import parse
 from gateway.delivery.rows import Claimed
 from gateway.delivery.splitting import split
 
 
-def compose(row: Claimed, capabilities: Capabilities, home: Path, phrase: Phrases, language: str) -> list[Outbound]:
+def compose(
+    row: Claimed,
+    capabilities: Capabilities,
+    home: Path,
+    phrase: Phrases,
+    language: str,
+    guard: Guard = Guard(),  # noqa: B008
+) -> list[Outbound]:
     """The messages of a row in order; the same row gives the same ones, also after a restart.
 
-    The first is the reply and answers the interaction, the last text holds the buttons. The files of a reply follow in
-    a message of their own, because its text may take the place of a preview, which cannot grow a file.
+    Guarded before it is split: a secret in two pieces would be none. The first is the reply and answers the
+    interaction, the last text holds the buttons. The files of a reply follow in a message of their own, because its
+    text may take the place of a preview, which cannot grow a file.
     """
     say = row.say
     files, notes = _files(say.files, capabilities.upload_limit, home, phrase, language)
     if say.without_buttons and not capabilities.buttons:
         notes.append(say.without_buttons)
     parts: list[tuple[Document, tuple[File, ...]]] = [
-        (part, ()) for part in split(_document(say, notes), capabilities.text_limit, capabilities.measure)
+        (part, ())
+        for part in split(guard.document(_document(say, notes)), capabilities.text_limit, capabilities.measure)
     ]
     with_buttons = max(len(parts) - 1, 0)
     if files and parts and say.kind != "reply" and say.private_to is None:

@@ -19,14 +19,16 @@ from agent.core.ids import ConversationId
 from agent.core.phrases import Phrases
 from agent.storage import conversation_rows, ephemeral_rows, outbox_rows
 from agent.storage.database import Database
-from agent.storage.ephemeral_rows import EphemeralRow
+from agent.storage.ephemeral_rows import EphemeralKind, EphemeralRow
 from agent.storage.errors import StorageTrouble
 from agent.storage.moments import to_us
 from gateway.channels.channel import Channel
 from gateway.channels.keys import ConversationKey
 from gateway.delivery import rows
 from gateway.delivery.draft import Draft
+from gateway.delivery.egress import Guard
 from gateway.delivery.ephemera import Ephemera
+from gateway.delivery.guarded import guarded
 from gateway.delivery.leftovers import previews_to_keep
 from gateway.delivery.outbox import ConversationOutbox
 from gateway.delivery.prompts import Prompts
@@ -36,6 +38,7 @@ from gateway.delivery.rest import Rest
 from gateway.delivery.rows import Claimed, Settle, Waiting
 from gateway.delivery.sender import Sender
 from gateway.delivery.settings import Settings
+from gateway.delivery.showing import Showing
 from gateway.delivery.tidying import Tidying
 from gateway.delivery.worker import STORAGE_PAUSE_S, Reports, Worker
 
@@ -58,8 +61,11 @@ class Delivery:
         reports: Reports,
         settings: Settings | None = None,
         is_busy: Callable[[], bool] = lambda: False,
+        guard: Guard = Guard(),  # noqa: B008 - frozen
     ) -> None:
-        """While `is_busy`, nothing is sent that may be left out."""
+        """While `is_busy`, nothing is sent that may be left out. `guard` looks at everything that leaves."""
+        channel_for = guarded(channel_for, guard)
+        self.guard = guard
         self.is_busy = is_busy
         self.settings = settings or Settings()
         self.clock = clock
@@ -67,11 +73,12 @@ class Delivery:
         self.channel_for = channel_for
         self.ephemera = Ephemera(database, clock)
         self._tidying = Tidying(channel_for, self.ephemera, clock, phrase, lambda: self.settings.acknowledge)
-        self.questions = Questions(self.ephemera, clock, phrase, self.spawn)
+        self.showing = Showing(self.ephemera, clock, self.spawn, self._discard)
+        self.questions = Questions(self.showing, clock, phrase, self.spawn)
         self.prompts = Prompts(database, channel_for, clock, phrase, home, self.spawn)
         self._database = database
         self._reports = reports
-        self._sender = Sender(self._write, home, phrase)
+        self._sender = Sender(self._write, home, phrase, guard)
         self._tasks: TaskGroup | None = None
         self._woken: set[ConversationKey] = set()
         self._workers: set[ConversationKey] = set()
@@ -185,10 +192,12 @@ class Delivery:
 
     # -- what voices use
 
-    def spawn(self, job: Callable[[], Awaitable[None]]) -> None:
-        """Run something best effort beside everything else; without `run` it is left out."""
-        if self._tasks is not None:
-            self._tasks.start_soon(self._best_effort, job)
+    def spawn(self, job: Callable[[], Awaitable[None]]) -> bool:
+        """Run something best effort beside everything else; False: without `run` it is left out."""
+        if self._tasks is None:
+            return False
+        self._tasks.start_soon(self._best_effort, job)
+        return True
 
     async def _best_effort(self, job: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -224,7 +233,11 @@ class Delivery:
     async def _drop(self, key: ConversationKey, draft: Draft) -> None:
         shown = await draft.take()
         if shown is not None:
-            await self._tidying.remove_preview(key, shown)
+            self._discard(key, "preview", shown)
+
+    def _discard(self, key: ConversationKey, kind: EphemeralKind, shown: Shown) -> None:
+        """See to it that something that was noted goes from the screen."""
+        self.spawn(partial(self._tidying.remove, key, kind, shown, self._language(key)))
 
     # -- the workers
 
@@ -244,13 +257,13 @@ class Delivery:
                 return
             if left_over:
                 kept = previews_to_keep(channel, left_over)
-                self.spawn(partial(self._tidying.clear, channel, left_over, tuple(kept), self._language(key)))
+                self.spawn(partial(self._tidying.clear, key, left_over, tuple(kept), self._language(key)))
             while key in self._woken:
                 self._woken.discard(key)
                 await self._worker(key, channel, kept).run(first)
                 first = None
             for shown in kept:  # nothing was there to take its place
-                self.spawn(partial(self._tidying.remove_preview, key, shown))
+                self._discard(key, "preview", shown)
         except Exception:
             log.exception("a delivery worker failed; its rows wait for the next wake", extra={"conversation": str(key)})
         finally:
@@ -301,6 +314,7 @@ class Delivery:
             settings=self.settings,
             language=self._language(key),
             take_preview=take_preview,
+            remove_preview=partial(self._discard, key, "preview"),
         )
 
     def _language(self, key: ConversationKey) -> str:

@@ -1,15 +1,14 @@
 """The preview of a growing reply. Best effort: the final text comes from the outbox and never waits for a frame."""
 
 import logging
-import secrets
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import anyio
 from anyio import to_thread
 
 from agent.core.clock import Clock
-from agent.core.crash_points import passing
 from agent.core.outbox import Audience
 from gateway.channels.channel import Channel
 from gateway.channels.document import Document, Paragraph, Plain, Text, is_blank
@@ -18,23 +17,27 @@ from gateway.channels.keys import UserId
 from gateway.channels.outbound import Outbound, SentRef
 from gateway.delivery import pacing
 from gateway.delivery.budget import Budget
-from gateway.delivery.ephemera import Ephemera
+from gateway.delivery.egress import Guard
+from gateway.delivery.leftovers import CALL_DEADLINE_S
 from gateway.delivery.markdown import parse
-from gateway.delivery.refs import Shown, has_keys, unnamed
+from gateway.delivery.refs import Shown
 from gateway.delivery.rest import Rest
+from gateway.delivery.showing import Showing
 from gateway.delivery.splitting import Measure, split
 
 log = logging.getLogger("tieline.delivery")
 
-CALL_DEADLINE_S = 10.0
 LONG_TEXT = 8_000  # characters; parsing more takes milliseconds and goes to a thread
 ROOM = 8  # units kept for the "…" before a tail
 EARLIER_PAUSE_S = 0.1
 
 
-def frame_of(text: str, limit: int, measure: Measure) -> Document:
-    """What one message shows of the text so far: all of it, or its end when it has outgrown one message."""
-    document = parse(text)
+def frame_of(text: str, limit: int, measure: Measure, guard: Guard = Guard()) -> Document:  # noqa: B008 - frozen
+    """What one message shows of the text so far: all of it, or its end when it has outgrown one message.
+
+    What may be the beginning of a secret waits for the rest.
+    """
+    document = guard.document(parse(guard.growing(text)))
     if is_blank(document):
         return (Plain("…"),)
     parts = split(document, limit, measure)
@@ -56,17 +59,19 @@ class Draft:
         self,
         channel: Channel,
         audience: Audience,
-        ephemera: Ephemera,
+        showing: Showing,
         budget: Budget,
         clock: Clock,
         waits: Callable[[], bool] = lambda: False,
+        guard: Guard = Guard(),  # noqa: B008 - frozen
     ) -> None:
         """While it `waits`, nothing is shown yet: what was said before comes first."""
         self._waits = waits
+        self._guard = guard
         self.audience = audience
         self.ended = False  # its turn is over; whoever does not take it now drops it
         self._channel = channel
-        self._ephemera = ephemera
+        self._showing = showing
         self._budget = budget
         self._clock = clock
         self._pieces: list[str] = []
@@ -79,7 +84,6 @@ class Draft:
         self._done = anyio.Event()
         self._changed = anyio.Event()
         self._rest = Rest(clock)
-        self._key = f"p{secrets.token_hex(8)}"
 
     @staticmethod
     def possible(channel: Channel) -> bool:
@@ -135,16 +139,17 @@ class Draft:
         self._pieces = [text]
         capabilities = self._channel.capabilities
         if len(text) > LONG_TEXT:
-            document = await to_thread.run_sync(frame_of, text, capabilities.text_limit, capabilities.measure)
+            document = await to_thread.run_sync(
+                frame_of, text, capabilities.text_limit, capabilities.measure, self._guard
+            )
         else:
-            document = frame_of(text, capabilities.text_limit, capabilities.measure)
+            document = frame_of(text, capabilities.text_limit, capabilities.measure, self._guard)
         try:
-            with anyio.fail_after(CALL_DEADLINE_S):
-                await self._show(document)
+            await self._show(document)
         except ChannelBusy as error:
             return pacing.after_refusal(pace, self._clock.monotonic(), error.after_s)
         except (ChannelUnsure, TimeoutError):
-            if self._shown is None or self._shown.by == "key":
+            if self._shown is None:
                 self._give_up("its first frame may or may not have arrived")
         except ChannelError as error:  # somebody deleted it, or the place is closed: the final will find out
             self._give_up(str(error))
@@ -156,49 +161,36 @@ class Draft:
         self._closed = True
 
     async def _show(self, document: Document) -> None:
-        streams = self._channel.streams
-        if self._shown is not None:
-            if streams is not None:
-                await streams.update(self._shown.sent, document)
+        if self._shown is None:
+            self._shown = await self._open(document)
+            if self._shown is None or self._shown.by == "key":
+                self._give_up("its first frame may or may not have arrived")
+            return
+        with anyio.fail_after(CALL_DEADLINE_S):
+            if self._channel.streams is not None:
+                await self._channel.streams.update(self._shown.sent, document)
             else:
                 await self._channel.edit(self._shown.sent, Outbound(document=document))
-            return
-        if streams is not None:
-            to = UserId(self.audience.person.partition(":")[2]) if self.audience.person else None
-            sent = await streams.open(document, reply_to=self.audience.reply_to, to=to)
-            self._shown = Shown(sent, "stream", self.audience.inbox_id)
-            passing("preview.shown")
-            await self._ephemera.note(self._channel.key, "preview", self._shown)
-        else:
-            await self._show_first(document)
 
-    async def _show_first(self, document: Document) -> None:
-        """As a message; noted beforehand where it can be found again by its key (DESIGN §13.5)."""
-        message = Outbound(
-            document=document, key=self._key, reply_to=self.audience.reply_to, interaction=self.audience.interaction
+    async def _open(self, document: Document) -> Shown | None:
+        """The first frame: by the platform's own stream, or as a message."""
+        to, streams, inbox_id = self.audience, self._channel.streams, self.audience.inbox_id
+        message = Outbound(document=document, reply_to=to.reply_to, interaction=to.interaction)
+        if streams is None:
+            return await self._showing.show(self._channel, "preview", message, self._send_first, of=inbox_id)
+        person = UserId(to.person.partition(":")[2]) if to.person else None
+        open_stream = partial(streams.open, document, reply_to=to.reply_to, to=person)
+        message = replace(message, interaction=None)
+        return await self._showing.show(
+            self._channel, "preview", message, lambda _: open_stream(), by="stream", of=inbox_id
         )
-        place, hidden = self._channel.key, unnamed(self._key, self.audience.inbox_id)
-        if not has_keys(self._channel, message):
-            self._shown = Shown(await self._send_first(message), of=self.audience.inbox_id)
-            passing("preview.shown")
-            await self._ephemera.note(place, "preview", self._shown)
-            return
-        await self._ephemera.note(place, "preview", hidden)
-        try:
-            sent = await self._send_first(message)
-        except (ChannelUnsure, TimeoutError):
-            self._shown = hidden
-            raise
-        except ChannelError:
-            await self._ephemera.forget(place, "preview", hidden)
-            raise
-        passing("preview.shown")
-        self._shown = replace(hidden, sent=sent, by="message")
 
     async def _send_first(self, message: Outbound) -> SentRef:
         try:
             return await self._channel.send(message)
         except ChannelUnsure:
+            if not message.key:
+                raise
             how = self._channel.capabilities.idempotent_send
             if how == "nonce":
                 return await self._channel.send(message)

@@ -1,15 +1,15 @@
 """The notes about what is on the screen and must not stay, so that a restart can take it away (DESIGN §13.5)."""
 
-from collections.abc import Sequence
+from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.storage import ephemeral_rows
 from agent.storage.database import Database
-from agent.storage.ephemeral_rows import EphemeralKind, EphemeralRow
+from agent.storage.ephemeral_rows import EphemeralKind
 from agent.storage.moments import to_us
 from gateway.channels.keys import ConversationKey
-from gateway.delivery.refs import Shown, encode
+from gateway.delivery.refs import Shown, encode, notes, unnamed
 
 
 class Ephemera:
@@ -26,11 +26,19 @@ class Ephemera:
             lambda conn: ephemeral_rows.note(conn, conversation=conversation, kind=kind, ref=ref, at=at)
         )
 
-    async def forget(self, key: ConversationKey, kind: EphemeralKind, shown: Shown) -> None:
-        conversation, ref = ConversationId(str(key)), encode(shown)
-        await self._database.write(
-            lambda conn: ephemeral_rows.forget(conn, conversation=conversation, kind=kind, ref=ref)
-        )
+    async def name(self, key: ConversationKey, kind: EphemeralKind, shown: Shown) -> None:
+        """The platform has named what was noted by its key."""
+        at = to_us(self._clock.now())
+        conversation, ref, before = ConversationId(str(key)), encode(shown), encode(unnamed(shown.key, shown.of))
 
-    async def left_over(self, key: ConversationKey) -> Sequence[EphemeralRow]:
-        return await self._database.read(lambda conn: ephemeral_rows.all_for(conn, ConversationId(str(key))))
+        def rename(conn: Connection) -> None:
+            ephemeral_rows.note(conn, conversation=conversation, kind=kind, ref=ref, at=at)
+            ephemeral_rows.forget(conn, conversation=conversation, kind=kind, refs=(before,))
+
+        await self._database.write(rename)
+
+    async def forget(self, key: ConversationKey, kind: EphemeralKind, shown: Shown) -> None:
+        conversation, refs = ConversationId(str(key)), notes(shown)
+        await self._database.write(
+            lambda conn: ephemeral_rows.forget(conn, conversation=conversation, kind=kind, refs=refs)
+        )

@@ -15,11 +15,12 @@ from gateway.channels.channel import Channel
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.delivery.budget import Budget
 from gateway.delivery.draft import Draft
-from gateway.delivery.ephemera import Ephemera
+from gateway.delivery.egress import Guard
 from gateway.delivery.presence import Presence
 from gateway.delivery.questions import Questions
 from gateway.delivery.rows import Settle
 from gateway.delivery.settings import Settings
+from gateway.delivery.showing import Showing
 from gateway.delivery.status import StatusLine
 from gateway.delivery.verbosity import line_for
 
@@ -32,13 +33,14 @@ class Stage(Protocol):
     settings: Settings
     clock: Clock
     phrase: Phrases
-    ephemera: Ephemera
+    showing: Showing
     questions: Questions
+    guard: Guard
     is_busy: Callable[[], bool]
 
     def channel_for(self, key: ConversationKey) -> Channel | None: ...
     def committing(self, key: ConversationKey) -> AbstractContextManager[Settle]: ...
-    def spawn(self, job: Callable[[], Awaitable[None]]) -> None: ...
+    def spawn(self, job: Callable[[], Awaitable[None]]) -> bool: ...
     def is_delivering(self, key: ConversationKey) -> bool: ...
     def open_draft(self, key: ConversationKey, draft: Draft) -> None: ...
     def end_draft(self, key: ConversationKey, draft: Draft) -> None: ...
@@ -83,10 +85,11 @@ class ConversationOutbox:
             self._draft = Draft(
                 channel,
                 self._audience,
-                self._stage.ephemera,
+                self._stage.showing,
                 self._budget_of(channel),
                 self._stage.clock,
                 partial(self._stage.is_delivering, self._key),
+                self._stage.guard,
             )
             self._stage.open_draft(self._key, self._draft)
         self._draft.grow(delta)
@@ -105,7 +108,7 @@ class ConversationOutbox:
                 channel,
                 UserId(person.partition(":")[2]) if person else None,
                 self._audience.interaction,
-                self._stage.ephemera,
+                self._stage.showing,
                 self._budget_of(channel),
                 self._stage.clock,
             )

@@ -8,6 +8,7 @@ import anyio
 from agent.core.clock import Clock
 from gateway.channels.channel import Channel
 from gateway.channels.errors import ChannelBusy, ChannelError
+from gateway.delivery.budget import Holding
 from gateway.delivery.rest import Rest
 
 log = logging.getLogger("tieline.delivery")
@@ -34,7 +35,7 @@ class Presence:
         self._message_id = message_id
         self._emoji = emoji
         self._clock = clock
-        self._is_busy = is_busy
+        self._holding = Holding(is_busy)
         self._over = False
         self._rest = Rest(clock)
 
@@ -48,21 +49,25 @@ class Presence:
             return
         started = self._clock.monotonic()
         may_react = capabilities.reactions and self._message_id is not None and bool(self._emoji)
-        reacted = False
+        reacted = shown = False
         type_at, react_at = started + TYPING_AFTER_S, started + REACT_AFTER_S
         try:
             while not self._over and self._clock.monotonic() < started + TIME_TO_LIVE_S:
                 now = self._clock.monotonic()
                 types = capabilities.typing and now >= type_at
                 reacts = may_react and not reacted and now >= react_at
-                if (types or reacts) and self._is_busy():
+                if (types or reacts) and self._holding.holds(now):
                     type_at, react_at = max(type_at, now + BUSY_PAUSE_S), max(react_at, now + BUSY_PAUSE_S)
                 elif types:
+                    shown = True
                     type_at = now + max(capabilities.typing_every_s, await self._try(channel.presence.typing()))
                 elif reacts:
-                    reacted = True
+                    reacted = shown = True
                     await self._try(channel.presence.react(self._message_id or "", self._emoji))
                 else:
+                    if shown:  # all that was due
+                        self._holding.went()
+                        shown = False
                     due = [started + TIME_TO_LIVE_S]
                     if capabilities.typing:
                         due.append(type_at)

@@ -55,7 +55,7 @@ class Prompts:
         clock: Clock,
         phrase: Phrases,
         home: Path,
-        spawn: Callable[[Callable[[], Awaitable[None]]], None],
+        spawn: Callable[[Callable[[], Awaitable[None]]], object],
     ) -> None:
         self._database = database
         self._channel_for = channel_for

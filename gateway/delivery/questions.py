@@ -5,7 +5,6 @@ An answer reaches a question past the conversation's queue: by a button that car
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -18,20 +17,19 @@ from agent.core.outbox import Answer, Question
 from agent.core.phrases import Phrases
 from gateway.channels.channel import Channel
 from gateway.channels.document import Document, Plain
-from gateway.channels.errors import ChannelBusy, ChannelError
+from gateway.channels.errors import ChannelBusy, ChannelError, ChannelUnsure
 from gateway.channels.keys import ConversationKey
-from gateway.channels.outbound import Button, Outbound, SentRef
-from gateway.delivery.draft import CALL_DEADLINE_S
-from gateway.delivery.ephemera import Ephemera
+from gateway.channels.outbound import Button, Outbound
+from gateway.delivery.leftovers import CALL_DEADLINE_S
 from gateway.delivery.markdown import parse
 from gateway.delivery.refs import Shown
 from gateway.delivery.rest import Rest
+from gateway.delivery.showing import Showing, Spawn
 from gateway.delivery.splitting import split
 
 log = logging.getLogger("tieline.delivery")
 
 PREFIX = "q:"
-Spawn = Callable[[Callable[[], Awaitable[None]]], None]
 
 
 class Finding(StrEnum):
@@ -60,8 +58,8 @@ class _Open:
 class Questions:
     """All questions that are open in this process."""
 
-    def __init__(self, ephemera: Ephemera, clock: Clock, phrase: Phrases, spawn: Spawn) -> None:
-        self._ephemera = ephemera
+    def __init__(self, showing: Showing, clock: Clock, phrase: Phrases, spawn: Spawn) -> None:
+        self._showing = showing
         self._clock = clock
         self._phrase = phrase
         self._spawn = spawn
@@ -125,8 +123,7 @@ class Questions:
         gives_up = self._clock.monotonic() + question.timeout_s
         while True:
             try:
-                with anyio.fail_after(CALL_DEADLINE_S):
-                    return await self._show(channel, question, parts, buttons)
+                return await self._show(channel, question, parts, buttons)
             except ChannelBusy as error:
                 if len(parts) > 1 or self._clock.monotonic() + error.after_s >= gives_up:  # no piece comes twice
                     raise
@@ -162,17 +159,19 @@ class Questions:
     async def _show(
         self, channel: Channel, question: Question, parts: tuple[Document, ...], buttons: tuple[tuple[Button, ...], ...]
     ) -> Shown:
-        sent = SentRef("")
-        for number, part in enumerate(parts):
-            last = number == len(parts) - 1
-            message = Outbound(
-                document=part,
-                buttons=buttons if last and channel.capabilities.buttons else (),
-                interaction=None if number else question.interaction,
-            )
-            sent = await channel.send(message)
-        shown = Shown(sent)
-        await self._ephemera.note(channel.key, "question", shown)
+        interaction = question.interaction
+        for part in parts[:-1]:
+            with anyio.fail_after(CALL_DEADLINE_S):
+                await channel.send(Outbound(document=part, interaction=interaction))
+            interaction = None
+        last = Outbound(
+            document=parts[-1], buttons=buttons if channel.capabilities.buttons else (), interaction=interaction
+        )
+        shown = await self._showing.show(channel, "question", last, channel.send)
+        if shown is None or shown.by == "key":
+            if shown is not None:
+                self._showing.discard(channel.key, "question", shown)
+            raise ChannelUnsure("nobody knows whether it arrived")
         return shown
 
     async def _close(self, channel: Channel, shown: Shown, asked: Document, choice: str | None, language: str) -> None:
@@ -183,7 +182,7 @@ class Questions:
                     await channel.edit(shown.sent, Outbound(document=self._closed(channel, asked, choice, language)))
             except (ChannelError, TimeoutError) as error:
                 log.info("a question's buttons stay: %s", error, extra={"conversation": str(channel.key)})
-        await self._ephemera.forget(channel.key, "question", shown)
+        await self._showing.forget(channel.key, "question", shown)
 
     def _closed(self, channel: Channel, asked: Document, choice: str | None, language: str) -> Document:
         label = "" if choice is None else self._label(choice, language)

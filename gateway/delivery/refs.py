@@ -13,8 +13,9 @@ By = Literal["message", "stream", "key"]
 class Shown:
     """Something on the screen that must not stay, and how it got there: as a message, or as a native stream.
 
-    By "key" it is somewhere, or nowhere: where the platform remembers keys it is noted before it is shown, and asked
-    for by its key when nobody knows its name. `of` is the work (its inbox id) that a preview grows for.
+    By "key" it is somewhere, or nowhere, or still on its way: where the platform remembers keys it is noted before it
+    is shown, and asked for by its key while nobody knows its name. `of` is the work (its inbox id) that a preview grows
+    for.
     """
 
     sent: SentRef
@@ -34,9 +35,17 @@ def has_keys(channel: Channel, message: Outbound) -> bool:
 
 
 def encode(shown: Shown) -> str:
-    if shown.key:
-        return f"key|{'' if shown.of is None else shown.of}||{shown.key}"
-    return f"{shown.by}|{'' if shown.of is None else shown.of}|{shown.sent.kind}|{shown.sent.id}"
+    of = "" if shown.of is None else shown.of
+    if shown.by == "key":
+        return f"key|{of}||{shown.key}"
+    return f"{shown.by}|{of}|{shown.sent.kind}|{shown.sent.id}"
+
+
+def notes(shown: Shown) -> tuple[str, ...]:
+    """All that it may be noted by: its name, and the key it had before anybody knew that."""
+    if shown.by == "key" or not shown.key:
+        return (encode(shown),)
+    return encode(shown), encode(unnamed(shown.key, shown.of))
 
 
 def decode(text: str) -> Shown:

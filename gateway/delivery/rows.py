@@ -9,11 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, and_, bindparam, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, literal_column, select, union, update
 
 from agent.core.ids import ConversationId
 from agent.core.outbox import Say
 from agent.storage import conversation_rows, outbox_rows
+from agent.storage.hot import Hot
 from agent.storage.payloads import decode_incoming, decode_say
 from agent.storage.tables import conversation, inbox, outbox
 
@@ -54,6 +55,10 @@ class Waiting:
     until: int
 
 
+# Written out: behind parameters neither database could use the partial index of open rows.
+_IS_OPEN = outbox.c.status.in_((literal_column("'new'"), literal_column("'sending'")))
+_OPEN = (outbox.c.conv == bindparam("conversation"), _IS_OPEN)
+_ANY = Hot(select(outbox.c.id).where(*_OPEN).limit(1))
 _NEXT = (
     select(
         outbox.c.id,
@@ -67,13 +72,16 @@ _NEXT = (
         conversation.c.state,
     )
     .join_from(outbox, conversation, conversation.c.key == outbox.c.conv, isouter=True)
-    .where(outbox.c.conv == bindparam("conversation"), outbox.c.status.in_(("new", "sending")))
+    .where(*_OPEN)
     .order_by(outbox.c.id)
     .limit(1)
 )
-_ANSWERED = select(outbox.c.inbox_id).where(outbox.c.status.in_(("new", "sending")), outbox.c.inbox_id.is_not(None))
-_BEGUN = and_(inbox.c.status == "new", inbox.c.attempts > 0)
-_UNFINISHED = select(inbox.c.conv, inbox.c.payload).where(or_(_BEGUN, inbox.c.id.in_(_ANSWERED)))
+_ANSWERED = select(outbox.c.inbox_id).where(_IS_OPEN, outbox.c.inbox_id.is_not(None))
+_BEGUN = and_(inbox.c.status == literal_column("'new'"), inbox.c.attempts > 0)
+_MESSAGE = select(inbox.c.conv, inbox.c.payload)
+_UNFINISHED = union(
+    _MESSAGE.where(_BEGUN), _MESSAGE.where(inbox.c.id.in_(_ANSWERED))
+)  # an `or` would read the whole inbox
 _NOTE = update(outbox).where(outbox.c.id == bindparam("row")).values(note=bindparam("what"))
 
 
@@ -82,7 +90,8 @@ def claim(conn: Connection, key: ConversationId, now: int) -> Claimed | Waiting 
 
     A row that cannot be read any more is set aside as dead.
     """
-    while (row := conn.execute(_NEXT, {"conversation": key}).one_or_none()) is not None:
+    while _ANY.scalar(conn, {"conversation": key}) is not None:  # the last look of every turn finds nothing
+        row = conn.execute(_NEXT, {"conversation": key}).one()
         if row.state == "gone":
             return None
         if row.not_before is not None and row.not_before > now:

@@ -31,6 +31,7 @@ from gateway.channels.outbound import Outbound, SentRef
 from gateway.delivery import rows
 from gateway.delivery.composing import compose, flagged
 from gateway.delivery.draft import LONG_TEXT
+from gateway.delivery.egress import Guard
 from gateway.delivery.leftovers import located, take_away
 from gateway.delivery.refs import Shown
 from gateway.delivery.rows import Claimed
@@ -88,25 +89,30 @@ class _Unknowable(Exception):
 class Sender:
     """Sends rows through channels. `write` commits and does not give up."""
 
-    def __init__(self, write: Write, home: Path, phrase: Phrases) -> None:
+    def __init__(self, write: Write, home: Path, phrase: Phrases, guard: Guard) -> None:
+        self._guard = guard
         self._write = write
         self._home = home
         self._phrase = phrase
 
-    async def deliver(self, row: Claimed, channel: Channel, preview: Shown | None, language: str) -> Outcome:
-        """Send what is still to be sent of the row; `preview` is what its first piece takes the place of."""
+    async def deliver(
+        self, row: Claimed, channel: Channel, preview: Shown | None, language: str, astray: Callable[[Shown], None]
+    ) -> Outcome:
+        """Send what is still to be sent of the row; `preview` is what its first piece takes the place of.
+
+        `astray` is told when the piece arrived as a message of its own, since the preview was not to be found.
+        """
         refs = list(row.sent_refs)
         cut_off = row.cut_off
         try:
             messages = await self._messages(row, channel, language)
             for piece in range(len(refs), len(messages)):
                 passing("send.before")
-                sent = await self._piece(row, channel, messages[piece], piece, preview, cut_off, language)
+                shown = preview if piece == 0 else None
+                sent = await self._piece(row, channel, messages[piece], piece, shown, cut_off, language, astray)
                 passing("send.after")
                 cut_off = False
                 refs.append(sent.id)
-                if piece == 0:
-                    preview = None
                 if piece < len(messages) - 1:
                     await self._write(partial(outbox_rows.mark_progress, row_id=row.id, sent_refs=tuple(refs)))
                     passing("send.piece")
@@ -132,9 +138,16 @@ class Sender:
     async def _messages(self, row: Claimed, channel: Channel, language: str) -> list[Outbound]:
         if len(row.say.text) > LONG_TEXT:
             return await to_thread.run_sync(
-                compose, row, channel.capabilities, self._home, self._phrase, language, abandon_on_cancel=True
+                compose,
+                row,
+                channel.capabilities,
+                self._home,
+                self._phrase,
+                language,
+                self._guard,
+                abandon_on_cancel=True,
             )
-        return compose(row, channel.capabilities, self._home, self._phrase, language)
+        return compose(row, channel.capabilities, self._home, self._phrase, language, self._guard)
 
     async def _piece(
         self,
@@ -145,24 +158,34 @@ class Sender:
         preview: Shown | None,
         cut_off: bool,
         language: str,
+        astray: Callable[[Shown], None],
     ) -> SentRef:
         with anyio.fail_after(UPLOAD_DEADLINE_S if message.files else SEND_DEADLINE_S):
-            if preview is not None and piece == 0:
+            if preview is not None:
                 placed = await self._in_place_of(preview, channel, message, cut_off)
                 if placed is not None:
                     return placed
-            if not cut_off:
-                return await self._send(row, channel, message)
-            how = channel.capabilities.idempotent_send
-            if how == "none":
-                return await self._repeat(row, channel, message, piece, language)
-            # Also where the platform refuses a second one by itself: its memory is short (DESIGN §13.6).
-            found = await channel.history.find(message.key) if channel.history is not None else None
-            return found or await self._send(row, channel, message)
+            sent = await self._anew(row, channel, message, piece, cut_off, language)
+        if preview is not None and preview.by == "key":
+            astray(preview)
+        return sent
+
+    async def _anew(
+        self, row: Claimed, channel: Channel, message: Outbound, piece: int, cut_off: bool, language: str
+    ) -> SentRef:
+        if not cut_off:
+            return await self._send(row, channel, message)
+        if channel.capabilities.idempotent_send == "none":
+            return await self._repeat(row, channel, message, piece, language)
+        # Also where the platform refuses a second one by itself: its memory is short (DESIGN §13.6).
+        found = await channel.history.find(message.key) if channel.history is not None else None
+        return found or await self._send(row, channel, message)
 
     async def _in_place_of(self, preview: Shown, channel: Channel, message: Outbound, cut_off: bool) -> SentRef | None:
         """Turn the preview into the message; None when it must be sent anew."""
         try:
+            if preview.by == "key" and cut_off and await _has_arrived(channel, message):
+                return None  # before the preview did
             if preview.by != "stream":
                 sent = await located(channel, preview)
                 if sent is not None:
@@ -206,6 +229,10 @@ class Sender:
         except ChannelBusy:
             await self._write(lambda conn: rows.mark_repeat(conn, row.id, None))
             raise
+
+
+async def _has_arrived(channel: Channel, message: Outbound) -> bool:
+    return channel.history is not None and await channel.history.find(message.key) is not None
 
 
 async def _take_away(preview: Shown, channel: Channel) -> None:

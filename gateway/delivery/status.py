@@ -1,24 +1,20 @@
 """The one line that tells what goes on and does not stay (SPEC §1.4). Never in the transcript, never fails a turn."""
 
 import logging
-import secrets
-from dataclasses import replace
 
 import anyio
 
 from agent.core.clock import Clock
-from agent.core.crash_points import passing
 from gateway.channels.channel import Channel
 from gateway.channels.document import Plain
-from gateway.channels.errors import ChannelBusy, ChannelError, ChannelRejected, ChannelUnsure
+from gateway.channels.errors import ChannelBusy, ChannelError, ChannelRejected
 from gateway.channels.keys import UserId
 from gateway.channels.outbound import Outbound, SentRef
 from gateway.delivery.budget import Budget
-from gateway.delivery.draft import CALL_DEADLINE_S
-from gateway.delivery.ephemera import Ephemera
-from gateway.delivery.leftovers import persistently, take_away
-from gateway.delivery.refs import Shown, has_keys, unnamed
+from gateway.delivery.leftovers import CALL_DEADLINE_S, take_away
+from gateway.delivery.refs import Shown
 from gateway.delivery.rest import Rest
+from gateway.delivery.showing import Showing
 
 log = logging.getLogger("tieline.delivery")
 
@@ -36,7 +32,7 @@ class StatusLine:
         channel: Channel,
         to: UserId | None,
         interaction: str | None,
-        ephemera: Ephemera,
+        showing: Showing,
         budget: Budget,
         clock: Clock,
     ) -> None:
@@ -44,7 +40,7 @@ class StatusLine:
         self._channel = channel
         self._to = to
         self._interaction = interaction
-        self._ephemera = ephemera
+        self._showing = showing
         self._budget = budget
         self._clock = clock
         self._wanted = ""
@@ -64,9 +60,9 @@ class StatusLine:
         try:
             while self._wanted:
                 now = self._clock.monotonic()
+                if (left := self._updated_at + EXPIRES_S - now) <= 0:
+                    break
                 if self._wanted == self._visible:
-                    if (left := self._updated_at + EXPIRES_S - now) <= 0:
-                        break
                     await self._rest.sleep(left)
                 elif wait := max(self._not_before - now, self._budget.wait(now), 0.0):
                     await self._rest.sleep(wait)
@@ -77,20 +73,20 @@ class StatusLine:
             self.over = True
             with anyio.CancelScope(shield=True), anyio.move_on_after(CALL_DEADLINE_S):
                 await self._remove()
-        await persistently(self._remove, self._clock)
 
     async def _put(self, text: str) -> None:
         message = Outbound(document=(Plain(text),), silent=True, interaction=self._interaction)
-        self._visible = text  # also when it fails: this text is not tried again
+        before, self._visible = self._visible, text  # also when it fails: this text is not tried again
         throttle = THROTTLE_S
         try:
-            with anyio.fail_after(CALL_DEADLINE_S):
-                if self._shown is not None and self._shown.by != "key" and self._channel.capabilities.edits:
+            if self._shown is not None and self._channel.capabilities.edits:
+                with anyio.fail_after(CALL_DEADLINE_S):
                     await self._channel.edit(self._shown.sent, message)
-                else:
-                    throttle = await self._create(message)
+            else:
+                throttle = await self._create(message)
         except ChannelBusy as error:
             throttle = max(throttle, error.after_s)
+            self._visible = before  # but when there is no room for it just now
         except ChannelRejected as error:
             log.info("status not shown: %s", error, extra={"conversation": str(self._channel.key)})
             await self._strike()  # the next text makes a new message
@@ -100,59 +96,35 @@ class StatusLine:
 
     async def _create(self, message: Outbound) -> float:
         """Show a new one and give the least time until the next."""
-        if self._shown is not None:
-            await self._remove()  # nothing is edited here: there is at most one
-        if has_keys(self._channel, message):  # noted beforehand: no crash leaves it without a note (DESIGN §13.5)
-            hidden = unnamed(f"s{secrets.token_hex(8)}")
-            await self._ephemera.note(self._channel.key, "status", hidden)
-            sent = await self._whisper(replace(message, key=hidden.key), hidden)
-            passing("status.shown")
-            shown = None if sent is None else replace(hidden, sent=sent, by="message")
-            if sent is not None and sent.kind != SentRef("").kind:  # no message after all, so none is found by its key
-                await self._ephemera.forget(self._channel.key, "status", hidden)
-                shown = await self._noted(sent)
-        else:
-            sent = await self._channel.whisper(message, self._to)
-            passing("status.shown")
-            shown = None if sent is None else await self._noted(sent)
+        await self._remove()  # nothing is edited here: there is at most one
+        shown = await self._showing.show(self._channel, "status", message, self._whisper)
+        if shown is not None and shown.by == "key":  # it may come yet; the next text does not wait for it
+            self._showing.discard(self._channel.key, "status", shown)
+            return THROTTLE_S
         self._shown = shown
         return UNREACHABLE_THROTTLE_S if shown is None else THROTTLE_S
 
-    async def _noted(self, sent: SentRef) -> Shown:
-        shown = Shown(sent)
-        await self._ephemera.note(self._channel.key, "status", shown)
-        return shown
+    async def _whisper(self, message: Outbound) -> SentRef | None:
+        return await self._channel.whisper(message, self._to)
 
-    async def _whisper(self, message: Outbound, hidden: Shown) -> SentRef | None:
-        """Its note goes if it surely did not arrive, or not as a message that could be found."""
-        try:
-            sent = await self._channel.whisper(message, self._to)
-        except (ChannelUnsure, TimeoutError):
-            self._shown = hidden
-            raise
-        except ChannelError:
-            await self._ephemera.forget(self._channel.key, "status", hidden)
-            raise
-        if sent is None:
-            await self._ephemera.forget(self._channel.key, "status", hidden)
-        return sent
-
-    async def _remove(self) -> bool:
-        """False when it is still there."""
-        if self._shown is None:
-            return True
+    async def _remove(self) -> None:
+        """What cannot be taken away now is taken away as soon as it can be."""
+        shown = self._shown
+        if shown is None:
+            return
         try:
             with anyio.fail_after(CALL_DEADLINE_S):
-                await take_away(self._channel, self._shown)
+                await take_away(self._channel, shown)
         except ChannelRejected:
             pass  # gone already
         except (ChannelError, TimeoutError) as error:
             log.info("status not deleted: %s", error, extra={"conversation": str(self._channel.key)})
-            return False  # its note stays, for the next start at the latest
+            self._shown = None  # its note stays, for the next start at the latest
+            self._showing.discard(self._channel.key, "status", shown)
+            return
         await self._strike()
-        return True
 
     async def _strike(self) -> None:
         if self._shown is not None:
-            await self._ephemera.forget(self._channel.key, "status", self._shown)
+            await self._showing.forget(self._channel.key, "status", self._shown)
             self._shown = None

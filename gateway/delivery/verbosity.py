@@ -33,7 +33,8 @@ def line_for(event: Event, verbosity: Verbosity, phrase: Phrases, language: str)
         case RetryScheduled():
             return phrase("show_retry", language, attempt=event.attempt)
         case ProviderStoodIn():
-            return phrase("show_stood_in", language, name=event.instead_of, provider=event.provider)
+            key = "show_stood_in_budget" if event.over_budget else "show_stood_in"
+            return phrase(key, language, name=event.instead_of, provider=event.provider)
         case ProviderReturned():
             return phrase("show_returned", language, provider=event.provider)
         case OutputSlotEscalated():

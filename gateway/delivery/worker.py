@@ -22,9 +22,9 @@ from gateway.channels.errors import ChannelBusy, ChannelError
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import Outbound
 from gateway.delivery import rows
-from gateway.delivery.draft import CALL_DEADLINE_S
+from gateway.delivery.leftovers import CALL_DEADLINE_S
 from gateway.delivery.pacing import retry_after
-from gateway.delivery.refs import Shown, encode
+from gateway.delivery.refs import Shown, notes
 from gateway.delivery.rows import Claimed, Settle, Waiting
 from gateway.delivery.sender import Gone, Later, Outcome, Refused, Sender, Sent
 from gateway.delivery.settings import Settings
@@ -47,7 +47,9 @@ class Reports(Protocol):
 
 
 class Worker:
-    """`take_preview` hands over the preview that the reply to a piece of work takes the place of, if there is one."""
+    """`take_preview` hands over the preview that the reply to a piece of work takes the place of, if there is one;
+    `remove_preview` sees to it that one goes.
+    """
 
     def __init__(
         self,
@@ -62,6 +64,7 @@ class Worker:
         settings: Settings,
         language: str,
         take_preview: Callable[[int | None], Awaitable[Shown | None]],
+        remove_preview: Callable[[Shown], None],
     ) -> None:
         self._key = key
         self._conversation = ConversationId(str(key))
@@ -74,6 +77,7 @@ class Worker:
         self._settings = settings
         self._language = language
         self._take_preview = take_preview
+        self._remove_preview = remove_preview
         self._preview: tuple[int, Shown] | None = None  # of the row it is meant for
         self._failures = (0, 0)  # row, failures in a row
         self._put_off_until = inf  # on the stopwatch; the row that is next
@@ -120,7 +124,13 @@ class Worker:
         return to_us(self._clock.now())
 
     async def _deliver(self, row: Claimed) -> Outcome:
-        return await self._sender.deliver(row, self._channel, await self._preview_for(row), self._language)
+        preview = await self._preview_for(row)
+        return await self._sender.deliver(row, self._channel, preview, self._language, self._astray)
+
+    def _astray(self, preview: Shown) -> None:
+        """The reply stands without it; if it arrives yet, it goes."""
+        self._preview = None
+        self._remove_preview(preview)
 
     async def _preview_for(self, row: Claimed) -> Shown | None:
         if row.sent_refs or row.say.kind != "reply" or row.say.private_to is not None:
@@ -139,6 +149,8 @@ class Worker:
             case Refused(reason):
                 log.error("a message was given up: %s", reason, extra=extra)
                 self._reports.dead(self._key, row.id, reason)
+                if self._preview is not None and self._preview[0] == row.id and self._preview[1].by == "key":
+                    self._astray(self._preview[1])
                 return self._settled(row, partial(outbox_rows.mark_dead, row_id=row.id, note=reason)), 0.0, False
             case Later(after_s, surely_not, reason):
                 wait = retry_after(after_s, self._failures[1])
@@ -172,7 +184,7 @@ class Worker:
 
         def both(conn: Connection) -> None:
             mark(conn)
-            ephemeral_rows.forget(conn, conversation=self._conversation, kind="preview", ref=encode(shown))
+            ephemeral_rows.forget(conn, conversation=self._conversation, kind="preview", refs=notes(shown))
 
         return both
 

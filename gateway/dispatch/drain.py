@@ -14,7 +14,7 @@ from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
 from gateway.dispatch.bell import Bell
 from gateway.dispatch.dispatcher import Agents, Surroundings, Timing
-from gateway.dispatch.leases import Held, Leases
+from gateway.dispatch.leases import Held, Leases, Trouble
 from gateway.dispatch.source import InboxSource
 
 _log = logging.getLogger("tieline.dispatch")
@@ -79,8 +79,8 @@ class Drain:
         except LockTimeout as error:
             _log.warning("%s", error, extra={"conversation": activity.conversation})
             return Ending.BUSY
-        except Exception:  # noqa: BLE001 - the turn's seam: no conversation may stop the others
-            _log.exception("%s cannot be claimed", activity.conversation)
+        except Trouble as error:
+            _log.warning("%s cannot be claimed: %s", activity.conversation, error)
             return Ending.FAILED
         source = InboxSource(
             held,

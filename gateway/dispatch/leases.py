@@ -19,6 +19,7 @@ from agent.storage.moments import to_us
 from gateway.dispatch.dispatcher import Timing
 
 ASK_AGAIN_S = 0.5
+Trouble = StorageError, SQLAlchemyError, OSError, TimeoutError  # all that the database raises by itself
 _log = logging.getLogger("tieline.dispatch")
 
 
@@ -64,7 +65,7 @@ class Leases:
         with anyio.CancelScope(shield=True):
             try:
                 ours = await self._database.write(partial(conversation_rows.release, key=key, run=held.run))
-            except (StorageError, SQLAlchemyError, OSError, TimeoutError) as error:
+            except Trouble as error:
                 _log.warning("the lease of %s could not be released, freeing it by force: %s", key, error)
                 await self._force(held)
                 return
@@ -81,7 +82,7 @@ class Leases:
             await self._database.write(
                 partial(conversation_rows.force_release, key=held.conversation, epoch=held.epoch)
             )
-        except (StorageError, SQLAlchemyError, OSError, TimeoutError) as error:
+        except Trouble as error:
             # We may claim it again ourselves at any time; another worker must wait for its end.
             _log.warning("the lease of %s stays until it runs out: %s", held.conversation, error)
 

@@ -14,7 +14,7 @@ from agent.storage.moments import to_us
 from agent.turn.run import SHUTDOWN
 from gateway.dispatch.dispatcher import Agents, Surroundings, Timing
 from gateway.dispatch.drain import Activity, Drain, Ending
-from gateway.dispatch.leases import Leases
+from gateway.dispatch.leases import Leases, Trouble
 from gateway.dispatch.recovery import look_around, take_up
 from gateway.dispatch.source import pause_s
 
@@ -143,7 +143,7 @@ class LocalDispatcher:
                 continue
             try:
                 held = await self._leases.renew()
-            except Exception as error:  # noqa: BLE001 - leases last for many heartbeats; the next one tries again
+            except Trouble as error:  # leases last for many heartbeats; the next one tries again
                 _log.warning("the leases could not be renewed: %s", error)
                 continue
             for activity, lease in before.items():
@@ -158,7 +158,7 @@ class LocalDispatcher:
             now = to_us(self._clock.now())
             try:
                 due = await self._database.read(partial(look_around, now=now))
-            except Exception as error:  # noqa: BLE001 - the storage is reported by itself; look again later
+            except Trouble as error:  # the storage is reported by itself; look again later
                 _log.warning("could not look for work: %s", error)
             else:
                 for conversation in due.with_work:

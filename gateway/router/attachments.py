@@ -13,11 +13,14 @@ import anyio
 
 from agent.core.messages import FilePart
 from gateway.channels.channel import Channel, Files
+from gateway.channels.errors import ChannelBusy
 from gateway.channels.inbound import Attachment, Said
+from gateway.channels.receiving import whole_or_nothing
 from gateway.phrases.catalogue import Catalogue
 
 FETCH_TIMEOUT_S = 30.0
 MOST_FILES = 10
+MOST_WAITS, LONGEST_WAIT_S = 2, 5.0  # for a platform that is busy; the person's message waits meanwhile
 MEGABYTE = 1024 * 1024
 
 _log = logging.getLogger("tieline.router")
@@ -78,11 +81,22 @@ async def _fetch_one(source: Files | None, attachment: Attachment, to: Path, lim
         return None
     try:
         await anyio.to_thread.run_sync(_make_folder, to.parent)
-        return await source.fetch(attachment, to, limit=limit)
+        for _ in range(MOST_WAITS):
+            try:
+                return await _fetch_once(source, attachment, to, limit)
+            except ChannelBusy as busy:
+                if busy.after_s > LONGEST_WAIT_S:
+                    raise
+                await anyio.sleep(busy.after_s)
+        return await _fetch_once(source, attachment, to, limit)
     except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6: the file is lost, never the message
         _log.warning("a file could not be fetched: %r", error, extra={"file": attachment.name})
-        await anyio.Path(to).unlink(missing_ok=True)  # half of it
         return None
+
+
+async def _fetch_once(source: Files, attachment: Attachment, to: Path, limit: int) -> int:
+    async with whole_or_nothing(to):
+        return await source.fetch(attachment, to, limit=limit)
 
 
 def safe_name(name: str) -> str:

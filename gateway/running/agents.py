@@ -11,6 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from agent.agent import Agent
 from agent.assembly import Shared, assemble
+from agent.compaction.gauge import badge_of, colour_of
 from agent.core.ids import ConversationId
 from agent.core.outbox import Outbox
 from agent.inbox import Source
@@ -18,6 +19,9 @@ from agent.operations import Operations
 from agent.providers.registry import Registry
 from agent.providers.slot import ProviderSlot
 from agent.storage.errors import StorageError
+from agent.storage.moments import to_us
+from agent.turn.settings import DEFAULT_WINDOW
+from gateway.channels.adapter import Fullness
 from gateway.channels.keys import ConversationKey
 from gateway.commands.model import PERSONA_SETTING
 from gateway.conversations.choices import Held, account_of
@@ -102,6 +106,20 @@ class Waking:
         chosen, *others = state.slot.route()
         provider = next((other for other in others if other.name == state.standing_in), chosen)
         return provider.name, provider.model
+
+    def fullness(self, key: ConversationKey) -> Fullness | None:
+        """How full the window is there, as /status tells it; None while nobody is awake or no model was asked."""
+        awake = self._awake.get(ConversationId(str(key)))
+        if awake is None:
+            return None
+        agent, now_ms = awake.agent, to_us(self._shared.clock.now()) // 1000
+        used, window = agent.metrics.context_tokens, agent.provider.slot.current().context_window or DEFAULT_WINDOW
+        tally = agent.message.compaction.tally
+        colour = colour_of(used, window)
+        if not used or colour is None:
+            return None
+        badge = badge_of(tally.last_before, tally.last_after, tally.last_at_ms, now_ms)
+        return Fullness(used=used, window=window, colour=colour, badge=badge)
 
     def running_since(self, conversation: ConversationId) -> datetime | None:
         awake = self._awake.get(conversation)

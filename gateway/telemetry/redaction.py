@@ -6,6 +6,9 @@ from urllib.parse import quote
 
 MASK = "[redacted]"
 
+LEAST_BEGUN = 4  # characters of a secret that tell nothing yet are one fewer
+LONGEST_TOKEN = 4_000
+TOKENS = frozenset({"telegram", "slack", "key", "google", "github", "aws", "discord", "jwt"})
 LEAST = 6  # shorter values would blank out ordinary words
 
 # Each keeps the part that tells an operator which secret it was (SPEC G-28). Sources: the platforms' token formats.
@@ -26,6 +29,13 @@ _LOOKS_LIKE = re.compile(
     | (?P<userinfo>://[^\s/:@]+:)[^\s/@]+(?=@)
     """,
     re.VERBOSE,
+)
+
+# What may become one of the tokens above when more of the text comes.
+_BEGUN = re.compile(
+    r"(?<![A-Za-z0-9_-])(?:\d{6,12}:[A-Za-z0-9_-]*|xox[a-z]-[A-Za-z0-9-]*|xapp-[A-Za-z0-9-]*|sk-[A-Za-z0-9_-]*"
+    r"|AIza[A-Za-z0-9_-]*|gh[pousr]_[A-Za-z0-9_]*|github_pat_[A-Za-z0-9_]*|AKIA[A-Z0-9]*|eyJ[A-Za-z0-9_.-]*"
+    r"|[MNO][A-Za-z0-9_-]{22,27}[A-Za-z0-9_.-]*)\Z"
 )
 
 
@@ -49,6 +59,30 @@ class Redactor:
         if self._pattern is not None:
             text = self._pattern.sub(MASK, text)
         return _LOOKS_LIKE.sub(_masked, text)
+
+    def found(self, text: str) -> list[tuple[int, int, str]]:
+        """Where secrets of ours stand in it, and what has the shape of a token: from, to, what to show instead.
+
+        Names of headers and parameters say nothing in what people talk about, so those are left out here.
+        """
+        spans = [(*match.span(), MASK) for match in self._pattern.finditer(text)] if self._pattern is not None else []
+        for match in _LOOKS_LIKE.finditer(text):
+            start, end = match.span()
+            if match.lastgroup in TOKENS and not any(begin < end and start < over for begin, over, _ in spans):
+                spans.append((start, end, _masked(match)))
+        return sorted(spans)
+
+    def begun(self, text: str) -> int:
+        """From where on the end of the text may be the beginning of a secret; its length where it is none."""
+        at = len(text)
+        if (match := _BEGUN.search(text, max(0, at - LONGEST_TOKEN))) is not None:
+            at = match.start()
+        for secret in self._exact:
+            for length in range(min(len(secret), len(text)), LEAST_BEGUN - 1, -1):
+                if text.endswith(secret[:length]):
+                    at = min(at, len(text) - length)
+                    break
+        return at
 
 
 def _masked(match: re.Match[str]) -> str:

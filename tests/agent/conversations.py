@@ -6,7 +6,7 @@ Used as a state machine of hypothesis: each example is a conversation, each rule
 import asyncio
 import json
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -36,53 +36,19 @@ from agent.providers.provider import (
     ToolCallStart,
     Usage,
 )
-from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
 from agent.storage.tables import inbox, message, turn
 from agent.turn.run import SHUTDOWN
 from agent.turn.settings import Settings, TimeoutSettings
 from tests.agent.world import World
 from tests.fakes.databases import open_sqlite
+from tests.fakes.mortal import Crash, MortalDatabase
 from tests.fakes.provider import Script, ScriptedProvider
 from tests.fakes.shapes import refusals_of
 from tests.fakes.tools import FakeTool, named
 from tests.fakes.waiting import until
 
-LONGEST_S = 20.0  # for one rule; what takes longer hangs
-
-
-class Crash(BaseException):
-    """The process is gone: nothing that would tidy up may write."""
-
-
-class Fragile:
-    """A database that dies with its process at the n-th write, or whose disk is full after that many."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self.dialect = database.dialect
-        self.writes_left: int | None = None
-        self.full_after: int | None = None
-
-    async def write(self, work: Callable[[Connection], Any]) -> Any:
-        if self.full_after is not None:
-            if self.full_after == 0:
-                raise StorageTrouble("the disk is full")
-            self.full_after -= 1
-        if self.writes_left == 0:
-            raise Crash
-        result = await self._database.write(work)
-        if self.writes_left is not None:
-            self.writes_left -= 1
-            if self.writes_left == 0:
-                raise Crash
-        return result
-
-    async def read(self, work: Callable[[Connection], Any]) -> Any:
-        return await self._database.read(work)
-
-    async def aclose(self) -> None:
-        await self._database.aclose()
+LONGEST_S = 60.0  # for one rule; what takes longer hangs
 
 
 @dataclass(kw_only=True)
@@ -197,7 +163,7 @@ class Conversation(RuleBasedStateMachine):
 
     async def _begin(self) -> None:
         home = Path(self.folder.name)
-        self.database = Fragile(await open_sqlite(home, self.template))
+        self.database = MortalDatabase(await open_sqlite(home, self.template))
         issued: dict[str, str] = {}
         self.judges = {
             family: Judge(name=family, family=family, model=f"{family}-1", issued=issued)

@@ -25,8 +25,8 @@ from agent.core.outbox import Outbox
 from agent.core.phrases import ENGLISH, english
 from agent.storage.database import Database
 from agent.turn.settings import AgentSettings, Settings
-from tests.agent.test_crashes import MortalDatabase
 from tests.agent.world import World
+from tests.fakes.mortal import MortalDatabase
 from tests.fakes.outbox import FakeOutbox
 from tests.fakes.provider import Script, ScriptedProvider, calls, fails, says
 from tests.fakes.tools import FakeTool
@@ -61,7 +61,7 @@ async def test_conversations_run_at_once_and_share_nothing(sqlite_database: Data
             if self.requests:
                 both.set()
             async for chunk in super().stream(request):
-                with anyio.fail_after(10):
+                with anyio.fail_after(60):
                     await both.wait()  # the first call ends only when the second is under way
                 yield chunk
 

@@ -21,8 +21,8 @@ from agent.storage.database import Database
 from agent.storage.tables import message as message_table
 from agent.turn.notes import path_of
 from agent.turn.settings import ContextSettings, Settings, TimeoutSettings
-from tests.agent.test_crashes import MortalDatabase
 from tests.agent.world import KEY, World
+from tests.fakes.mortal import MortalDatabase
 from tests.fakes.provider import ScriptedProvider, fails, says
 
 

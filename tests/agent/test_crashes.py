@@ -1,13 +1,11 @@
 """What a crash leaves is taken up: nothing is lost, nothing is done twice (DESIGN §4.4, §4.5)."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from sqlalchemy import Connection
 
 from agent.built_ins import CommandResult
 from agent.core.errors import Fenced
@@ -18,42 +16,10 @@ from agent.sessions import store
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
 from tests.agent.world import World
+from tests.fakes.mortal import Crash, MortalDatabase
 from tests.fakes.provider import Script, ScriptedProvider, calls, calls_all, says
 from tests.fakes.tools import FakeTool, named
 from tests.fakes.waiting import until
-
-
-class Crash(BaseException):
-    """The process is gone: nothing that would tidy up may write."""
-
-
-class MortalDatabase:
-    """A database whose process dies right after the n-th write, or whose writes fail."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self.dialect = database.dialect
-        self.writes_left: int | None = None
-        self.trouble = 0  # so many writes fail
-
-    async def write(self, work: Callable[[Connection], Any]) -> Any:
-        if self.trouble:
-            self.trouble -= 1
-            raise StorageTrouble("the disk is full")
-        if self.writes_left == 0:
-            raise Crash
-        result = await self._database.write(work)
-        if self.writes_left is not None:
-            self.writes_left -= 1
-            if self.writes_left == 0:
-                raise Crash
-        return result
-
-    async def read(self, work: Callable[[Connection], Any]) -> Any:
-        return await self._database.read(work)
-
-    async def aclose(self) -> None:
-        await self._database.aclose()
 
 
 def replies() -> list[Script]:

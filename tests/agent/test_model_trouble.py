@@ -17,7 +17,7 @@ from tests.fakes.provider import Script, ScriptedProvider, cut, fails, says, thi
 from tests.fakes.waiting import until
 
 BUSY = ProviderBusy("503")
-QUICK = Settings(timeouts=TimeoutSettings(llm=0.05, llm_stream=0.2, no_providers_backoff=1.0))
+QUICK = Settings(timeouts=TimeoutSettings(llm=0.4, llm_stream=1.5, no_providers_backoff=1.0))
 
 
 @pytest.mark.requirement("Z-33", "B-32", "B-37")
@@ -103,7 +103,7 @@ async def test_what_a_retry_does_not_change_is_told_at_once(
 @pytest.mark.requirement("B-33")
 async def test_a_stream_that_takes_too_long_keeps_its_text(sqlite_database: Database, tmp_path: Path) -> None:
     endless = Script(chunks=(TextDelta("Well, "),), stalls=True)
-    settings = replace(QUICK, timeouts=replace(QUICK.timeouts, llm=1.0))
+    settings = replace(QUICK, timeouts=replace(QUICK.timeouts, llm=30.0))
     world = World(sqlite_database, tmp_path, ScriptedProvider(otherwise=endless), settings=settings)
     assert await world.say("hi") == ["Well, ", "The model took too long to answer."]
 
@@ -119,7 +119,7 @@ async def test_the_whole_stream_has_a_time_limit_however_lively_it_is(
                 yield TextDelta("and ")
 
     world = World(sqlite_database, tmp_path, Chatty(), settings=QUICK)
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         said = await world.say("hi")
     assert said[0].startswith("and and ")
     assert said[1] == "The model took too long to answer."

@@ -9,8 +9,8 @@ from sqlalchemy import select
 from agent.storage.database import Database
 from agent.storage.tables import turn
 from agent.turn.settings import AgentSettings, Settings
-from tests.agent.test_crashes import Crash, MortalDatabase
 from tests.agent.world import World
+from tests.fakes.mortal import Crash, MortalDatabase
 from tests.fakes.provider import ScriptedProvider, calls, says
 from tests.fakes.tools import FakeTool
 

@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count as numbers
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ from agent.tools.hooks import Hooks
 from agent.tools.overflow import Outputs
 from agent.tools.settings import HookSettings
 from agent.turn.settings import Settings
+from agent.turn.tokens import CountText, count_by_bytes
 from tests.fakes.clock import FakeClock
 from tests.fakes.outbox import FakeOutbox
 from tests.fakes.schedules import FakeSchedules
@@ -56,7 +57,7 @@ class NumberedIds:
     """Ids in order: the same ones in each run of a test, others for each key."""
 
     def __init__(self, key: str) -> None:
-        self._numbers = count(1 + zlib.crc32(key.encode()) % 1_000_000 * 1_000_000)
+        self._numbers = numbers(1 + zlib.crc32(key.encode()) % 1_000_000 * 1_000_000)
 
     def __call__(self) -> str:
         return f"00000000-0000-4000-8000-{next(self._numbers):012d}"
@@ -108,6 +109,7 @@ class World:
         agent_md: str = AGENT_MD,
         clock: FakeClock | None = None,
         key: ConversationId = KEY,
+        count: CountText = count_by_bytes,
     ) -> None:
         self.database, self.home, self.key = database, home, key
         self.clock = clock or FakeClock()
@@ -124,6 +126,7 @@ class World:
             self.clock, meter=self.ledger, policy=lambda: RetryPolicy(backoff_ms=1, stream_backoff_ms=1)
         )
         self.built_ins = FakeBuiltIns()
+        self.count = count
         self.tools = (*house_tools(self.clock, Outputs(self.home), FakeSchedules()), *tools)
         self.epoch = 0
         self.background = BetweenTurns()  # nothing of it is done unless a test runs it
@@ -131,7 +134,7 @@ class World:
         self.new_id = NumberedIds(key)
         self.hooks: tuple[HookSettings, ...] = ()
         self.approvals = Approvals(self.database, self.clock, lambda: self.settings.approvals, look_again_s=0.02)
-        self._refs = count(1)
+        self._refs = numbers(1)
         self.agent = self._assembled()
 
     def new_ledger(self) -> Ledger:
@@ -169,6 +172,7 @@ class World:
             models=self.models,
             approvals=self.approvals,
             hooks=Hooks(lambda: self.hooks, self.home),
+            count=self.count,
             background=self.background,
         )
         agent = assemble(shared, conversation=self.key, outbox=self.outbox, slot=self.slot)

@@ -84,7 +84,7 @@ class Harness(Protocol):
         """The next call of that sort meets this fault, once."""
 
 
-async def eventually(holds: Callable[[], bool | Awaitable[bool]], *, within_s: float = 5.0) -> None:
+async def eventually(holds: Callable[[], bool | Awaitable[bool]], *, within_s: float = 60.0) -> None:
     """Poll until it holds; fails after `within_s`."""
     with anyio.fail_after(within_s):
         while True:

@@ -438,24 +438,24 @@ class WireContract(ProviderContract):
 
     @pytest.mark.requirement("B-33")
     async def test_a_stream_that_stalls_ends_after_the_time_out(self, stage: WireStage) -> None:
-        provider = stage.make(timeout_s=0.3)
-        stage.server.replies({"text": "one two three four", "fault": {"kind": "stall", "after_tokens": 2, "delay": 20}})
-        with anyio.fail_after(5):
+        provider = stage.make(timeout_s=1.5)
+        stage.server.replies({"text": "one two three four", "fault": {"kind": "stall", "after_tokens": 2, "delay": 99}})
+        with anyio.fail_after(60):
             heard = await hear(provider, asks("hi"))
         assert type(heard.error) is ProviderBusy
         assert heard.text == "one two"
 
     async def test_an_answer_that_does_not_come_ends_after_the_time_out(self, stage: WireStage) -> None:
         provider = stage.make(timeout_s=0.3)
-        stage.server.fails(kind="slow", delay=20)
-        with anyio.fail_after(5):
+        stage.server.fails(kind="slow", delay=120)
+        with anyio.fail_after(60):
             assert type((await hear(provider, asks("hi"))).error) is ProviderBusy
 
     @pytest.mark.requirement("R-18")
     async def test_the_whole_stream_has_a_time_limit(self, stage: WireStage) -> None:
-        provider = stage.make(stream_timeout_s=0.5)
-        stage.server.replies({"text": "word " * 1000, "token_delay": 0.05})
-        with anyio.fail_after(5):
+        provider = stage.make(stream_timeout_s=2.0)
+        stage.server.replies({"text": "word " * 4000, "token_delay": 0.05})
+        with anyio.fail_after(60):
             heard = await hear(provider, asks("hi"))
         assert type(heard.error) is ProviderBusy
         assert heard.text.startswith("word word")
@@ -473,7 +473,7 @@ class WireContract(ProviderContract):
         await _closed(stage.server)
 
     async def test_cancelling_closes_the_connection(self, stage: WireStage) -> None:
-        stage.server.replies({"text": "one two three", "fault": {"kind": "stall", "after_tokens": 1, "delay": 30}})
+        stage.server.replies({"text": "one two three", "fault": {"kind": "stall", "after_tokens": 1, "delay": 120}})
         begun = anyio.Event()
 
         async def listen() -> None:
@@ -483,7 +483,7 @@ class WireContract(ProviderContract):
 
         async with anyio.create_task_group() as group:
             group.start_soon(listen)
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 await begun.wait()
             group.cancel_scope.cancel()
         await _closed(stage.server)
@@ -555,6 +555,6 @@ class WireContract(ProviderContract):
 
 
 async def _closed(server: LlmServer) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         while not server.calls[-1].get("client_closed"):  # noqa: ASYNC110 - the server has no event for it
             await anyio.sleep(0.01)

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 
 from tests.e2e.site import Site, running_site
+
+PATIENCE_MS = 60_000  # for what surely comes: a busy machine is no failure
 
 FLAGS = (
     "--no-sandbox",
@@ -35,6 +37,7 @@ async def browser() -> AsyncIterator[Browser]:
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
         pytest.skip("no chromium: apt-get install chromium")
+    expect.set_options(timeout=PATIENCE_MS)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         yield browser

@@ -11,7 +11,7 @@ import anyio
 from adapters.web.adapter import Web
 from adapters.web.settings import WebSettings as ChatSettings
 from agent.core.clock import SystemClock
-from gateway.channels.adapter import Health, Place, State, Surroundings
+from gateway.channels.adapter import Fullness, Health, Place, State, Surroundings
 from gateway.channels.document import Plain
 from gateway.channels.inbound import Inbound, Outcome, Pressed, Receipt, Said
 from gateway.channels.keys import ConversationKey
@@ -193,6 +193,7 @@ class Site:
     brain: Brain
     desk: FakeDesk
     home: Path
+    full: dict[str, Fullness] = field(default_factory=dict)  # by conversation
 
     @property
     def url(self) -> str:
@@ -209,7 +210,9 @@ async def running_site(home: Path, settings: WebSettings | None = None) -> Async
     clock = SystemClock()
     server = WebServer(settings or WebSettings(port=0), home=home, clock=clock)
     server.bind()
-    web = Web(ChatSettings(), Surroundings(clock=clock, home=home, known_places=no_places))
+    full: dict[str, Fullness] = {}
+    around = Surroundings(clock=clock, home=home, known_places=no_places, fullness=lambda key: full.get(str(key)))
+    web = Web(ChatSettings(), around)
     await web.publish(COMMANDS)
     brain = Brain(web)
     troubles = Troubles(clock)
@@ -230,5 +233,5 @@ async def running_site(home: Path, settings: WebSettings | None = None) -> Async
         server.mount_pages(desk)
         server.measure(Metrics(), gauges)
         server.watch(lambda: not_ready(desk.accounts, troubles.open))
-        yield Site(server, web, brain, desk, home)
+        yield Site(server, web, brain, desk, home, full)
         await web.aclose()

@@ -9,10 +9,11 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, FilePayload, Page, expect
 
+from gateway.channels.adapter import Fullness
 from gateway.channels.document import Plain
 from gateway.channels.inbound import Pressed, Said
 from gateway.channels.outbound import Outbound
-from tests.e2e.conftest import Errors
+from tests.e2e.conftest import PATIENCE_MS, Errors
 from tests.e2e.site import RICH, Site
 from tests.fakes.waiting import until
 
@@ -24,6 +25,7 @@ PHONE = {"width": 390, "height": 844}
 
 async def signed_in(browser: Browser, site: Site, errors: Errors, **options: Any) -> Page:
     context = await browser.new_context(**{"viewport": DESKTOP, **options})
+    context.set_default_timeout(PATIENCE_MS)
     await context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = await context.new_page()
     errors.watch(page)
@@ -151,6 +153,37 @@ async def test_a_phone_never_scrolls_sideways(
     assert errors == []
 
 
+@pytest.mark.requirement("Z-76", "Z-77")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_the_header_tells_how_full_the_window_is(
+    browser: Browser, site: Site, errors: Errors, pictures: Path, scheme: Any
+) -> None:
+    page = await signed_in(browser, site, errors, color_scheme=scheme, reduced_motion="reduce")
+    gauge = page.locator("#gauge")
+    await say(page, "hello")
+    await answered(page)
+    await expect(gauge).to_be_hidden()
+    for used, colour, badge in ((38_400, "green", ""), (96_000, "yellow", ""), (121_600, "red", "121k→18k (-103k) 5m")):
+        site.full["web:operator:main"] = Fullness(used=used, window=128_000, colour=colour, badge=badge)
+        await say(page, f"more {used}")
+        await expect(gauge).to_have_attribute("data-colour", colour)
+        await expect(page.locator("#gauge-share")).to_have_text(f"{used // 1280} %")
+        assert await page.locator("#gauge-badge").text_content() == badge
+    await page.screenshot(path=pictures / f"gauge-{scheme}.png")
+    assert await page.evaluate(CONTRAST) == []
+    await page.set_viewport_size({"width": 320, "height": 700})
+    assert await page.evaluate("document.documentElement.scrollWidth") == 320
+    await gauge.click()  # a finger has no tooltip
+    words = "Context: 121,600 of 128,000 tokens (95 %). Newest compaction: 121k→18k (-103k) 5m"
+    await expect(page.locator("#toasts")).to_have_text(words)
+    await expect(page.get_by_role("button", name=words)).to_be_visible()
+    await page.screenshot(path=pictures / f"gauge-320-{scheme}.png")
+    await page.get_by_role("button", name="Conversations").click()
+    await page.get_by_role("button", name="New conversation").click()
+    await expect(gauge).to_be_hidden()
+    assert errors == []
+
+
 async def test_dark_and_light_follow_the_system_until_one_is_chosen(
     browser: Browser, site: Site, errors: Errors
 ) -> None:
@@ -260,13 +293,13 @@ async def test_a_lost_connection_is_told_and_mends_itself(page: Page, site: Site
     await page.evaluate("window.dispatchEvent(new Event('offline'))")
     site.web._rooms.close()  # every stream ends; new ones cannot come
     site.web._rooms._rooms.clear()
-    await expect(page.locator("#banner")).to_be_visible(timeout=10_000)
+    await expect(page.locator("#banner")).to_be_visible()
     await say(page, "while away")
     await expect(page.locator(".message.waiting")).to_contain_text("while away")
     await site.web.channel("operator:main").send(Outbound(document=(Plain("you missed this"),)))
     errors.clear()  # the browser's own words about the missing network
     await page.context.set_offline(False)
-    await expect(page.locator("#banner")).to_be_hidden(timeout=20_000)
+    await expect(page.locator("#banner")).to_be_hidden()
     await expect(page.locator("#thread")).to_contain_text("you missed this")
     await expect(page.locator("#thread")).to_contain_text("You said: while away")
     await expect(page.locator(".message.waiting")).to_have_count(0)

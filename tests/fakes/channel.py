@@ -59,6 +59,7 @@ class _Fault:
     carried_out: bool
     skip: int
     times: int
+    late: bool = False
 
 
 DEFAULT = Capabilities(
@@ -78,6 +79,7 @@ class Screen:
     notes: list[str] = field(default_factory=list)  # what interactions were acknowledged with
     faults: list[_Fault] = field(default_factory=list)
     gates: dict[Act, anyio.Event] = field(default_factory=dict)
+    under_way: list[Callable[[], str]] = field(default_factory=list)  # given up by who asked, not by the platform
     last_id: int = 0
 
     @property
@@ -91,6 +93,15 @@ class Screen:
     def fail(self, act: Act, error: Exception, *, carried_out: bool = False, skip: int = 0, times: int = 1) -> None:
         """The next `times` calls of that sort, after `skip` good ones, raise, `carried_out` or not."""
         self.faults.append(_Fault(act, error, carried_out, skip, times))
+
+    def delay(self, act: Act, error: Exception) -> None:
+        """The next call of that sort raises, and is carried out when `catch_up` says so."""
+        self.faults.append(_Fault(act, error, carried_out=False, skip=0, times=1, late=True))
+
+    def catch_up(self) -> None:
+        """Carry out what was delayed."""
+        while self.under_way:
+            self.under_way.pop(0)()
 
     def hold(self, act: Act) -> anyio.Event:
         """Calls of that sort wait until the event is set."""
@@ -147,6 +158,8 @@ class FakeChannel:
         self.screen.calls.append(Call(act, text, ref, done))
         result = carry_out() if done else ""
         if fault:
+            if fault.late:
+                self.screen.under_way.append(carry_out)
             raise fault.error
         return result
 

@@ -1,8 +1,10 @@
-"""A clock that moves when told."""
+"""Clocks that move when told, or too fast."""
 
 from datetime import UTC, datetime, timedelta
 
 import anyio
+
+from agent.core.clock import SystemClock
 
 
 class FakeClock:
@@ -41,3 +43,16 @@ class FakeClock:
         self._monotonic += seconds
         for entry in [entry for entry in self._sleepers if entry[0] <= self._monotonic]:
             entry[1].set()
+
+
+class HastyClock(SystemClock):
+    """The real one, in a hurry: `pace` seconds pass in one."""
+
+    def __init__(self, pace: float = 20.0) -> None:
+        self.pace = pace
+
+    def monotonic(self) -> float:
+        return super().monotonic() * self.pace
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(seconds / self.pace)

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 
 
-async def until(condition: Callable[[], Awaitable[bool]] | Callable[[], bool], *, longest_s: float = 10.0) -> None:
+async def until(condition: Callable[[], Awaitable[bool]] | Callable[[], bool], *, longest_s: float = 60.0) -> None:
     """Wait for it to become true; a test that waits in vain fails."""
     with anyio.fail_after(longest_s):
         while True:

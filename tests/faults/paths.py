@@ -81,12 +81,13 @@ def short(channel: str) -> list[Cell]:
 
 def rules_for(cell: Cell, tag: str) -> list[dict[str, Any]]:
     """What the model says to the messages of the cell."""
-    slowly = 0.15 if cell.point == "preview.shown" else 0.03  # a preview comes after a while
-    answer: dict[str, Any] = {"text": f"{tag} answered: {WORDS}", "token_delay": slowly}
+    answer: dict[str, Any] = {"text": f"{tag} answered: {WORDS}", "token_delay": 0.03}
     said: dict[str, Any] = {"contains": tag}
+    if cell.point in ("preview.shown", "status.shown"):  # what is to be shown has all the time it needs
+        return _until_shown(cell, tag, answer)
     match cell.path:
         case "long":
-            return [{"match": said, "reply": {"text": long_answer(tag), "token_delay": slowly / 50}}]
+            return [{"match": said, "reply": {"text": long_answer(tag), "token_delay": 0.0006}}]
         case "tool":
             call = {"type": "tool_use", "name": "calculate", "input": {"expression": "6 * 7"}}
             return [
@@ -103,10 +104,25 @@ def rules_for(cell: Cell, tag: str) -> list[dict[str, Any]]:
             busy = {"status": 529, "message": "trouble", "retry_after": 2.5}
             return [{"match": said, "times": 1, "reply": {"error": busy}}, {"match": said, "reply": answer}]
         case _ if cell.point == "drain":
-            return [{"match": said, "times": 1, "reply": {**answer, "ttft": 30}}, {"match": said, "reply": answer}]
+            return [{"match": said, "times": 1, "reply": {**answer, "hold": tag}}, {"match": said, "reply": answer}]
         case _:
-            return [{"match": {"contains": f"{tag} second"}, "reply": {"text": f"{tag} the second"}},
-                    {"match": said, "reply": answer}]  # fmt: skip
+            return [_second(tag), {"match": said, "reply": answer}]
+
+
+def _second(tag: str) -> dict[str, Any]:
+    return {"match": {"contains": f"{tag} second"}, "reply": {"text": f"{tag} the second"}}
+
+
+def _until_shown(cell: Cell, tag: str, answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """The first time the model falls silent until the process has died of what it shows meanwhile."""
+    said = {"contains": tag}
+    if cell.path == "long":
+        answer = {"text": long_answer(tag)}
+    silent = {"match": said, "times": 1, "reply": {**answer, "hold": tag, "hold_after": 6}}
+    if cell.path == "status":
+        busy = {"match": said, "times": 1, "reply": {"error": {"status": 529, "message": "trouble"}}}
+        return [busy, {**silent, "reply": {**answer, "hold": tag}}, {"match": said, "reply": answer}]
+    return [_second(tag), silent, {"match": said, "reply": answer}]
 
 
 def long_answer(tag: str) -> str:

@@ -188,7 +188,7 @@ class Web(_Posting):
         if self._visitor is None or link != self._link:
             if self._visitor is not None:
                 await self._visitor.client.aclose()
-            client = httpx2.AsyncClient(base_url=self.program.url, timeout=10, trust_env=False)
+            client = httpx2.AsyncClient(base_url=self.program.url, timeout=60, trust_env=False)
             page = await client.get(link, follow_redirects=True)
             token = re.search(r'name="csrf" content="([^"]+)"', page.text)
             assert token, page.text

@@ -11,7 +11,7 @@ import anyio
 
 from gateway.phrases.catalogue import read_catalogue
 from tests.program import configs
-from tests.program.doubles import Control, Doubles, all_doubles, until
+from tests.program.doubles import PATIENCE_S, Control, Doubles, all_doubles, until
 from tests.program.people import OnDiscord, OnSlack, OnTelegram, text_of
 from tests.program.running import Program
 
@@ -62,7 +62,9 @@ class Scene:
         for place in self.places:
             await place.double.post("faults", {"method": place.send_method, **fault})
 
-    async def everywhere(self, holds: Callable[[Place], Awaitable[bool]], what: str, seconds: float = 40.0) -> None:
+    async def everywhere(
+        self, holds: Callable[[Place], Awaitable[bool]], what: str, seconds: float = PATIENCE_S
+    ) -> None:
         """Wait until it holds in every place."""
         for place in self.places:
 
@@ -82,14 +84,14 @@ class Scene:
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """What the program has on disk now."""
-        with closing(sqlite3.connect(f"file:{self.program.home}/tieline.db?mode=ro", uri=True, timeout=10)) as database:
+        with closing(sqlite3.connect(f"file:{self.program.home}/tieline.db?mode=ro", uri=True, timeout=30)) as database:
             return database.execute(query).fetchall()
 
     async def restart(self) -> None:
         self.program.start()
         await self.program.ready()
 
-    async def rest(self, seconds: float = 20.0) -> None:
+    async def rest(self, seconds: float = PATIENCE_S) -> None:
         """Wait until nothing is left to do on disk, and nothing transient to take away."""
         queries = (
             "select id from inbox where status = 'new'",

@@ -146,7 +146,7 @@ class Sweep:
             case "reply":
                 await self.place.say(f"{tag} first")
                 if cell.point == "drain":
-                    await until(lambda: self._asked(tag), seconds=15, what="the model call")
+                    await until(lambda: self._asked(tag), what="the model call")
                     assert self.program.process is not None
                     self.program.process.send_signal(signal.SIGTERM)
                 else:
@@ -244,7 +244,7 @@ class Sweep:
 
     async def _nothing_left(self) -> None:
         """See that nothing transient stands there but what is accounted for."""
-        end = time.monotonic() + 10
+        end = time.monotonic() + SETTLES_WITHIN_S
         while new := set(await self.place.transient()) - self._left:
             if time.monotonic() > end:
                 raise AssertionError(f"left on the screen: {sorted(new)}")
@@ -257,7 +257,7 @@ class Sweep:
             self.program.kill()
         self.program.start()
         await self.program.ready()
-        with anyio.move_on_after(20):
+        with anyio.move_on_after(60):
             await self.place.again()
             await self._rest()
         self._left |= set(await self.place.transient())
@@ -276,12 +276,12 @@ class Sweep:
         (conversation,) = self._rows("select conv from inbox where payload like '%hello%' order by id limit 1")[0]
         incoming = Incoming(text=tag, received_at=datetime.now(UTC))
         row = (conversation, "system", f"sweep:{tag}", encode_incoming(incoming), int(time.time() * 1e6))
-        with closing(sqlite3.connect(self.program.home / "tieline.db", timeout=10)) as database, database:
+        with closing(sqlite3.connect(self.program.home / "tieline.db", timeout=30)) as database, database:
             database.execute("insert into inbox (conv, kind, dedup, payload, created_at) values (?, ?, ?, ?, ?)", row)
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
         uri = f"file:{self.program.home}/tieline.db?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True, timeout=10)) as database:
+        with closing(sqlite3.connect(uri, uri=True, timeout=30)) as database:
             return database.execute(query).fetchall()
 
     async def _rest(self) -> None:

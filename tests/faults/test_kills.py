@@ -36,7 +36,7 @@ async def faulted(place: Place) -> bool:
 @pytest.mark.requirement("W-12", "W-13", "B-52")
 async def test_during_the_model_call(home: Path) -> None:
     async with on_three_platforms(home, stream=True) as scene:
-        await scene.model(**QUICK | {"first": {"text": FIRST, "ttft": 30}})
+        await scene.model(**QUICK | {"first": {"text": FIRST, "hold": "for ever"}})
         await ask_twice(scene)
         await until(lambda: model_is_asked(scene), what="the model calls")
         scene.program.kill()
@@ -48,7 +48,7 @@ async def test_during_the_model_call(home: Path) -> None:
 @pytest.mark.requirement("W-13", "G-08", "B-52")
 async def test_while_the_answer_streams(home: Path) -> None:
     async with on_three_platforms(home, stream=True) as scene:
-        slow = {"text": LONG, "token_delay": 0.3}
+        slow = {"text": LONG, "hold": "for ever", "hold_after": 5}
         await scene.model(**QUICK | {"first": slow})
         await ask_twice(scene)
 
@@ -68,7 +68,7 @@ async def test_between_the_commit_and_the_send(home: Path) -> None:
     """The platform has said "later", so the answer is on our disk and nowhere else."""
     async with on_three_platforms(home, stream=False) as scene:
         await scene.model(**QUICK)
-        await scene.fault(kind="rate_limit", retry_after=2)
+        await scene.fault(kind="rate_limit", retry_after=8)
         await ask_twice(scene)
         await scene.everywhere(faulted, "the refusal")
 
@@ -115,7 +115,7 @@ async def test_after_the_send_before_it_was_noted(home: Path) -> None:
 @pytest.mark.requirement("G-27", "W-13")
 async def test_during_the_drain_of_a_shutdown(home: Path) -> None:
     async with on_three_platforms(home, stream=True) as scene:
-        await scene.model(**QUICK | {"first": {"text": FIRST, "ttft": 30}})
+        await scene.model(**QUICK | {"first": {"text": FIRST, "hold": "for ever"}})
         await ask_twice(scene)
         await until(lambda: model_is_asked(scene), what="the model calls")
         assert scene.program.process is not None
@@ -135,7 +135,7 @@ async def test_during_the_drain_of_a_shutdown(home: Path) -> None:
 async def test_right_after_the_first_message_is_stored(home: Path) -> None:
     """The others may be stored or not: what was not acknowledged comes again, what was stored is answered."""
     async with on_three_platforms(home, stream=True) as scene:
-        await scene.model(**QUICK | {"first": {"text": FIRST, "ttft": 30}})
+        await scene.model(**QUICK | {"first": {"text": FIRST, "hold": "for ever"}})
         before = len(scene.rows("select id from inbox"))
         await scene.all_say("the first")
 

@@ -17,7 +17,7 @@ import pytest
 from pydantic import SecretStr
 
 from agent.core.clock import SystemClock
-from agent.core.errors import AgentError, ContextTooLong, ProviderBusy, ProviderRefused
+from agent.core.errors import AgentError, ContextTooLong, ProviderBusy, ProviderRefused, RequestInvalid
 from agent.core.messages import FilePart, Message, Part, TextPart, Thinking, ToolResult, ToolUse
 from agent.providers.opening import LazyProvider, Surroundings
 from agent.providers.provider import Usage
@@ -175,7 +175,7 @@ async def test_an_answer_at_its_limit(made: Made) -> None:
         ("limit", ProviderBusy),
         ("overloaded", ProviderBusy),
         ("broken", ProviderBusy),
-        ("bad", ProviderRefused),
+        ("bad", RequestInvalid),
         ("key", ProviderRefused),
         ("long", ContextTooLong),
     ],

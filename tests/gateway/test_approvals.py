@@ -288,7 +288,7 @@ async def test_what_cannot_be_edited_is_let_go(asking: World) -> None:
 
         async def settled() -> bool:
             query = select(approval.c.screen)
-            return await world.database.read(lambda conn: conn.execute(query).scalar_one()) == "settled"
+            return bool(await world.database.read(lambda conn: conn.execute(query).scalar_one()) == "settled")
 
         await until(settled)
 

@@ -19,6 +19,7 @@ from tests.doubles.telegram_api import TelegramDouble
 TELEGRAM_TOKEN = "123456:TEST-token"
 SLACK_BOT_TOKEN, SLACK_APP_TOKEN, SLACK_SECRET = "xoxb-double-1", "xapp-double-1", "double-signing-secret"
 DISCORD_TOKEN = "discord-double-token"
+PATIENCE_S = 60.0  # for what surely comes: a busy machine is no failure, and who waits in vain has failed anyway
 
 
 def free_port() -> int:
@@ -85,7 +86,7 @@ async def all_doubles() -> AsyncIterator[Doubles]:
         )
 
 
-async def until(found: Callable[[], Any], *, seconds: float = 15.0, what: str = "it") -> Any:
+async def until(found: Callable[[], Any], *, seconds: float = PATIENCE_S, what: str = "it") -> Any:
     """Poll an awaitable-returning callable until it gives something true; fail with the last value seen."""
     end = time.monotonic() + seconds
     while True:

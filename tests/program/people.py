@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.doubles.telegram_api import flat
-from tests.program.doubles import Doubles, until
+from tests.program.doubles import PATIENCE_S, Doubles, until
 
 ANN = {"id": 77, "first_name": "Ann"}
 GROUP = {"id": -1005, "type": "supergroup", "title": "G"}
@@ -52,7 +52,7 @@ class OnTelegram:
     async def texts(self, chat: int | None = None) -> list[str]:
         return [text_of(one) for one in await self.messages(chat)]
 
-    async def hears(self, what: str, *, chat: int | None = None, seconds: float = 15.0) -> str:
+    async def hears(self, what: str, *, chat: int | None = None, seconds: float = PATIENCE_S) -> str:
         """Wait for a message of the bot that holds these words."""
 
         async def found() -> str | None:
@@ -104,7 +104,7 @@ class OnDiscord:
         state = await self.state()
         return [one for one in state["messages"] if one["channel_id"] == channel and one["author"]["bot"]]
 
-    async def hears(self, what: str, *, channel: str = DM, seconds: float = 15.0) -> str:
+    async def hears(self, what: str, *, channel: str = DM, seconds: float = PATIENCE_S) -> str:
         async def found() -> str | None:
             return next((one["content"] for one in await self.messages(channel) if what in one["content"]), None)
 
@@ -144,7 +144,7 @@ class OnSlack:
         state = await self.state()
         return [one for one in state["messages"] if one["channel"] == channel and one["user"] == "U0DOUBLE"]
 
-    async def hears(self, what: str, *, channel: str = "D0ANN", seconds: float = 15.0) -> str:
+    async def hears(self, what: str, *, channel: str = "D0ANN", seconds: float = PATIENCE_S) -> str:
         async def found() -> str | None:
             return next((one["text"] for one in await self.messages(channel) if what in one["text"]), None)
 

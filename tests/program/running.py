@@ -1,5 +1,6 @@
 """The real program as its own process: start, watch, stop, kill -9, start again on the same home."""
 
+import json
 import os
 import signal
 import sqlite3
@@ -9,11 +10,12 @@ import time
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import anyio
 
-from tests.program.doubles import free_port
+from tests.program.doubles import PATIENCE_S, free_port
 
 
 class Program:
@@ -25,6 +27,7 @@ class Program:
         self.log = home / "run.log"
         self._environ = dict(environ or {})
         self.process: subprocess.Popen[bytes] | None = None
+        self._told = False  # to stop: a second signal would end it at once
         home.mkdir(parents=True, exist_ok=True)
         self.write(config)
 
@@ -42,13 +45,14 @@ class Program:
         return {**kept, "TIELINE_HOME": str(self.home), **self._environ}
 
     def start(self) -> None:
+        self._told = False
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "gateway", "run"], stdout=log, stderr=log, env=self.environ
             )
 
     async def cli(
-        self, *args: str, timeout: float = 60.0, stdin: str | None = None
+        self, *args: str, timeout: float = 100.0, stdin: str | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Another `tieline` command in a second shell; the doubles go on meanwhile."""
 
@@ -60,7 +64,7 @@ class Program:
 
         return await anyio.to_thread.run_sync(run)
 
-    async def ready(self, seconds: float = 60.0) -> None:
+    async def ready(self, seconds: float = 100.0) -> None:
         """Wait until `/readyz` is green."""
         end = time.monotonic() + seconds
         seen = "nothing answered"
@@ -69,7 +73,7 @@ class Program:
                 if self.process is None or self.process.poll() is not None:
                     raise AssertionError(f"the program ended:\n{self.log.read_text()[-3000:]}")
                 try:
-                    async with client.get(f"{self.url}/readyz", timeout=aiohttp.ClientTimeout(2)) as answer:
+                    async with client.get(f"{self.url}/readyz", timeout=aiohttp.ClientTimeout(20)) as answer:
                         seen = f"{answer.status} {await answer.text()}"
                         if answer.status == 200:
                             return
@@ -78,15 +82,27 @@ class Program:
                 await anyio.sleep(0.05)
         raise AssertionError(f"not ready after {seconds} s: {seen}\n{self.log.read_text()[-3000:]}")
 
-    async def settled(self, seconds: float = 10.0) -> None:
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(f"file:{self.home}/tieline.db?mode=ro", uri=True, timeout=30)) as database:
+            return database.execute(query).fetchall()
+
+    async def waits(self, what: str, *, without: str = "\0", seconds: float = PATIENCE_S) -> None:
+        """Wait until a message that no turn has begun with holds these words, and none holds those."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            waiting = [
+                json.dumps(json.loads(text)) for (text,) in self._rows("select payload from inbox where status = 'new'")
+            ]
+            if any(what in text for text in waiting) and not any(without in text for text in waiting):
+                return
+            await anyio.sleep(0.05)
+        raise AssertionError(f"after {seconds} s {what!r} does not wait, or {without!r} still does")
+
+    async def settled(self, seconds: float = PATIENCE_S) -> None:
         """Wait until every answer is noted as sent: a kill before that makes a send unsure (DESIGN §13.6)."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            with closing(sqlite3.connect(f"file:{self.home}/tieline.db?mode=ro", uri=True)) as database:
-                open_rows = database.execute(
-                    "select count(*) from outbox where status in ('new', 'sending')"
-                ).fetchone()
-            if open_rows == (0,):
+            if self._rows("select count(*) from outbox where status in ('new', 'sending')") == [(0,)]:
                 return
             await anyio.sleep(0.05)
         raise AssertionError(f"answers are still on their way after {seconds} s")
@@ -95,12 +111,22 @@ class Program:
         """As the power cut does."""
         assert self.process is not None
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(PATIENCE_S)
 
-    async def stop(self, timeout: float = 40.0) -> int:
+    async def told_to_stop(self) -> None:
+        """As the operator does; until it has begun to."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        self._told = True
+        end = time.monotonic() + PATIENCE_S
+        while '"ending: ' not in self.log.read_text():
+            assert time.monotonic() < end, "it does not end"
+            await anyio.sleep(0.05)
+
+    async def stop(self, timeout: float = 40.0 + PATIENCE_S) -> int:
         """As the operator does; what it returned."""
         assert self.process is not None
-        if self.process.poll() is None:
+        if self.process.poll() is None and not self._told:
             self.process.send_signal(signal.SIGTERM)
         return await anyio.to_thread.run_sync(self.process.wait, timeout)
 

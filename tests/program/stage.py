@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.program import configs
-from tests.program.doubles import Doubles, all_doubles, until
+from tests.program.doubles import PATIENCE_S, Doubles, all_doubles, until
 from tests.program.running import Program
 
 MANY = "messages_per_minute = 600\n"  # several tests speak as one person
@@ -36,17 +36,22 @@ class Stage:
     async def script(self, when: str, text: str = "", **reply: Any) -> None:
         """What the model says to a message that holds `when`; several rules may be added, the first that fits counts.
 
-        `token_delay` and `ttft` are seconds.
+        `hold` is a name by which the reply waits to be released, after `hold_after` tokens; `token_delay` and `ttft`
+        are seconds, for what is not to end before other things have: nothing else may depend on them.
         """
         rule = {"match": {"contains": when}, "reply": {"text": text, **reply}}
         await self.doubles.llm.post("script", [rule], append="1")
+
+    async def release(self, name: str) -> None:
+        """Let the model say what it holds by this name."""
+        await self.doubles.llm.post("release", {"name": name})
 
     async def asked(self, what: str) -> list[dict[str, Any]]:
         """The model calls whose last message of a person holds these words, oldest first."""
         calls = (await self.doubles.llm.get("calls"))["calls"]
         return [call for call in calls if what in _last_words(call["body"])]
 
-    async def asking(self, what: str, *, seconds: float = 15.0) -> dict[str, Any]:
+    async def asking(self, what: str, *, seconds: float = PATIENCE_S) -> dict[str, Any]:
         """Wait for the first such call."""
 
         async def found() -> dict[str, Any] | None:
@@ -55,7 +60,7 @@ class Stage:
         call: dict[str, Any] = await until(found, seconds=seconds, what=f"a model call with {what!r}")
         return call
 
-    async def over(self, what: str, *, seconds: float = 20.0) -> dict[str, Any]:
+    async def over(self, what: str, *, seconds: float = PATIENCE_S) -> dict[str, Any]:
         """Wait until the first such call has ended."""
 
         async def ended() -> dict[str, Any] | None:
@@ -65,7 +70,7 @@ class Stage:
         return call
 
 
-async def becomes(found: Callable[[], Awaitable[Any]], expected: object, *, seconds: float = 15.0) -> None:
+async def becomes(found: Callable[[], Awaitable[Any]], expected: object, *, seconds: float = PATIENCE_S) -> None:
     """Wait until what is found is this; what it grew from does not matter."""
     seen: list[Any] = []
 

@@ -1,5 +1,6 @@
 """What needs a person's word, on all five channels of the real program: asked, killed, pressed, done once."""
 
+import json
 import secrets
 import sqlite3
 from collections.abc import AsyncIterator
@@ -11,15 +12,27 @@ import pytest
 
 from tests.faults.places import PLACES, Place, Web
 from tests.program import configs
-from tests.program.doubles import Doubles, all_doubles, until
+from tests.program.doubles import (
+    DISCORD_TOKEN,
+    SLACK_APP_TOKEN,
+    SLACK_BOT_TOKEN,
+    SLACK_SECRET,
+    TELEGRAM_TOKEN,
+    Doubles,
+    all_doubles,
+    until,
+)
 from tests.program.people import OnDiscord, OnSlack, OnTelegram
 from tests.program.running import Program
 
 ASK = '[approvals]\nask = ["calculate"]\n'
 CALL = {"type": "tool_use", "name": "calculate", "input": {"expression": "6 * 7"}}
+SECRETS = (TELEGRAM_TOKEN, SLACK_BOT_TOKEN, SLACK_APP_TOKEN, SLACK_SECRET, DISCORD_TOKEN)
+LEAK = f"They are {', '.join(SECRETS)} @everyone. " + "So it goes on. " * 40
 RULES = [
     {"match": {"tool_result": True, "tool_result_contains": "42"}, "reply": {"text": "It is 42."}},
     {"match": {"tool_result": True}, "reply": {"text": "Then not."}},
+    {"match": {"contains": "your tokens"}, "reply": {"text": LEAK, "token_delay": 0.02}},
     {"match": {"contains": "work it out"}, "reply": {"blocks": [CALL]}},
 ]
 
@@ -90,11 +103,30 @@ def _elements(message: dict[str, Any]) -> list[dict[str, Any]]:
     return [one for block in message.get("blocks") or () if block["type"] == "actions" for one in block["elements"]]
 
 
+async def received(doubles: Doubles) -> str:
+    """Everything that the three platforms were sent, but for how we sign in."""
+    calls: list[dict[str, Any]] = []
+    for double in (doubles.telegram, doubles.discord, doubles.slack):
+        made = (await double.get("calls"))["calls"]
+        calls += [{name: value for name, value in call.items() if name in ("params", "body")} for call in made]
+    return json.dumps(calls)
+
+
 @pytest.mark.timeout(240)
 @pytest.mark.requirement("G-01", "G-02", "G-03", "R-51", "Z-14")
 async def test_asked_killed_pressed_done_once_on_all_five(tmp_path_factory: pytest.TempPathFactory) -> None:
     async with everywhere(tmp_path_factory.mktemp("h")) as (doubles, program, places):
         for place in places.values():
+            await place.say("what are your tokens")
+        for place in places.values():
+            await says(place, "So it goes on.")
+        await program.settled()
+        sent = await received(doubles)
+        assert "They are" in sent
+        assert [secret for secret in SECRETS if secret[:8] in sent] == [], "also not at the end of a growing answer"
+        for place in places.values():
+            words = " ".join(await place.shown())
+            assert not any(secret in words for secret in (*SECRETS, "@everyone")), place.name
             await place.say("work it out")
         for place in places.values():
             await says(place, "May I do this? (calculate)")

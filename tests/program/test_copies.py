@@ -41,12 +41,12 @@ async def test_a_copy_made_under_load_can_be_put_in_the_place_of_a_damaged_datab
         async def talk(person: OnTelegram) -> None:
             for number in range(6):
                 await person.say(f"line {number}")
-                await person.hears(f"line {number}", seconds=30)
+                await person.hears(f"line {number}")
 
         async with anyio.create_task_group() as tasks:
             for person in people:
                 tasks.start_soon(talk, person)
-            await people[0].hears("line 2", seconds=30)
+            await people[0].hears("line 2")
             copied = await tieline.cli("backup")
         assert copied.returncode == 0, copied.stderr
         copy = copied.stdout.partition(" (")[0]
@@ -136,7 +136,7 @@ async def test_the_doctor_mends_what_a_killed_process_and_careless_hands_leave(
 
 async def test_the_operator_looks_into_the_boxes_and_takes_things_out(doubles: Doubles, program: Start) -> None:
     rules = [
-        {"match": {"contains": "slow"}, "reply": {"text": "slowly done", "ttft": 60}},
+        {"match": {"contains": "slow"}, "reply": {"text": "slowly done", "hold": "for ever"}},
         {"match": {"contains": "quick"}, "reply": {"text": "quickly done"}},
     ]
     await doubles.llm.post("script", rules)

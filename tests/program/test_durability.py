@@ -7,7 +7,7 @@ from tests.program.conftest import Start
 from tests.program.doubles import Doubles, until
 from tests.program.people import ANN, OnTelegram
 
-SLOW = [{"match": {"contains": "slow"}, "reply": {"text": "the slow answer", "ttft": 3.0}}]
+SLOW = [{"match": {"contains": "slow"}, "reply": {"text": "the slow answer", "hold": "for ever"}}]
 
 
 @pytest.mark.requirement("W-12", "W-13", "B-52")

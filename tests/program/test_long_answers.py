@@ -77,7 +77,7 @@ def whole(text: str, *, emoji: Iterable[str] = EMOJI) -> None:
         assert text.count(sign) == LONG.count(sign)
 
 
-async def arrived(found: Any, *, seconds: float = 40.0) -> list[dict[str, Any]]:
+async def arrived(found: Any) -> list[dict[str, Any]]:
     """Wait until the last words stand there and nothing is still being streamed."""
 
     async def ended() -> Any:
@@ -85,7 +85,7 @@ async def arrived(found: Any, *, seconds: float = 40.0) -> list[dict[str, Any]]:
         done = messages and "e0w" in str(messages[-1]) and not any(one.get("streaming") for one in messages)
         return messages if done and "h0w" in str(messages[0]) else None
 
-    messages: list[dict[str, Any]] = await until(ended, seconds=seconds, what="the end of the report")
+    messages: list[dict[str, Any]] = await until(ended, seconds=100, what="the end of the report")
     return messages
 
 
@@ -166,7 +166,7 @@ async def test_it_arrives_whole_and_valid_everywhere(stage: Stage) -> None:
     telegram, discord, slack = OnTelegram(stage.doubles), OnDiscord(stage.doubles), OnSlack(stage.doubles)
     printed = re.search(r"Chat: +(\S+)", stage.program.log.read_text())
     assert printed
-    async with httpx2.AsyncClient(base_url=stage.program.url, timeout=10, trust_env=False) as client:
+    async with httpx2.AsyncClient(base_url=stage.program.url, timeout=60, trust_env=False) as client:
         page = await client.get(printed[1], follow_redirects=True)
         token = re.search(r'name="csrf" content="([^"]+)"', page.text)
         assert token
@@ -187,8 +187,11 @@ async def test_it_arrives_whole_and_valid_everywhere(stage: Stage) -> None:
         await on_slack(await arrived(slack.messages))
         await on_slack(await arrived(thread))
         await on_the_web(ann)
-        assert not (await telegram.state())["drafts"]
-        assert not (await ann.state("main"))["drafts"]
+
+        async def clean() -> bool:
+            return not (await telegram.state())["drafts"] and not (await ann.state("main"))["drafts"]
+
+        await until(clean, what="no draft")
     assert len(await stage.asked("the report")) == 6
 
 

@@ -118,7 +118,7 @@ async def test_a_bad_token_is_told_and_readiness_is_red_while_the_rest_works(dou
     async def told() -> bool:
         return "cannot sign in" in tieline.log.read_text()
 
-    await until(told, seconds=25, what="the refused login")
+    await until(told, what="the refused login")
     with pytest.raises(AssertionError, match="503"):
         await tieline.ready(seconds=1.5)
     assert "WRONG-token" not in tieline.log.read_text()
@@ -130,7 +130,7 @@ async def test_a_bad_token_is_told_and_readiness_is_red_while_the_rest_works(dou
 
 @pytest.mark.requirement("G-27")
 async def test_sigterm_ends_in_order(doubles: Doubles, program: Start) -> None:
-    await doubles.llm.post("script", [{"match": {}, "reply": {"text": "the last words", "ttft": 1.0}}])
+    await doubles.llm.post("script", [{"match": {}, "reply": {"text": "the last words", "hold": "last"}}])
     telegram, tieline = (
         OnTelegram(doubles),
         program(configs.ACCESS + configs.models(doubles, "a") + configs.telegram(doubles)),
@@ -142,6 +142,8 @@ async def test_sigterm_ends_in_order(doubles: Doubles, program: Start) -> None:
             return bool((await doubles.llm.get("calls"))["calls"])
 
         await until(asked)
+        await tieline.told_to_stop()
+        await doubles.llm.post("release", {"name": "last"})
         assert await tieline.stop() == 0
         assert "the last words" in (await telegram.texts())[-1]
         assert not (tieline.home / "tieline.sock").exists()

@@ -68,7 +68,7 @@ async def test_shown_out_of_a_group_it_is_silent_there_and_tells_the_owner_once(
 async def test_blocked_while_it_answers_it_keeps_the_answer_until_it_is_let_in_again(
     doubles: Doubles, program: Start
 ) -> None:
-    rule = {"match": {"contains": "slowly"}, "reply": {"text": "the late answer", "ttft": 1.5}}
+    rule = {"match": {"contains": "slowly"}, "reply": {"text": "the late answer", "hold": "late"}}
     await doubles.llm.post("script", [rule])
     bea, ann, tieline = OnTelegram(doubles, BEA), OnTelegram(doubles, OWNER), program(config(doubles))
     async with tieline:
@@ -81,6 +81,7 @@ async def test_blocked_while_it_answers_it_keeps_the_answer_until_it_is_let_in_a
 
         await until(asked, what="the model call")
         await doubles.telegram.post("chats", {"chat": {"id": BEA["id"]}, "blocked": True})
+        await doubles.llm.post("release", {"name": "late"})
         await ann.hears(f"removed from or blocked in telegram:{BEA['id']}")
         assert not any("the late answer" in text for text in await bea.texts())
         private = {"id": BEA["id"], "type": "private", "first_name": "Bea"}
@@ -97,7 +98,7 @@ async def test_a_channel_that_is_gone_is_told_and_the_others_go_on(
 ) -> None:
     account = configs.discord(doubles) if platform == "discord" else configs.slack(doubles)
     ann, tieline = OnTelegram(doubles, OWNER), program(config(doubles, account))
-    rule = {"match": {"contains": "slowly"}, "reply": {"text": "the late answer", "ttft": 1.5}}
+    rule = {"match": {"contains": "slowly"}, "reply": {"text": "the late answer", "hold": "late"}}
     await doubles.llm.post("script", [rule])
     async with tieline:
         await ann.say("hello")
@@ -116,6 +117,7 @@ async def test_a_channel_that_is_gone_is_told_and_the_others_go_on(
         else:
             gone = {"id": "C0GENERAL", "name": "general", "is_channel": True, "is_member": False, "members": ["U0ANN"]}
             await doubles.slack.post("channels", {"channels": [gone]})
+        await doubles.llm.post("release", {"name": "late"})
         await ann.hears(f"removed from or blocked in {platform}:")
         await ann.say("still here?")
         await ann.hears("still here?")

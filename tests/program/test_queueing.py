@@ -34,7 +34,7 @@ async def test_each_chat_has_its_own_mode_and_what_was_said_before_an_interrupti
     await ann.say("/queue drop", wait=False)
     await ann.hears("From now on: drop")
 
-    await stage.script("old question", LONG, token_delay=0.05)
+    await stage.script("old question", LONG, hold="old", hold_after=9)
     await bea.say("the old question")
 
     async def growing() -> bool:
@@ -50,11 +50,12 @@ async def test_each_chat_has_its_own_mode_and_what_was_said_before_an_interrupti
     assert "word5" in history
     assert "word399" not in history
 
-    await stage.script("slow one", "done slowly", ttft=2.0)
+    await stage.script("slow one", "done slowly", hold="slow")
     await ann.say("the slow one", wait=False)
     await stage.asking("the slow one")
     await ann.say("dropped one", wait=False)
     await ann.hears("did not take this one")
+    await stage.release("slow")
     await ann.hears("done slowly")
     assert not await stage.asked("dropped one")
 
@@ -62,7 +63,7 @@ async def test_each_chat_has_its_own_mode_and_what_was_said_before_an_interrupti
 @pytest.mark.requirement("B-65", "G-05", "G-13")
 async def test_what_waits_can_be_dropped_and_cleared_while_the_turn_goes_on(stage: Stage) -> None:
     bea = OnTelegram(stage.doubles, somebody(5002))
-    await stage.script("hold on", "held on", ttft=4.0)
+    await stage.script("hold on", "held on", hold="on")
     await bea.say("please hold on")
     await stage.asking("hold on")
     await bea.say("waits")
@@ -73,6 +74,7 @@ async def test_what_waits_can_be_dropped_and_cleared_while_the_turn_goes_on(stag
     await bea.hears("Dropped: 1 waiting")
     await bea.say("/clear-queue")
     await bea.hears("Dropped: 0 waiting")
+    await stage.release("on")
     await bea.hears("held on")
     await bea.say("afterwards")
     await bea.hears("afterwards")
@@ -85,7 +87,7 @@ async def test_what_waits_can_be_dropped_and_cleared_while_the_turn_goes_on(stag
 @pytest.mark.requirement("G-05")
 async def test_a_second_stop_is_harmless_and_the_next_turn_is_not_touched(stage: Stage) -> None:
     bea = OnTelegram(stage.doubles, somebody(5003))
-    await stage.script("endless", LONG, token_delay=0.05)
+    await stage.script("endless", LONG, hold="endless", hold_after=9)
     await bea.say("something endless")
 
     async def growing() -> bool:

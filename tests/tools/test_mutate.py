@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.mutate import ROOT, Breakage, chosen_from, copied, read, survives, unknown
+from tools.mutate import ROOT, Breakage, chosen_from, copied, fits, read, survives, unknown
 from tools.requirements import LIST
 
 PATCHES = sorted((ROOT / "tests" / "breakages").glob("*.patch"))
@@ -77,11 +77,13 @@ def test_some_are_chosen_by_name_or_by_chance() -> None:
 
 
 @pytest.mark.parametrize("path", PATCHES, ids=lambda path: path.stem)
-def test_each_of_ours_names_real_requirements_and_real_tests(path: Path) -> None:
+def test_each_of_ours_fits_and_names_real_requirements_and_real_tests(path: Path) -> None:
     breakage = read(path)
+    assert fits(breakage, ROOT)
     assert not unknown(breakage, tomllib.loads(LIST.read_text()))
     for test in breakage.tests:
-        assert (ROOT / test.partition("::")[0]).exists(), test
+        file, _, name = test.partition("::")
+        assert name.rpartition("::")[2].partition("[")[0] in (ROOT / file).read_text(), test
 
 
 def test_there_are_enough_of_them_and_from_many_rooms() -> None:

@@ -2,6 +2,7 @@
 
 import { Composer } from "./composer.js";
 import { byId, newId, toast } from "./dom.js";
+import { Gauge } from "./gauge.js";
 import { Live } from "./live.js";
 import { ask, post } from "./net.js";
 import { Sending } from "./sending.js";
@@ -17,6 +18,7 @@ const thread = new Thread({ onPress: press, onOlder: loadOlder });
 const sending = new Sending({ thread, onTaken: () => sidebar.refresh().then(title) });
 const composer = new Composer({ onSend: (text, files) => sending.add(text, files), lastText: () => thread.lastText() });
 const sidebar = new Sidebar(openRoom);
+const gauge = new Gauge();
 const live = new Live({ onEvent: handle, onState: connection });
 
 async function press(message, choice) {
@@ -47,6 +49,7 @@ function openRoom(id) {
   composer.open(id);
   sidebar.show(id);
   showTyping(null);
+  gauge.open(id);
   live.follow(id);
   title();
   composer.focus();
@@ -60,6 +63,7 @@ function handle(event) {
       composer.menu.use(event.commands);
       showTyping(event.typing);
       sidebar.refresh().then(title);
+      gauge.refresh();
       break;
     case "shown":
       thread.show(event);
@@ -67,11 +71,13 @@ function handle(event) {
       if (event.message.who === "bot") {
         if (!event.message.private) showTyping(null);
         if (document.hidden) missed++;
+        gauge.refresh();
       }
       title();
       break;
     case "gone":
       thread.gone(event.id);
+      gauge.refresh(); // a status line goes when its turn is over
       break;
     case "draft":
       thread.grow(event);

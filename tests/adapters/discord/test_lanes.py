@@ -19,7 +19,7 @@ async def test_lanes() -> None:
 
         return run
 
-    with anyio.fail_after(2):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             lanes = Lanes(group, limit=4)
             assert lanes.put("a", job("a1", waits=True))
@@ -42,7 +42,7 @@ async def test_a_closed_gate_lets_a_job_be_put_in_front() -> None:
 
         return run
 
-    with anyio.fail_after(2):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             lanes = Lanes(group, limit=3)
             lanes.close_gate()

@@ -2,7 +2,7 @@
 
 import re
 import string
-from time import perf_counter
+from time import thread_time
 
 import pytest
 from hypothesis import example, given, settings
@@ -204,8 +204,8 @@ def test_parts_fit_and_lose_nothing(document: Document) -> None:
 
 def test_a_text_of_any_length_is_rendered_quickly() -> None:
     for text in ("_a " * 20_000, "*a" * 30_000, "[" * 60_000, "~~" * 30_000, "`" * 60_000):
-        began = perf_counter()
+        began = thread_time()
         render((Plain(text),))
         measure((Plain(text),))
         render((Plain(text[:TEXT_LIMIT]),))
-        assert perf_counter() - began < 3.0
+        assert thread_time() - began < 3.0

@@ -101,7 +101,7 @@ class World:
 async def workspace() -> AsyncIterator[World]:
     """A fresh double. Its rate limits are on, as on the service."""
     double = SlackDouble(SECRET)
-    runner = web.AppRunner(double.app())
+    runner = web.AppRunner(double.app(), shutdown_timeout=0.1)
     await runner.setup()
     port = free_port()
     await web.TCPSite(runner, "127.0.0.1", port).start()

@@ -159,10 +159,13 @@ def _seen(message: dict[str, Any]) -> Seen:
 
 
 @asynccontextmanager
-async def stage(tmp: Path, clock: Clock | None = None, **fields: Any) -> AsyncIterator[Stage]:
-    """An adapter that polls."""
-    async with Telegram().running() as telegram, acting(telegram, tmp, clock, **fields) as actor:
-        yield actor
+async def stage(tmp: Path, clock: Clock | None = None, *, limited: str = "", **fields: Any) -> AsyncIterator[Stage]:
+    """An adapter that polls; a `limited` method is refused for 4 s at first."""
+    async with Telegram().running() as telegram:
+        if limited:
+            await telegram.fault(limited, "rate_limit", retry_after=4)
+        async with acting(telegram, tmp, clock, **fields) as actor:
+            yield actor
 
 
 @asynccontextmanager
@@ -191,10 +194,12 @@ async def listening(actor: Stage) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def hooked(
-    tmp: Path, clock: Clock | None = None, *, stage_class: type[Stage] = Stage, **fields: Any
+    tmp: Path, clock: Clock | None = None, *, stage_class: type[Stage] = Stage, limited: str = "", **fields: Any
 ) -> AsyncIterator[Stage]:
-    """An adapter behind a web server of ours, which Telegram calls."""
+    """An adapter behind a web server of ours, which Telegram calls; a `limited` method is refused for 4 s at first."""
     async with Telegram().running() as telegram:
+        if limited:
+            await telegram.fault(limited, "rate_limit", retry_after=4)
         await telegram.settings(webhook_retry_delay=0.05)
         listener = socket.socket()
         listener.bind(("127.0.0.1", 0))

@@ -421,6 +421,18 @@ async def test_a_server_without_drafts_is_asked_once_and_sees_edits(tmp_path: Pa
         assert actor.adapter.channel("77").capabilities.stream_every_s == 3.0
 
 
+async def test_a_draft_that_a_message_took_the_place_of_needs_no_clearing(tmp_path: Path) -> None:
+    async with stage(tmp_path) as actor:
+        streams = actor.channel.streams
+        assert streams is not None
+        sent = await streams.open(frame("a"), reply_to=None, to=None)
+        await actor.channel.send(final(frame("b")))
+        await streams.drop(sent)
+        assert len(actor.telegram.calls("sendMessage")) == 1
+        await streams.drop(await streams.open(frame("c"), reply_to=None, to=None))
+        assert [seen.text for seen in await actor.seen()] == ["b"]
+
+
 async def test_one_refused_frame_does_not_end_drafts(tmp_path: Path) -> None:
     async with stage(tmp_path) as actor:
         streams = actor.channel.streams

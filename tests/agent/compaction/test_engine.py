@@ -20,7 +20,8 @@ from agent.core.events import (
     CompactTriggered,
     Event,
     MemoryFlushed,
-    MidCompactRan,
+    MidCompactLayer1Ran,
+    MidCompactLayer2Ran,
     ReactiveCompactTriggered,
     SummariesApplied,
     ToolOutputsPruned,
@@ -228,9 +229,7 @@ async def test_a_summary_made_ahead_is_spliced_in_without_a_call() -> None:
     await life.engine.before_call(life.load())
     assert len(life.model.asked) == asked
     assert life.contents[0].startswith("[Session memory summary]\nGoal:")
-    (ran,) = life.of(MidCompactRan)
-    assert isinstance(ran, MidCompactRan)
-    assert ran.layer == 2
+    assert len(life.of(MidCompactLayer2Ran)) == 1
 
 
 @pytest.mark.requirement("R-08")
@@ -239,6 +238,7 @@ async def test_level_full_collapses_the_oldest_half_without_a_model() -> None:
     life.talk(21, 300)
     life.begin()
     await life.engine.before_call(life.load())
+    assert len(life.of(MidCompactLayer1Ran)) == 1
     assert life.contents[0].startswith("[Mid-tier context collapse — ")
     assert "- user: m0" in life.contents[0]
     assert life.model.asked == []

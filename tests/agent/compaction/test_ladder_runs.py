@@ -30,7 +30,8 @@ from agent.core.events import (
     CompactTriggered,
     Event,
     MicrocompactRan,
-    MidCompactRan,
+    MidCompactLayer1Ran,
+    MidCompactLayer2Ran,
     SummariesApplied,
     ToolOutputsPruned,
 )
@@ -143,7 +144,8 @@ class Lives(RuleBasedStateMachine):
             asked += self._before_call(first=number == 0)
             ids = [f"c{self.calls + place}" for place in range(len(sizes))]
             self.calls += len(sizes)
-            self._say("assistant", *(ToolUse(id=id, name="look", input={"at": id}) for id in ids))
+            calls = zip(ids, sizes, strict=True)
+            self._say("assistant", *(ToolUse(id=id, name="read", input={"as": "x" * size}) for id, size in calls))
             results = (ToolResult(tool_use_id=id, content=f"{id} " * size) for id, size in zip(ids, sizes, strict=True))
             self._say("user", *results)
         asked += self._before_call(first=not rounds)
@@ -267,7 +269,7 @@ def _step(event: Event) -> Step | None:
             return Step.FOLD
         case ToolOutputsPruned():
             return Step.PRUNE
-        case MidCompactRan():
+        case MidCompactLayer1Ran() | MidCompactLayer2Ran():
             return Step.MID
         case CompactComplete(rung="high"):
             return Step.HIGH

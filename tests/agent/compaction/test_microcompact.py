@@ -1,9 +1,12 @@
 """Old results give way to a notice; nothing else moves (SPEC §8.2, §8.3)."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
 from agent.compaction.changes import Change
-from agent.compaction.microcompact import CLEARED, cleared_but_recent
+from agent.compaction.microcompact import CLEARED, STUB, SUPERSEDED, cleared_but_recent
 from agent.compaction.rungs import clear_stale, microcompact
 from agent.compaction.settings import MicrocompactSettings
 from agent.compaction.state import CompactionState, Options
@@ -84,6 +87,75 @@ def test_a_pass_looks_only_at_what_is_new() -> None:
     state.window.extend(pair(50))
     clearing = cleared_but_recent(state.window, state.window.results[state.settled :], keep=3, tiers=state.tiers)
     assert len(clearing.results) == 1
+
+
+class TestLevelFull:
+    FULL = Options(level="full")
+
+    @staticmethod
+    def read(number: int, path: str, content: str = LONG, *, pinned: bool = False) -> list[Message]:
+        use = ToolUse(id=f"c{number}", name="read", input={"path": path})
+        result = ToolResult(tool_use_id=use.id, content=content)
+        return [Message(role="assistant", parts=(use,)), Message(role="user", parts=(result,), pinned=pinned)]
+
+    @staticmethod
+    def write(number: int, *, pinned: bool = False) -> list[Message]:
+        use = ToolUse(id=f"c{number}", name="write", input={"path": "a.txt", "body": "b" * 5_000, "tags": ["x"] * 200})
+        parts = (ToolResult(tool_use_id=use.id, content="ok"),)
+        return [Message(role="assistant", parts=(use,), pinned=pinned), Message(role="user", parts=parts)]
+
+    def test_what_was_read_again_is_told_once(self) -> None:
+        long = LONG * 3
+        state = state_with(self.read(0, "a", long), self.read(1, "b", long), self.read(2, "a", long))
+        assert microcompact(state, self.FULL).count == 1
+        assert results(state) == [SUPERSEDED, long, long]
+        assert microcompact(state, self.FULL).count == 0
+
+    @pytest.mark.parametrize(
+        "older",
+        [
+            pytest.param(lambda: TestLevelFull.read(0, "a", LONG * 3, pinned=True), id="pinned"),
+            pytest.param(lambda: TestLevelFull.read(0, "a", "short"), id="shorter than the notice"),
+            pytest.param(lambda: pair(0, LONG * 3), id="no read"),
+        ],
+    )
+    def test_what_is_left_alone(self, older: Callable[[], list[Message]]) -> None:
+        again = [use for message in older() for use in message.tool_uses]
+        newer = [
+            Message(role="assistant", parts=tuple(replace(use, id="c9") for use in again)),
+            Message(role="user", parts=(ToolResult(tool_use_id="c9", content=LONG * 3),)),
+        ]
+        state = state_with(older(), newer)
+        assert microcompact(state, self.FULL).count == 0
+
+    def test_a_read_that_failed_supersedes_nothing(self) -> None:
+        first, second = self.read(0, "a", LONG * 3), self.read(1, "a", "no such file")
+        failed = replace(second[1], parts=(replace(second[1].tool_results[0], is_error=True),))
+        assert microcompact(state_with(first, [second[0], failed]), self.FULL).count == 0
+
+    def test_long_arguments_of_old_calls_are_stubbed(self) -> None:
+        state = state_with(*(self.write(number) for number in range(4)))
+        assert microcompact(state, self.FULL).count == 1
+        (old, *newer) = [use.input for entry in state.window for use in entry.message.tool_uses]
+        assert old == {"path": "a.txt", "body": STUB.format(count=5_000), "tags": STUB.format(count=1_000)}
+        assert all(use["body"] == "b" * 5_000 for use in newer), "the newest three stay"
+        assert microcompact(state, self.FULL).count == 0
+        assert list(state.window.unwritten.cleared) == [(state.window[1].key, "c0")]
+
+    def test_a_pinned_call_and_every_other_level_keep_them(self) -> None:
+        pinned = state_with(self.write(0, pinned=True), *(self.write(number) for number in range(1, 4)))
+        assert microcompact(pinned, self.FULL).count == 0
+        safe = state_with(*(self.write(number) for number in range(4)))
+        assert microcompact(safe, Options()).count == 0
+
+    def test_the_active_subgoal_keeps_every_byte(self) -> None:
+        class AllActive(NoTiers):
+            def tier(self, position: int) -> Tier:
+                return Tier.ACTIVE
+
+        state = state_with(*(self.write(number) for number in range(4)), *(self.read(n, "a", LONG * 3) for n in (4, 5)))
+        state.tiers = AllActive()
+        assert microcompact(state, self.FULL).count == 0
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Which results go first, strategy by strategy, and that finding out holds nobody up."""
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -176,18 +175,17 @@ def test_sidequest_beside_a_subgoal_strategy_is_refused_and_both_keys_are_named(
 
 @pytest.mark.requirement("Z-64")
 async def test_the_event_loop_goes_on_while_a_long_session_is_compared() -> None:
-    """Less than 20 ms late in 99 of 100 beats, or as much more as others crowd the machine; the best of three."""
+    """The loop's thread is busy for less than 20 ms between 99 of 100 beats; the best of three."""
     session = max((recording(made(plan)) for plan in PLANS), key=lambda one: len(one.messages))
     window = Window(lambda message: 100)
     window.extend(session.messages)
     assert len(window) > 550
-    crowd = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
     lags = [await lag_of_pruning(window) for _ in range(3)]
-    assert min(lags) < 0.02 * crowd
+    assert min(lags) < 0.02
 
 
 async def lag_of_pruning(window: Window) -> float:
-    """How late the loop is in the worst of 100 beats while a pass goes on, in seconds."""
+    """How long the loop is kept from the worst of 100 beats while a pass goes on, in seconds of its own thread."""
     state = CompactionState(count=lambda message: 100)
     state.window = window
     memory = MemorySettings(compression=CompressionSettings(pruning_strategy="mig"), prune_protect_tokens=0)
@@ -196,9 +194,9 @@ async def lag_of_pruning(window: Window) -> float:
 
     async def beat() -> None:
         while True:
-            before = time.perf_counter()
+            before = time.thread_time()  # whoever else crowds the machine is not counted
             await anyio.sleep(0.002)
-            lags.append(time.perf_counter() - before - 0.002)
+            lags.append(time.thread_time() - before)
 
     async with anyio.create_task_group() as group:
         group.start_soon(beat)

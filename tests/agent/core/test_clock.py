@@ -10,7 +10,7 @@ from tests.fakes.clock import FakeClock
 @pytest.mark.parametrize("clock", [SystemClock(), FakeClock()], ids=["system", "fake"])
 @pytest.mark.parametrize("seconds", [0.0, -0.001, -5.0])
 async def test_a_moment_that_has_passed_is_no_wait(clock: Clock, seconds: float) -> None:
-    with anyio.fail_after(1):
+    with anyio.fail_after(30):
         await clock.sleep(seconds)
 
 

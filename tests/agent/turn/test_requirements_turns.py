@@ -13,8 +13,9 @@ from agent.core.messages import text_message
 from agent.providers.provider import Usage
 from agent.storage.database import Database
 from agent.tools.focus import FOCUS_TOOLS
-from tests.agent.test_crashes import Crash, MortalDatabase
+from agent.tools.plan_mode import EXIT
 from tests.agent.world import World
+from tests.fakes.mortal import Crash, MortalDatabase
 from tests.fakes.outbox import FakeOutbox
 from tests.fakes.provider import ScriptedProvider, says
 
@@ -129,4 +130,6 @@ async def test_the_event_tells_how_many_tools_the_model_is_offered(sqlite_databa
     one.write_persona("default", "---\nname: T\n---\nHi.")
     await one.say("hi")
     counts = [event.tool_count for event in one.events if isinstance(event, ExecuteStarted)]
-    assert counts == [1, len({tool.spec.name for tool in one.tools} - FOCUS_TOOLS)], "Focus is off"
+    assert counts == [1, len({tool.spec.name for tool in one.tools} - FOCUS_TOOLS - {EXIT})], (
+        "Focus is off, plan mode too"
+    )

@@ -52,6 +52,28 @@ def test_a_message_is_counted_once_in_its_life() -> None:
     assert not estimator._counted
 
 
+def test_what_was_written_down_is_believed_if_the_same_tokenizer_counted_it() -> None:
+    asked: list[str] = []
+
+    def count(text: str) -> int:
+        asked.append(text)
+        return len(text)
+
+    name = "letters"
+    estimator = Estimator(count, name=lambda: name)
+    known, other, new = (text_message("user", text) for text in ("12345", "1234567", "123"))
+    assert estimator.written(known) == "9 letters"
+    asked.clear()
+    again = text_message("user", "12345")
+    estimator.take([(again, "9 letters"), (other, "2 words"), (new, "")])
+    assert asked == ["1234567", "123"]
+    assert [estimator.message(one) for one in (again, other, new)] == [9, 11, 7]
+    stored = text_message("user", "12345")
+    estimator.same(again, stored)
+    assert estimator.message(stored) == 9
+    assert asked == ["1234567", "123"]
+
+
 def test_files_count_as_what_a_model_makes_of_them() -> None:
     def part(mime_type: str) -> Message:
         return Message(role="user", parts=(FilePart(path="p", mime_type=mime_type, name="n", size=10**7),))

@@ -87,6 +87,29 @@ async def test_an_alias_stands_for_provider_and_model(world_of: Callable[..., Wo
         assert "There are: a, b, fast, bee" in await world.asks("/provider nope")
 
 
+async def test_a_used_up_budget_of_a_provider_has_another_stand_in_until_there_is_one_again(
+    world_of: Callable[..., World],
+) -> None:
+    config = '[llm]\nfailover = ["b"]\n[[spending.limits]]\nscope = "provider"\nname = "a"\ntokens = 20000\n'
+    world = world_of(config=config, providers=("a", "b"))
+    async with world.process():
+        costly = {"match": {"contains": "costly"}, "reply": {"text": "done", "usage": {"input_tokens": 19_000}}}
+        world.script(costly)
+        await world.asks("costly", "done")
+        assert world.models_asked == ["model-a"]
+        assert await uses(world, "one") == "model-b"
+        assert await uses(world, "two") == "model-b"
+        assert world.models_asked.count("model-a") == 1, "it is refused before it is made"
+        [stood_in] = [event for event in world.events if isinstance(event, ProviderStoodIn)]
+        assert (stood_in.provider, stood_in.over_budget) == ("b", True)
+        assert "The budget of a is used up; b stands in" in await world.asks("/status", "Status")
+        assert "The budget of a is used up" in await world.asks("/provider", "Providers")
+        assert not world.troubles.open, "nothing is broken"
+        world.clock.ahead_s += 86_400
+        assert await uses(world, "the next day") == "model-a"
+        assert "stands in" not in await world.asks("/status", "Status")
+
+
 async def test_the_chain_answers_says_so_once_and_goes_back(world_of: Callable[..., World]) -> None:
     world = world_of(config='[retry]\nbackoff_ms = 1\n[llm]\nfailover = ["b", "c"]\n', providers=("a", "b", "c"))
     async with world.process():

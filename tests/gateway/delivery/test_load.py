@@ -59,3 +59,16 @@ async def test_a_machine_that_is_always_busy_still_shows_something_now_and_then(
         assert world.screen().texts == ["The cat"], "the next one waits as long"
         await world.pass_time(2)
         assert world.screen().texts == ["The cat sat"]
+
+
+async def test_a_machine_that_is_always_busy_still_types_and_acknowledges(world: World) -> None:
+    world.is_busy = True
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        await world.pass_time(4)
+        assert not world.screen().made("typing")
+        await world.pass_time(10)
+        assert world.screen().made("typing")
+        assert world.screen().reactions == {"m1": {"👀"}}
+        assert len(world.screen().made("typing")) <= 3, "seldom"

@@ -350,13 +350,18 @@ async def test_a_preview_that_fails_costs_nothing_but_itself(world: World, error
 # -- restarts
 
 
-async def test_a_preview_left_by_a_kill_before_the_commit_is_removed(world: World) -> None:
+async def killed_with_half_an_answer(world: World) -> None:
+    """What the person then sees on the screen."""
     async with world.process() as delivery:
         voice = delivery.outbox_for(key())
         voice.begin(audience())
         voice.preview("Half an ans")
         await world.until(lambda: world.screen().texts == ["Half an ans"])
         await world.still()
+
+
+async def test_a_preview_left_by_a_kill_before_the_commit_is_removed(world: World) -> None:
+    await killed_with_half_an_answer(world)
     assert await world.notes() == 1
     async with world.process():
         await world.until(lambda: world.screen().texts == [])
@@ -383,17 +388,11 @@ async def test_a_preview_that_nobody_could_name_any_more_is_found_by_its_key(
     async with world.process():
         await world.until_idle()
         await world.until(lambda: world.screen().texts == ["A whole answer."])
-        await world.still()
-    assert await world.notes() == 0
+        await world.until_forgotten()
 
 
 async def test_what_cannot_be_taken_away_at_the_start_is_taken_away_later(world: World) -> None:
-    async with world.process() as delivery:
-        voice = delivery.outbox_for(key())
-        voice.begin(audience())
-        voice.preview("Half an ans")
-        await world.until(lambda: world.screen().texts == ["Half an ans"])
-        await world.still()
+    await killed_with_half_an_answer(world)
     world.screen().fail("delete", ChannelBusy("not signed in yet", after_s=1.0), times=3)
     async with world.process():
         await world.until(lambda: world.screen().texts == [])
@@ -402,12 +401,7 @@ async def test_what_cannot_be_taken_away_at_the_start_is_taken_away_later(world:
 
 
 async def test_a_preview_left_by_a_kill_after_the_commit_becomes_final(world: World) -> None:
-    async with world.process() as delivery:
-        voice = delivery.outbox_for(key())
-        voice.begin(audience())
-        voice.preview("Half an ans")
-        await world.until(lambda: world.screen().texts == ["Half an ans"])
-        await world.still()
+    await killed_with_half_an_answer(world)
     await world.commit(Say(text="A whole answer.", reply_to="m1"))
     async with world.process():
         await world.until_idle()

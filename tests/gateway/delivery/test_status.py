@@ -159,6 +159,40 @@ async def test_a_failing_status_fails_nothing_else(world: World, error: Exceptio
     assert await world.statuses() == ["sent"]
 
 
+@pytest.mark.requirement("G-08", "Z-75")
+@pytest.mark.parametrize("act", ["whisper", "edit"])
+async def test_what_the_platform_has_no_room_for_just_now_is_shown_a_little_later(world: World, act: str) -> None:
+    """What a turn says once, that a chat had many messages in the seconds before must not keep from being seen."""
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        if act == "edit":
+            voice.status("one")
+            await world.until(lambda: world.screen().texts == ["one"])
+        world.screen().fail(act, ChannelBusy("flood", after_s=3.0), times=2)  # type: ignore[arg-type]
+        before = world.clock.monotonic()
+        voice.status("two")
+        await world.until(lambda: world.screen().texts == ["two"])
+        assert 6.0 <= world.clock.monotonic() - before < 10.0
+        await voice.end()
+        await world.until(lambda: world.screen().texts == [])
+
+
+@pytest.mark.requirement("G-08")
+async def test_what_there_is_never_room_for_is_given_up_after_its_time(world: World) -> None:
+    world.screen().fail("whisper", ChannelBusy("flood", after_s=3.0), times=99)
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        voice.status("one")
+        await world.until(lambda: acts(world).count("whisper") == 3)
+        await world.pass_time(40)
+        tried = acts(world).count("whisper")
+        await world.pass_time(40)
+        assert acts(world).count("whisper") == tried <= 11
+        assert world.screen().texts == []
+
+
 @pytest.mark.requirement("G-08")
 async def test_a_restart_removes_it(world: World) -> None:
     async with world.process() as delivery:

@@ -132,10 +132,17 @@ class World:
         """How many things are noted as being on a screen for a while."""
         return len(await self.database.read(ephemeral_rows.all_for))
 
+    async def until_forgotten(self) -> None:
+        """Until nothing is noted any more."""
+        end = self.clock.monotonic() + 100.0
+        while await self.notes():
+            assert self.clock.monotonic() < end, "a note stays"
+            await self.pass_time(1.0, step_s=0.25)
+
     async def until(self, holds: Callable[[], bool], *, step_s: float = 0.05, within_s: float = 200.0) -> None:
         """Let time pass in small steps until it holds; fails when `within_s` (of the fake clock) were not enough."""
         end = self.clock.monotonic() + within_s
-        real_end = anyio.current_time() + 10
+        real_end = anyio.current_time() + 60
         while not holds():
             assert self.clock.monotonic() < end, "it did not happen in time"
             assert anyio.current_time() < real_end, "it did not happen"

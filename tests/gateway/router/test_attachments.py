@@ -97,21 +97,30 @@ async def test_files_are_kept_below_the_message(kept: Attachments, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "error",
+    "errors",
     [
-        pytest.param(ChannelBusy("later", after_s=5), id="the platform is busy"),
-        pytest.param(OSError("disk full"), id="the disk is full"),
-        pytest.param(ZeroDivisionError("a defect"), id="the adapter has a defect"),
+        pytest.param([ChannelBusy("later", after_s=600)], id="the platform is busy for long"),
+        pytest.param([ChannelBusy("later", after_s=0.001)] * 3, id="the platform stays busy"),
+        pytest.param([OSError("disk full")], id="the disk is full"),
+        pytest.param([ZeroDivisionError("a defect")], id="the adapter has a defect"),
     ],
 )
 async def test_one_that_cannot_be_had_is_named_and_the_others_are_kept(
-    kept: Attachments, tmp_path: Path, error: Exception
+    kept: Attachments, tmp_path: Path, errors: list[Exception]
 ) -> None:
-    source = channel(Handing(error, b"two"))
+    source = channel(Handing(*errors, b"two"))
     paths, notes = await fetched(kept, source, file("a.txt"), file("b.txt"))
     assert paths == ["files/telegram_77_5/1-b.txt"]
     assert notes == ["[The file a.txt could not be read: the platform did not hand it over]"]
     assert not (tmp_path / "files/telegram_77_5/0-a.txt").exists(), "half of it"
+
+
+@pytest.mark.requirement("G-09")
+async def test_a_platform_that_asks_to_wait_is_waited_for(kept: Attachments) -> None:
+    source = channel(Handing(ChannelBusy("later", after_s=0.05), b"one"))
+    began = anyio.current_time()
+    assert await fetched(kept, source, file("a.txt")) == (["files/telegram_77_5/0-a.txt"], [])
+    assert anyio.current_time() - began >= 0.05
 
 
 async def test_one_that_is_too_large_is_not_even_asked_for(kept: Attachments) -> None:

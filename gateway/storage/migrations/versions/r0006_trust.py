@@ -1,13 +1,13 @@
 """Approvals, what is allowed for good, the record of tool calls, and runs that wait for an answer.
 
-Revision ID: 0005_trust
+Revision ID: 0006_trust
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0005_trust"
-down_revision = "0004_context"
+revision = "0006_trust"
+down_revision = "0005_counted"
 
 ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 

@@ -1,0 +1,132 @@
+"""The last look at what leaves the house: secrets, mass mentions and tracking links stay here (PEERS §4.13). Pure.
+
+Secrets are found in what people would read, across bold, links and invisible characters; of a growing answer, what may
+be the beginning of one waits for the rest. It reads no files that are sent, and no pictures.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import assert_never
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from gateway.channels.document import (
+    Block,
+    Bold,
+    Break,
+    Code,
+    CodeBlock,
+    Document,
+    Heading,
+    Inline,
+    Italic,
+    Link,
+    List,
+    Paragraph,
+    Plain,
+    Quote,
+    Rule,
+    Strike,
+    Table,
+    Text,
+)
+from gateway.delivery.spans import beyond, text_of, up_to
+
+Found = tuple[int, int, str]  # from, to, and what stands there instead
+JOINER = "\u2060"  # invisible; between "@" and the word, so that nobody is called
+
+_MENTION = re.compile(r"@(?=(?:everyone|here|channel)\b)|<(?=!(?:channel|here|everyone|subteam\^))|<(?=@&\d)")
+_INVISIBLE = re.compile("[\u00ad\u180e\u200b-\u200f\u2060-\u2064\ufeff\U000e0000-\U000e007f]")
+_ADDRESS = re.compile(r"https?://[^\s<>\"']+")
+_TRACKING = re.compile(
+    r"(?:utm_[a-z_]+|fbclid|gclid|dclid|gbraid|wbraid|msclkid|yclid|twclid|ttclid|igshid|mc_[ce]id|_hsenc|_hsmi|vero_id|"
+    r"oly_(?:anon|enc)_id|mkt_tok|s_cid|ref_src)\Z",
+    re.IGNORECASE,
+)
+LEAST_HELD = 4  # characters: fewer tell nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """`found` gives the secrets in a text, `begun` from where on its end may be the beginning of one."""
+
+    found: Callable[[str], Iterable[Found]] = lambda text: ()
+    begun: Callable[[str], int] = len
+
+    def growing(self, text: str) -> str:
+        """As much of an unfinished text as may be shown."""
+        return text[: self.begun(text)]
+
+    def text(self, text: str) -> str:
+        """The text as it may leave; usually the very same."""
+        for start, end, instead in reversed(self._secrets(text)):
+            text = text[:start] + instead + text[end:]
+        if "@" in text or "<!" in text:
+            text = _MENTION.sub(lambda match: match[0] + JOINER, text)
+        return _ADDRESS.sub(lambda match: untracked(match[0]), text) if "://" in text else text
+
+    def document(self, document: Document) -> Document:
+        """The same, block by block."""
+        return tuple(map(self._block, document))
+
+    def _block(self, block: Block) -> Block:
+        match block:
+            case Plain(text):
+                return Plain(self.text(text))
+            case CodeBlock(code):
+                return replace(block, code=self.text(code))
+            case Paragraph(children) | Heading(_, children):
+                return replace(block, children=self._inlines(children))
+            case Quote(blocks):
+                return Quote(self.document(blocks))
+            case List(items):
+                return replace(block, items=tuple(replace(item, blocks=self.document(item.blocks)) for item in items))
+            case Table(header, rows):
+                return replace(
+                    block,
+                    header=tuple(map(self._inlines, header)),
+                    rows=tuple(tuple(map(self._inlines, row)) for row in rows),
+                )
+            case Rule():
+                return block
+            case _:
+                assert_never(block)
+
+    def _inlines(self, children: tuple[Inline, ...]) -> tuple[Inline, ...]:
+        for start, end, instead in reversed(self._secrets(text_of(children))):
+            children = (*up_to(children, start), Text(instead), *beyond(children, end))
+        return tuple(map(self._inline, children))
+
+    def _inline(self, inline: Inline) -> Inline:
+        match inline:
+            case Text(text):
+                return Text(self.text(text))
+            case Code(text):
+                return Code(self.text(text))
+            case Link(url, children):
+                return Link(self.text(url), tuple(map(self._inline, children)))
+            case Bold(children) | Italic(children) | Strike(children):
+                return replace(inline, children=tuple(map(self._inline, children)))
+            case Break():
+                return inline
+            case _:
+                assert_never(inline)
+
+    def _secrets(self, text: str) -> list[Found]:
+        """In order; also those with characters between that nobody sees."""
+        if not _INVISIBLE.search(text):
+            return list(self.found(text))
+        places = [at for at, letter in enumerate(text) if not _INVISIBLE.match(letter)]
+        seen = "".join(text[at] for at in places)
+        return [(places[start], places[end - 1] + 1, instead) for start, end, instead in self.found(seen)]
+
+
+def untracked(address: str) -> str:
+    """The address without what only tells who follows it; usually the very same text."""
+    try:
+        parts = urlsplit(address)
+        given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True) if parts.query else []
+    except ValueError:
+        return address
+    kept = [(name, value) for name, value in given if not _TRACKING.match(name)]
+    return address if len(kept) == len(given) else parts._replace(query=urlencode(kept)).geturl()
