@@ -117,7 +117,8 @@ class TestCuration:
 
 
 def test_results_are_texts() -> None:
-    blocks = [{"type": "text", "text": "one"}, {"type": "image", "mimeType": "image/png", "data": "AAAA"},
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": "one"},
+              {"type": "image", "mimeType": "image/png", "data": "AAAA"},
               {"type": "resource", "resource": {"uri": "file:///x", "text": "two"}}]  # fmt: skip
     assert text_of(Result(blocks=blocks)) == (
         "one\n[image, image/png, about 3 bytes; it cannot be shown]\n[file:///x]\ntwo"

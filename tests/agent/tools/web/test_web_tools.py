@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +169,7 @@ async def test_six_fetches_run_side_by_side(server: Server, tmp_path: Path) -> N
     assert fetch.spec.concurrency_safe
     async with anyio.create_task_group() as group:
         for number in range(6):
-            group.start_soon(lambda n=number: called(fetch, call_in(tmp_path), url=url(server, f"/six?n={n}")))
+            group.start_soon(partial(called, fetch, call_in(tmp_path), url=url(server, f"/six?n={number}")))
     assert server.most_running == 6
 
 
