@@ -184,6 +184,7 @@ async def build(
         ),
         running_since=lambda conversation: waking.running_since(conversation),
         approvals=approvals,
+        servers=servers,
         ledger=ledger,
         more_allowed=spending.more_allowed,
         ask=partial(go_betweens.ask, delivery),

@@ -6,6 +6,7 @@ from gateway.channels.outbound import CommandSpec
 from gateway.commands import (
     approvals,
     context,
+    mcp,
     model,
     people,
     queue,
@@ -60,6 +61,7 @@ def all_commands() -> Commands:
             people.WHY,
             session.EXPORT,
             approvals.APPROVALS,
+            mcp.MCP,
             status.VERBOSE,
             context.FOCUS,
             context.SIDEQUEST,

@@ -15,6 +15,7 @@ from agent.ledger.spending import Account
 from agent.providers.registry import Registry
 from agent.storage.database import Database
 from agent.tools.approvals import Approvals
+from agent.tools.mcp.servers import Servers
 from gateway.access.book import AccessBook
 from gateway.access.decisions import Decisions
 from gateway.access.settings import AccessSettings
@@ -52,6 +53,7 @@ class House:
     stop: Callable[[ConversationId, str, datetime], bool]  # the reason, and when the word came
     running_since: Callable[[ConversationId], datetime | None]
     approvals: Approvals
+    servers: Servers
     ledger: Ledger
     more_allowed: Callable[[Account, ConversationKey], Awaitable[None]]
     ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]

@@ -138,6 +138,12 @@ async def test_tools_of_real_servers_work_from_the_configuration_alone(stage: St
     await ann.say("how late")
     await ann.hears("It is late in Berlin.", seconds=40)
     assert (await results(stage))[-1].startswith('<untrusted source="mcp__time__get_current_time">\n{')
+    await ann.say("/mcp")
+    await ann.hears("time: connected, 2 tools")
+    await ann.say("/mcp time")
+    await ann.hears("- mcp__time__convert_time (runs at once): Convert time between timezones")
+    await ann.say("/mcp tme")
+    await ann.hears("There is no MCP server tme; there is: time, fake.")
 
 
 async def test_a_server_that_dies_in_the_middle_of_a_call_ends_the_call(stage: Stage, tmp_path: Path) -> None:
