@@ -44,6 +44,7 @@ class Server:
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(request)
+        await request.read()  # later it cannot be read any more
         match request.path:
             case "/page":
                 return web.Response(body=gzip.compress(PAGE.encode()), headers={"Content-Encoding": "gzip"},
