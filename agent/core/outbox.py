@@ -109,6 +109,9 @@ class Outbox(Protocol):
     def show(self, event: Event) -> None:
         """Let people see an event, as far as the channel's verbosity goes."""
 
+    def awaiting(self) -> AbstractContextManager[None]:
+        """Within the block a person is waited for: nobody is at work, so there are no signs of life."""
+
     def committing(self) -> AbstractContextManager[Callable[[Any], None]]:
         """Rows of this conversation are committed in the block; left without an error, they are delivered.
 

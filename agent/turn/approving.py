@@ -47,7 +47,7 @@ async def ask_person(cleared: Cleared, reason: str, run: Run, states: States) ->
     passing("approval.asked")
     began = states.runtime.clock.monotonic()
     decided: Approval | None = None
-    with run.time.paused(), run.interrupts.scope():
+    with run.time.paused(), states.runtime.outbox.awaiting(), run.interrupts.scope():
         decided = await desk.decided(one.id)
     if decided is not None and decided.status == "pending":  # the desk has closed: whoever is next asks on
         run.token.fire(SHUTDOWN)

@@ -1,8 +1,8 @@
 """A conversation's voice: the port through which its agent speaks. Everything here is best effort and never waits."""
 
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -70,10 +70,28 @@ class ConversationOutbox:
         channel = self._open()
         if audience.silent:
             return
-        if channel is not None and channel.presence is not None:
-            emoji = self._stage.settings.acknowledge
+        self._appear(channel)
+
+    @contextmanager
+    def awaiting(self) -> Iterator[None]:
+        self._vanish()
+        self.status("")
+        try:
+            yield
+        finally:
+            if not self._audience.silent:
+                self._appear(self._open())
+
+    def _appear(self, channel: Channel | None) -> None:
+        if channel is not None and channel.presence is not None and self._presence is None:
+            emoji, audience = self._stage.settings.acknowledge, self._audience
             self._presence = Presence(channel, audience.message, emoji, self._stage.clock, self._stage.is_busy)
             self._stage.spawn(self._presence.run)
+
+    def _vanish(self) -> None:
+        if self._presence is not None:
+            self._presence.end()
+            self._presence = None
 
     def preview(self, delta: str) -> None:
         if self._audience.silent:
@@ -155,9 +173,7 @@ class ConversationOutbox:
         return self._budget
 
     def _finish(self) -> None:
-        if self._presence is not None:
-            self._presence.end()
-            self._presence = None
+        self._vanish()
         if self._status is not None:
             self._status.show("")
             self._status = None

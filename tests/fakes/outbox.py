@@ -48,6 +48,12 @@ class FakeOutbox:
         self.shown.append(event)
 
     @contextmanager
+    def awaiting(self) -> Iterator[None]:
+        self.busy = False
+        yield
+        self.busy = True
+
+    @contextmanager
     def committing(self) -> Iterator[Callable[[Any], None]]:
         yield lambda conn: None
         self.commits += 1

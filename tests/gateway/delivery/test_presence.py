@@ -50,6 +50,20 @@ async def test_a_turn_that_never_ends_stops_typing_after_ten_minutes(world: Worl
         assert world.clock.sleepers == 0
 
 
+async def test_while_a_person_is_waited_for_nobody_seems_to_be_at_work(world: World) -> None:
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        await world.pass_time(0.5)
+        with voice.awaiting():
+            before = typed(world)
+            await world.pass_time(60, step_s=1)
+            assert typed(world) == before
+        await world.pass_time(5)
+        assert typed(world) > before, "it goes on"
+        await voice.end()
+
+
 async def test_a_new_turn_ends_the_signs_of_the_old_one(world: World) -> None:
     async with world.process() as delivery:
         voice = delivery.outbox_for(key())
