@@ -23,6 +23,12 @@ _PARAGRAPHS = frozenset({"p", "h1", "h2", "h3", "h4", "h5", "h6", "table", "pre"
 _BLOCKS = _PARAGRAPHS | {"div", "section", "article", "main", "li", "tr", "blockquote", "dl", "dt", "dd", "figure",
                          "figcaption", "br", "hr", "address", "details", "summary", "header", "footer", "nav", "aside",
                          "form", "body"}  # fmt: skip
+# What pages are written in; Python knows codecs besides that take hours, or are no letters at all.
+_LETTERS = re.compile(
+    r"(?:us-)?ascii|utf-?(?:8|16|32)(?:-?[lb]e)?|iso-?8859-?\d{1,2}|latin-?\d|windows-\d{3,4}|cp\d{3,4}|koi8-?\w|mac\w*"
+    r"|gb(?:k|2312|18030)|big5(?:-?hkscs)?|euc-?\w\w|shift[_-]?jis|iso-?2022-\w\w(?:-\w+)?|tis-?620",
+    re.IGNORECASE,
+)
 _HIDDEN = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*0(?:\.0+)?\s*(?:;|!|$)"
     r"|font-size\s*:\s*0|(?:left|top|text-indent)\s*:\s*-\d{3,}|clip\s*:\s*rect\(0",
@@ -169,7 +175,9 @@ def text_of(data: bytes, charset: str) -> str:
         found := re.search(rb"<meta[^>]{0,200}charset=[\"']?([\w-]{2,40})", data[:2048], re.IGNORECASE)
     ):
         charset = found[1].decode("ascii", "replace")
+    if not _LETTERS.fullmatch(charset):
+        charset = "utf-8-sig"
     try:
-        return data.decode(charset or "utf-8-sig", "replace")
+        return data.decode(charset, "replace")
     except (LookupError, UnicodeError):
         return data.decode("utf-8", "replace")

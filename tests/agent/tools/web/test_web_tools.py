@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import ssl
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,13 +12,17 @@ from typing import Any
 import anyio
 import pytest
 from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from pydantic import SecretStr
 
 from agent.core.errors import ToolError
 from agent.tools.reach import WebSettings
 from agent.tools.web.fetch_tools import WebFetch, WebScrape
 from agent.tools.web.fetching import Fetcher
-from agent.tools.web.pages import page_of
+from agent.tools.web.pages import page_of, text_of
 from agent.tools.web.search import WebSearch
 from agent.tools.web.targets import NotAllowed
 from tests.fakes.calls import call_in, called
@@ -172,6 +178,70 @@ async def test_six_fetches_run_side_by_side(server: Server, tmp_path: Path) -> N
         for number in range(6):
             group.start_soon(partial(called, fetch, call_in(tmp_path), url=url(server, f"/six?n={number}")))
     assert server.most_running == 6
+
+
+async def test_a_proxy_is_given_the_address_that_was_checked(server: Server, tmp_path: Path) -> None:
+    made = WebSettings(internal=("public.example.com",))
+    fetcher = Fetcher(f"http://127.0.0.1:{server.port}", lookup=looked_up)
+    await called(WebFetch(fetcher, lambda: made), call_in(tmp_path), url="http://public.example.com/x")
+    asked = server.asked[0]
+    assert asked.raw_path == "http://127.0.0.1/x"
+    assert asked.headers["Host"] == "public.example.com"
+
+
+async def test_the_certificate_must_be_the_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection goes to a number, the certificate is asked for and checked by the name."""
+    certificate, key = certified(tmp_path, "public.example.com")
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate, key)
+    app = web.Application()
+    app.router.add_get("/", secret)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+    port = runner.addresses[0][1]
+
+    async def lookup(host: str, _: int) -> Sequence[str]:
+        return ["127.0.0.1"]
+
+    made = WebSettings(internal=("public.example.com", "other.example.com"))
+    fetch = WebFetch(Fetcher(lookup=lookup), lambda: made)
+    try:
+        assert "over TLS" in await called(fetch, call_in(tmp_path), url=f"https://public.example.com:{port}/")
+        with pytest.raises(ToolError, match="certificate"):
+            await called(fetch, call_in(tmp_path), url=f"https://other.example.com:{port}/")
+    finally:
+        await runner.cleanup()
+
+
+async def secret(request: web.Request) -> web.Response:
+    return web.Response(text="over TLS")
+
+
+def certified(folder: Path, name: str) -> tuple[Path, Path]:
+    """A certificate that it signed itself, and its key."""
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    private = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(subject, subject, private.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(private, hashes.SHA256())
+    )
+    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    form = serialization.PrivateFormat.PKCS8
+    key.write_bytes(private.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
+    return certificate, key
+
+
+@pytest.mark.parametrize("charset", ["punycode", "idna", "unicode_escape", "zip", "rot13", "undefined", "no-such"])
+def test_an_odd_charset_is_not_used(charset: str) -> None:
+    assert text_of("grün".encode(), charset) == "grün"
 
 
 async def test_searching(server: Server, tmp_path: Path) -> None:
