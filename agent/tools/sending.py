@@ -56,7 +56,7 @@ class SendFile:
             name="send_file",
             description="Sends a file of the workspace to the people of this conversation.",
             schema=schema_from(_File),
-            category="edit",
+            category="exec",
             risk="safe",
             concurrency_safe=False,
             retryable=True,  # it is said once, whatever is repeated
@@ -85,7 +85,7 @@ class SendMessage:
             description="Sends a message before your answer: an interim result here, or something to another chat. "
             "What you answer is sent anyway; do not repeat it with this.",
             schema=schema_from(_Message),
-            category="edit",
+            category="exec",
             risk="write",
             concurrency_safe=False,
             retryable=True,

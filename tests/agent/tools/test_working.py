@@ -48,6 +48,11 @@ def test_every_tool_has_one_risk_and_a_name_that_an_agent_may_list() -> None:
         )
 
 
+def test_what_strangers_wrote_is_framed_also_when_it_is_read_again() -> None:
+    tools = house_tools(FakeClock(), Outputs(Path("absent")), FakeSchedules())
+    assert {tool.spec.name for tool in tools if tool.spec.untrusted} >= {"read_output", "recall_transcript"}
+
+
 def test_what_the_machine_has_not_is_not_offered() -> None:
     assert {tool.spec.name for tool in working_tools(reach(WebSettings(), room=None))} == WORKING - {
         "shell",
