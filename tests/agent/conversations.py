@@ -334,7 +334,7 @@ class Conversation(RuleBasedStateMachine):
         asked = {(inbox_id, part["id"]) for inbox_id, part in parts if part["kind"] == "tool_use"}
         told = {(inbox_id, part["tool_use_id"]) for inbox_id, part in parts if part["kind"] == "tool_result"}
         ran = {
-            tuple(context.idempotency_key.split(":", 1))
+            (context.idempotency_key.partition(":")[0], context.call)
             for tool in (self.echo, self.careful, self.broken)
             for _, context in tool.calls
         }

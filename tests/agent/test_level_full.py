@@ -29,7 +29,8 @@ class Desk:
 
 
 def tool(name: str, gives: str) -> Desk:
-    return Desk(ToolSpec(name=name, description=f"Does a {name}.", schema={"type": "object"}), gives)
+    spec = ToolSpec(name=name, description=f"Does a {name}.", schema={"type": "object"}, risk="safe")
+    return Desk(spec, gives)
 
 
 def shown(world: World) -> list[Any]:

@@ -113,6 +113,13 @@ def test_all_mistakes_come_at_once_with_the_nearest_key(tmp_path: Path) -> None:
             id="two defaults",
         ),
         pytest.param({"lock": {"lock_timeout_ms": 1000}}, "lock.lock_timeout_ms", id="a lease shorter than its beat"),
+        pytest.param({"approvals": {"ttl_secs": 1}}, "ttl_secs is 1; it must be 10 to 86400", id="no time to answer"),
+        pytest.param({"approvals": {"approvers": ["ann"]}}, "'ann' is no person", id="an approver without a platform"),
+        pytest.param({"approvals": {"requester": False}}, "nobody could approve anything", id="nobody left to ask"),
+        pytest.param(
+            {"hooks": [{"name": "a", "on": "pre_tool", "command": "x"}]}, "'pre_tool' is not one of", id="no such point"
+        ),
+        pytest.param({"hooks": [{"name": "a", "on": "stop", "command": " "}]}, "command is empty", id="an empty hook"),
         pytest.param({"memory": {"soft_compaction_threshold": 0.95}}, "must rise between", id="soft above hard"),
     ],
 )

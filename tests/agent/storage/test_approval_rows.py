@@ -1,0 +1,97 @@
+"""Approvals, rules and the record of calls, on both databases: whoever comes second changes nothing (SPEC §12.4)."""
+
+from dataclasses import replace
+
+import pytest
+
+from agent.core.ids import ConversationId, PersonId
+from agent.storage import approval_rows, audit_rows
+from agent.storage.approval_rows import Approval
+from agent.storage.audit_rows import Record
+from agent.storage.database import Database
+
+HERE, THERE = ConversationId("telegram:1"), ConversationId("telegram:2")
+ONE = Approval(
+    id="a",
+    conversation=HERE,
+    inbox_id=1,
+    call_id="c",
+    position=1,
+    run="r",
+    tool="shell",
+    arguments="{}",
+    digest="d",
+    reason="",
+    shown="ls",
+    covers="ls",
+    requester=PersonId("telegram:1"),
+    language="en",
+    chat_type="direct",
+    created_at=10,
+    expires_at=20,
+)
+CALL = Record(
+    conversation=HERE,
+    inbox_id=1,
+    run="r",
+    call="c",
+    tool="shell",
+    arguments="{}",
+    verdict="ran",
+    approval="a",
+    person=None,
+    result="ok",
+    elapsed_ms=1,
+    at=5,
+)
+
+
+@pytest.mark.requirement("G-01", "G-02")
+async def test_an_approval_goes_through_its_states_once(database: Database) -> None:
+    assert await database.write(lambda conn: approval_rows.ask(conn, ONE)) == ONE
+    again = replace(ONE, id="b")
+    assert (await database.write(lambda conn: approval_rows.ask(conn, again))).id == "a", "the same call is asked once"
+    assert await database.read(lambda conn: approval_rows.pending(conn, HERE)) == (ONE,)
+    assert await database.read(lambda conn: approval_rows.pending(conn, THERE)) == ()
+    assert not await database.write(lambda conn: approval_rows.execute(conn, "a")), "nobody has approved it"
+    assert await database.read(lambda conn: approval_rows.overdue(conn, 19)) == ()
+    assert await database.read(lambda conn: approval_rows.overdue(conn, 20)) == ("a",)
+    assert await database.write(lambda conn: approval_rows.decide(conn, "a", "approved", by="p", name="P", at=15))
+    assert not await database.write(lambda conn: approval_rows.decide(conn, "a", "rejected", by="q", name="Q", at=16))
+    found = await database.read(lambda conn: approval_rows.find(conn, "a"))
+    assert found == replace(ONE, status="approved", decided_by="p", decided_name="P", decided_at=15)
+    assert await database.write(lambda conn: approval_rows.execute(conn, "a"))
+    assert not await database.write(lambda conn: approval_rows.execute(conn, "a")), "at most once"
+    assert not await database.write(lambda conn: approval_rows.withdraw(conn, "a", at=17)), "it has begun"
+    assert await database.read(lambda conn: approval_rows.executed_calls(conn, 1)) == {"c"}
+    assert await database.read(lambda conn: approval_rows.unsettled(conn)) == ("a",)
+    await database.write(lambda conn: approval_rows.settle(conn, "a", "77"))
+    assert await database.read(lambda conn: approval_rows.unsettled(conn)) == ()
+
+
+async def test_rules_belong_to_their_chat(database: Database) -> None:
+    for _ in range(2):
+        await database.write(
+            lambda conn: approval_rows.allow(conn, HERE, tool="shell", covers="ls", shown="ls", by="p", at=1)
+        )
+    (rule,) = await database.read(lambda conn: approval_rows.rules(conn, HERE))
+    assert await database.read(lambda conn: approval_rows.is_allowed(conn, HERE, "shell", "ls"))
+    assert not await database.read(lambda conn: approval_rows.is_allowed(conn, HERE, "shell", "ls -a"))
+    assert not await database.read(lambda conn: approval_rows.is_allowed(conn, THERE, "shell", "ls"))
+    assert not await database.write(lambda conn: approval_rows.revoke(conn, THERE, rule.id))
+    assert await database.write(lambda conn: approval_rows.revoke(conn, HERE, rule.id))
+    assert not await database.read(lambda conn: approval_rows.is_allowed(conn, HERE, "shell", "ls"))
+
+
+@pytest.mark.requirement("B-90")
+async def test_the_record_is_only_added_to(database: Database) -> None:
+    later = replace(CALL, call="d", tool="read", at=6)
+    refused = replace(CALL, call="e", tool="nothing", verdict="refused")
+    await database.write(lambda conn: audit_rows.add(conn, [CALL, later, refused]))
+    await database.write(lambda conn: audit_rows.add(conn, [replace(CALL, result="changed")]))
+    assert await database.read(lambda conn: audit_rows.newest(conn, conversation=HERE)) == (refused, later, CALL)
+    assert await database.read(lambda conn: audit_rows.newest(conn, conversation=THERE)) == ()
+    recent = await database.read(lambda conn: audit_rows.recent_tools(conn, HERE))
+    assert list(recent.items()) == [("read", 1), ("shell", 1)], "the last used first, what never ran left out"
+    last = await database.read(lambda conn: audit_rows.last_run(conn, HERE, ("shell", "nothing")))
+    assert last == CALL
