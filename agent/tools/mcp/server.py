@@ -144,16 +144,19 @@ class Server:
 
     def _lost(self, connection: Any) -> None:
         if self._connection is connection:
-            self._connection, self.trouble = None, LOST
-            self._connected = anyio.Event()
+            self._part(LOST)
             self._stir()
 
     def _gone(self, reason: str) -> None:
         if self._connection is not None or self.trouble in ("", LOST):
             log.warning("MCP server %s: %s", self.settings.name, reason)
-        self._connection, self.trouble = None, reason
-        self._connected = anyio.Event()
+        self._part(reason)
         self._health(self.settings.name, reason)
+
+    def _part(self, reason: str) -> None:
+        self._connection, self.trouble = None, reason
+        if self._connected.is_set():  # else somebody may be waiting for it
+            self._connected = anyio.Event()
 
     async def _elicit(self, message: str, schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Ask the person whose call is running; with several nobody knows whose it is, and the answer is no."""
