@@ -13,9 +13,9 @@ from gateway.cli.through import operate
 @click.option("--most", default=100, show_default=True, help="So many calls, the last ones.")
 @config_option
 def command(conversation: str | None, most: int, config_path: Path | None, home: Path | None) -> None:
-    """Print the record of tool calls as JSON lines, oldest first; secrets are taken out.
+    """Print the record of tool calls: by whom, and what became of each.
 
-    CONVERSATION is a key such as telegram:77; left out: all of them.
+    JSON lines, oldest first; secrets are taken out. CONVERSATION is a key such as telegram:77; left out: all of them.
     """
     lines = operate("audit", config_path, home, conversation=conversation, most=most)["lines"]
     click.echo("".join(lines), nl=False)

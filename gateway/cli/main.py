@@ -21,7 +21,7 @@ COMMANDS = {
     "outbox": ("gateway.cli.outbox", "Answers that are on their way."),
     "dead": ("gateway.cli.dead", "Messages and answers that were given up: list, retry or drop them."),
     "export": ("gateway.cli.export", "Write a conversation as JSON lines."),
-    "audit": ("gateway.cli.audit", "What tools were called, by whom, and what became of it."),
+    "audit": ("gateway.cli.audit", "Print the record of tool calls: by whom, and what became of each."),
     "usage": ("gateway.cli.usage", "What was spent, by whom and for what; every call as CSV."),
     "backup": ("gateway.cli.backup", "Copy the database, also while the gateway runs."),
     "restore": ("gateway.cli.restore", "Put a copy in the place of the database."),
