@@ -87,13 +87,14 @@ e2e: setup ## drive the program as people do, in a real browser too (SHORT=1 for
 zones: setup ## compare schedules with an oracle in every time zone, over ten years (minutes)
 	$(BIN)/pytest -q -s tests/gateway/scheduler/test_zones_oracle.py -m slow --timeout=7200 $(ARGS)
 
-foreign: setup ## ask every provider against a mock that others wrote (needs npm; no part of CI)
+foreign: setup ## models and MCP against what others wrote (needs npm; no part of CI)
 	@if command -v npm > /dev/null; then \
-		test -x .foreign/node_modules/.bin/llmock || \
-			npm install --prefix .foreign --no-audit --no-fund --loglevel=error @copilotkit/aimock@1.43.0 ; \
+		test -x .foreign/node_modules/.bin/llmock -a -x .foreign/node_modules/.bin/mcp-server-everything || \
+			npm install --prefix .foreign --no-audit --no-fund --loglevel=error \
+				@copilotkit/aimock@1.43.0 @modelcontextprotocol/server-everything@2026.8.31 ; \
 		$(BIN)/pytest -q tests/foreign $(ARGS) ; \
 	else \
-		echo "npm is not here: the foreign mock is left out" ; \
+		echo "npm is not here: what others wrote is left out" ; \
 	fi
 
 bench: setup ## print the budgets and today's figures

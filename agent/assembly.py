@@ -44,6 +44,7 @@ from agent.tools.read_output import ReadOutput
 from agent.tools.recall_transcript import RecallTranscript
 from agent.tools.schedules import CancelTask, ListSchedules, ScheduleDeferred, SchedulePeriodic, Schedules
 from agent.tools.toolbox import Toolbox
+from agent.tools.working import WORKING
 from agent.tools.workspace import workspace_of
 from agent.turn.decision import PSEUDO_TOOLS
 from agent.turn.flushing import Flushing
@@ -139,7 +140,7 @@ def house_tool_names() -> frozenset[str]:
         ExitPlanMode,
     )
     later = (SchedulePeriodic, ScheduleDeferred, ListSchedules, CancelTask)
-    return frozenset(tool.spec.name for tool in (*tools, *later)) | MEMORY_TOOLS
+    return frozenset(tool.spec.name for tool in (*tools, *later)) | MEMORY_TOOLS | WORKING
 
 
 def shared_executor(
@@ -169,7 +170,7 @@ def assemble(
         session=SessionState(conversation=conversation),
         instruction=instruction,
         provider=ProviderState(slot=slot, models=shared.models),
-        tool=ToolState(executor=shared.executor, workspace=workspace_of(shared.home, conversation)),
+        tool=ToolState(executor=shared.executor, home=shared.home, workspace=workspace_of(shared.home, conversation)),
         memory=MemoryState(path=path_of(shared.home, conversation)),
         runtime=RuntimeState(
             settings=settings,

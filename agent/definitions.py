@@ -25,6 +25,16 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 log = logging.getLogger("tieline.definitions")
 
 
+LENT = "mcp__"  # how names of tools begin that come and go with their servers
+
+
+def allows(tools: frozenset[str], name: str) -> bool:
+    """Whether a definition with these `tools` has the one of that name; `mcp__time__*` stands for all of a server."""
+    return name in tools or any(
+        one.endswith("*") and name.startswith(one[:-1]) for one in tools if one.startswith(LENT)
+    )
+
+
 class FrontMatter(BaseModel):
     """The keys of the front matter. `tools` names the only tools the agent may call; left out: all of them."""
 
@@ -141,7 +151,7 @@ class Definitions:
     def _unknown_tools(self, matter: FrontMatter) -> list[str]:
         mistakes = []
         for tool in matter.tools or ():
-            if tool not in self._known_tools:
+            if tool not in self._known_tools and not tool.startswith(LENT):
                 near = get_close_matches(tool, sorted(self._known_tools), n=1)
                 hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(self._known_tools))}"
                 mistakes.append(f"tools: there is no tool {tool!r}; {hint}")

@@ -24,7 +24,9 @@ from agent.providers.transcription import Transcribers
 from agent.storage.retries import SteadyDatabase
 from agent.tools.approvals import Approvals
 from agent.tools.hooks import Hooks
+from agent.tools.mcp.servers import Servers
 from agent.tools.overflow import Outputs
+from agent.tools.working import WORKING
 from agent.turn.tokenizer import Tokenizer
 from gateway.access.book import AccessBook
 from gateway.access.decisions import Decisions
@@ -58,6 +60,7 @@ from gateway.running.overview import OverviewDesk
 from gateway.running.schedules import Scheduling
 from gateway.running.spending import SpendingDesk, open_ledger
 from gateway.running.upkeep import Upkeep
+from gateway.running.working import working_tools_of
 from gateway.storage import grants
 from gateway.storage.opening import open_database
 from gateway.telemetry.loop_lag import LoopLag
@@ -163,8 +166,16 @@ async def build(
         vectors=Vectors(database, embedders.current, least=lambda: live.settings.memory.semantic.min_similarity),
     )
     outputs = Outputs(settings.home)
-    executor = shared_executor(house_tools(clock, outputs, scheduling), clock, outputs, redact)
-    definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor.toolbox.names))
+    tools = (*house_tools(clock, outputs, scheduling), *await working_tools_of(live, database, clock, delivery))
+    executor = shared_executor(tools, clock, outputs, redact)
+    servers = Servers(
+        settings.mcp,
+        clock,
+        settings.home,
+        lend=executor.toolbox.lend,
+        health=partial(go_betweens.mcp_health, troubles),
+    )
+    definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor.toolbox.names | WORKING))
     tokenizer = Tokenizer(settings.context.tokenizer)
     waking: Waking
     background = BetweenTurns()
@@ -195,6 +206,7 @@ async def build(
         ),
         running_since=lambda conversation: waking.running_since(conversation),
         approvals=approvals,
+        servers=servers,
         ledger=ledger,
         more_allowed=spending.more_allowed,
         ask=partial(go_betweens.ask, delivery),
@@ -328,4 +340,5 @@ async def build(
         phrase=phrase,
         tokenizer=tokenizer,
         background=background,
+        servers=servers,
     )

@@ -15,6 +15,7 @@ from agent.providers.registry import Registry as Providers
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.tools.approvals import REAP_EVERY_S, Approvals
+from agent.tools.mcp.servers import Servers
 from agent.turn.tokenizer import Tokenizer
 from gateway.commands.all import all_commands
 from gateway.conversations.registry import Registry as Conversations
@@ -59,6 +60,7 @@ class House:
     phrase: Catalogue
     tokenizer: Tokenizer
     background: BetweenTurns
+    servers: Servers
 
     async def run(self, tasks: TaskGroup) -> None:
         """Start everything but the accounts."""
@@ -73,6 +75,7 @@ class House:
         tasks.start_soon(self._reap)
         tasks.start_soon(self.background.run)
         tasks.start_soon(self.memory.misses.run)
+        tasks.start_soon(self.servers.run)
 
     async def take_in(self, tasks: TaskGroup) -> None:
         """Open the accounts and let them hear."""

@@ -32,6 +32,7 @@ class ReadOutput:
             "additionalProperties": False,
         },
         retryable=True,
+        untrusted=True,  # what stands there may be a stranger's
         risk="safe",
     )
 

@@ -27,6 +27,7 @@ class RecallTranscript:
             "additionalProperties": False,
         },
         retryable=True,
+        untrusted=True,  # what stands there may be a stranger's
         risk="safe",
     )
 

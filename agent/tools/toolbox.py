@@ -1,4 +1,4 @@
-"""The tools of the house by name, and the frozen list of them that a model sees (SPEC §6.5)."""
+"""The tools of the house by name, those that others lend it, and the frozen list that a model sees (SPEC §6.5)."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -10,7 +10,11 @@ KEPT_SCHEMAS = 256  # sets of visible tools; most conversations share one
 
 
 class Toolbox:
-    """Shared by all agents; never changes after it was built. Two tools of one name are refused."""
+    """Shared by all agents. The house's own tools never change; those of a lender are replaced as a whole.
+
+    Two tools of one name are refused, and a lender's never take the place of the house's: where a tool comes from
+    decides, not what it is called (SPEC §12.7). `inventory` counts the changes.
+    """
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools: dict[str, Tool] = {}
@@ -18,6 +22,8 @@ class Toolbox:
             if tool.spec.name in self._tools:
                 raise ValueError(f"two tools are called {tool.spec.name!r}; rename one")
             self._tools[tool.spec.name] = tool
+        self._lent: dict[str, frozenset[str]] = {}
+        self.inventory = 0
         self._schemas: dict[tuple[frozenset[str], tuple[str, ...]], ToolSchema] = {}
 
     @property
@@ -26,6 +32,16 @@ class Toolbox:
 
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)
+
+    def lend(self, lender: str, tools: Iterable[Tool]) -> None:
+        """Put these in the place of all that the lender has lent before."""
+        for name in self._lent.pop(lender, frozenset()):
+            del self._tools[name]
+        added = {tool.spec.name: tool for tool in tools if tool.spec.name not in self._tools}
+        self._tools |= added
+        self._lent[lender] = frozenset(added)
+        self._schemas.clear()
+        self.inventory += 1
 
     def specs(self, names: frozenset[str]) -> tuple[ToolSpec, ...]:
         """How the tools of these names present themselves."""

@@ -23,8 +23,10 @@ from agent.turn.context import prepare
 from agent.turn.execute import execute, keep_partial
 from agent.turn.hooking import fire, fire_soon, folder_changed, session_begins
 from agent.turn.intake import Opening, hear, take_in
+from agent.turn.landing import land
 from agent.turn.persist import persist
 from agent.turn.prompt import reminder_for
+from agent.turn.requests import recall_uses
 from agent.turn.room import prepare_next
 from agent.turn.run import SHUTDOWN, Executed, Interrupts, Notice, Run, StagedChanges, TimeLimit
 from agent.turn.settings import Settings
@@ -46,6 +48,7 @@ async def turn(work: Work, definition: Definition, states: States, staged: Stage
     run = await begin(work, definition, states, staged)
     async with _announced(run, states) as endings:
         await hear(run, states)
+        await land(run, states)
         taken = await take_in(run, states)
         if taken.refused is None:
             if run.fresh and not run.resumed:
@@ -63,6 +66,7 @@ async def turn(work: Work, definition: Definition, states: States, staged: Stage
 
 
 async def _answer(run: Run, states: States) -> Executed:
+    await recall_uses(run, states)
     prepared = await prepare(run, states)
     return prepared.ended or await execute(prepared, run, states)
 

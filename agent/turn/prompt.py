@@ -12,6 +12,7 @@ from agent.definitions import Definition
 from agent.goals.prompts import goal_block
 from agent.inbox import Incoming, Work
 from agent.providers.provider import ToolSchema
+from agent.turn.received import told_of
 
 LONGEST_NAME = 64
 LONGEST_QUOTE = 4_000
@@ -114,6 +115,8 @@ def _header(work: Work) -> str:
         lines.append("<scheduled>The house itself asks for this; nobody has just written it.</scheduled>")
     elif incoming.chat_type != "direct":
         lines.append(f"<sender>{named(incoming)}</sender>")
+    if incoming.files:
+        lines.append(told_of(work))
     if incoming.quoted:
         quoted = incoming.quoted[:LONGEST_QUOTE]
         lines.append(f"<quoted>\n{harmless(quoted)}\n</quoted>")

@@ -8,10 +8,13 @@ from agent.compaction.pairs import repaired, with_orphaned_uses_answered
 from agent.compaction.window import Window
 from agent.core.messages import FilePart, Message
 from agent.core.tools import ToolSpec
+from agent.definitions import allows
 from agent.memory.tools import MEMORY_TOOLS
 from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema
+from agent.storage import audit_rows
 from agent.tools.deferring import deferred, search_tool
 from agent.tools.focus import FOCUS_TOOLS
+from agent.tools.mcp.curation import curated
 from agent.tools.plan_mode import ENTER, EXIT, INSTRUCTIONS
 from agent.turn.decision import PSEUDO_TOOLS
 from agent.turn.fitting import ceiling
@@ -53,7 +56,7 @@ def scope_of(run: Run, states: States) -> frozenset[str]:
         names -= MEMORY_TOOLS
     allowed = run.definition.tools
     if allowed is not None:
-        names &= allowed
+        names = frozenset(name for name in names if allows(allowed, name))
     if not is_planning(run, states):
         return names - {EXIT}
     return frozenset(spec.name for spec in states.tool.executor.toolbox.specs(names) if _only_looks(spec))
@@ -77,20 +80,46 @@ def schema_of(run: Run, states: States) -> ToolSchema:
         pseudo=tuple(name for name in PSEUDO_TOOLS if name in listed),
         window=states.provider.slot.current().context_window or DEFAULT_WINDOW,
         loaded=state.loaded_in(run.session),
+        fitting=fitting_of(run, states),
+        inventory=toolbox.inventory,
     )
     if state.shown == shown:
         return state.schema
     extra = [PSEUDO_TOOLS[name] for name in shown.pseudo]
-    left_out = deferred(toolbox.specs(shown.scope), shown.window, shown.loaded)
+    specs = toolbox.specs(shown.scope)
+    others = {spec.name for spec in specs if spec.category == "mcp"} - {*shown.fitting} - shown.loaded
+    left_out = tuple(sorted({*deferred(specs, shown.window, shown.loaded)} | others))
     if left_out:
         extra.append(search_tool(left_out))
     schema = toolbox.schema(shown.scope - frozenset(left_out), extra)
     if state.shown is not None and schema is not state.schema:
-        changed = [name for name in ("scope", "pseudo", "window", "loaded")
+        changed = [name for name in ("scope", "pseudo", "window", "loaded", "fitting", "inventory")
                    if getattr(state.shown, name) != getattr(shown, name)]  # fmt: skip
         log.info("the model sees other tools now: %s", ", ".join(changed), extra={"run": run.id})
     state.shown, state.schema = shown, schema
     return schema
+
+
+async def recall_uses(run: Run, states: States) -> None:
+    """Look up which tools this conversation has used lately, where that decides which MCP tools are shown (W-33)."""
+    state, conversation = states.tool, states.session.conversation
+    lent = sum(spec.category == "mcp" for spec in state.executor.toolbox.specs(scope_of(run, states)))
+    if run.settings.mcp.top_k and lent > run.settings.mcp.top_k:
+        state.recent = await states.runtime.database.read(lambda conn: audit_rows.recent_tools(conn, conversation))
+
+
+def fitting_of(run: Run, states: States) -> tuple[str, ...]:
+    """The MCP tools that the model is shown in this turn (W-33): once shown they stay, until the servers' change."""
+    state, toolbox = states.tool, states.tool.executor.toolbox
+    specs = [spec for spec in toolbox.specs(scope_of(run, states)) if spec.category == "mcp"]
+    made_for = (run.id, run.session, toolbox.inventory)
+    if specs and state.fitting_for != made_for:
+        same = state.fitting_for is not None and state.fitting_for[1:] == made_for[1:]
+        message, most = run.work.incoming.text, run.settings.mcp.top_k
+        kept = state.fitting if same else ()
+        state.fitting = curated(specs, message, state.recent, most=most, kept=kept)
+        state.fitting_for = made_for
+    return state.fitting if specs else ()
 
 
 def system_of(run: Run, states: States, provider: Provider, notes: str, tools: ToolSchema) -> SystemPrompt:

@@ -15,6 +15,8 @@ from agent.compaction.settings import (
     TacoSettings,
 )
 from agent.goals.settings import GoalSettings
+from agent.tools.mcp.settings import McpSettings
+from agent.tools.reach import FileSettings, ShellSettings, WebSettings
 from agent.tools.settings import ApprovalSettings
 from agent.turn.tokenizer import Encoding
 
@@ -199,6 +201,9 @@ class ToolSettings:
     repeat_threshold: int = 2
     max_retries: int = 2
     max_retry_duration_secs: float = 30.0
+    files: FileSettings = field(default_factory=FileSettings)
+    shell: ShellSettings = field(default_factory=ShellSettings)
+    web: WebSettings = field(default_factory=WebSettings)
     taco: TacoSettings = field(default_factory=TacoSettings)
 
     def __post_init__(self) -> None:
@@ -248,3 +253,4 @@ class Settings:
     approvals: ApprovalSettings = field(default_factory=ApprovalSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)
     debug: DebugSettings = field(default_factory=DebugSettings)
+    mcp: McpSettings = field(default_factory=McpSettings)

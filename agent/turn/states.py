@@ -3,7 +3,7 @@
 A state arrives with its feature: what is missing here belongs to a later part.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -134,26 +134,34 @@ class ProviderState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What decides which tools a model sees: those it may call, pseudo-tools, its window, what it has loaded."""
+    """What decides which tools a model sees: those it may call, pseudo-tools, its window, what it has loaded, which
+    of many MCP tools fit, and how often the lent ones have changed."""
 
     scope: frozenset[str]
     pseudo: tuple[str, ...]
     window: int
     loaded: frozenset[str]
+    fitting: tuple[str, ...] = ()
+    inventory: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
 class ToolState:
-    """The executor all agents share (Z-03), where this conversation's files lie, what its model sees of its tools.
+    """The executor all agents share (Z-03), the data directory and this conversation's folder in it, what its model
+    sees of its tools.
 
     `loaded` are those that `tool_search` brought in, in the session `loaded_for`; `planned` is the session that is in
     plan mode; `shown` is what the frozen schema was made for (R-03).
     """
 
     executor: Executor
+    home: Path
     workspace: Path
     loaded: frozenset[str] = frozenset()
     loaded_for: SessionId | None = None
+    recent: Mapping[str, int] = field(default_factory=dict)  # calls of each tool lately, for what fits
+    fitting: tuple[str, ...] = ()  # MCP tools, in the order they came, for the turn, session and inventory …
+    fitting_for: tuple[RunId, SessionId, int] | None = None  # … of these
     planned: SessionId | None = None
     shown: Shown | None = None
     schema: ToolSchema = ToolSchema()  # noqa: RUF009 - frozen

@@ -68,6 +68,7 @@ async def _everything(settings: Settings) -> Sequence[Diagnosis]:
     found += await _database(settings, running)
     found += _agents(settings)
     found += _providers(settings)
+    found += await anyio.to_thread.run_sync(_shell, settings)
     address = settings.web.public_url or f"http://{settings.web.host}:{settings.web.port}"
     surroundings = bare_surroundings(settings.home, settings.network.proxy, address)
     for channel in settings.channels:
@@ -124,6 +125,21 @@ async def _database(settings: Settings, running: bool) -> Sequence[Diagnosis]:
     if not found:
         return [_line("database", "there and up to date")]
     return [Diagnosis(subject="database", level="warning", finding=f"{one.count} {one.text}", fix=fix) for one in found]
+
+
+def _shell(settings: Settings) -> Sequence[Diagnosis]:
+    """Whether commands can be run, and where."""
+    if settings.tools.shell.mode == "off":
+        return [_line("shell", "switched off")]
+    if settings.tools.shell.mode == "open":
+        finding = "commands run without a sandbox, as the gateway's own user"
+        fix = 'set [tools.shell] mode = "sandbox"'
+        return [Diagnosis(subject="shell", level="warning", finding=finding, fix=fix)]
+    trouble, _ = import_module("agent.tools.shell.probing").trouble_with()
+    if not trouble:
+        return [_line("shell", "commands run in bubblewrap")]
+    fix = 'install bubblewrap, or set [tools.shell] mode = "off"; there is no shell tool until then'
+    return [Diagnosis(subject="shell", level="warning", finding=trouble, fix=fix)]
 
 
 def _ailments(settings: Settings) -> Sequence[Any]:

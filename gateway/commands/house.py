@@ -17,6 +17,7 @@ from agent.memory.memory import Memory
 from agent.providers.registry import Registry
 from agent.storage.database import Database
 from agent.tools.approvals import Approvals
+from agent.tools.mcp.servers import Servers
 from gateway.access.book import AccessBook
 from gateway.access.decisions import Decisions
 from gateway.access.settings import AccessSettings
@@ -55,6 +56,7 @@ class House:
     stop: Callable[[ConversationId, str, datetime], bool]  # the reason, and when the word came
     running_since: Callable[[ConversationId], datetime | None]
     approvals: Approvals
+    servers: Servers
     ledger: Ledger
     more_allowed: Callable[[Account, ConversationKey], Awaitable[None]]
     ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]

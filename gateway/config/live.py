@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -38,7 +39,8 @@ RELOADABLE = (
     "retention",
 )
 # Keys of those sections that are fixed at the start all the same.
-FIXED = {"queue": ("merge_ms", "linger_ms"), "retention": ("attachment_mb",), "context": ("tokenizer",)}
+FIXED = {"queue": ("merge_ms", "linger_ms"), "retention": ("attachment_mb",), "context": ("tokenizer",),
+         "tools": ("shell.mode", "web.search")}  # fmt: skip
 _PACKAGE = Path(__file__).parent.parent
 # In a checkout, and where an installed package carries them (pyproject.toml, force-include).
 SHIPPED_AGENTS = (_PACKAGE.parent / "config" / "agents", _PACKAGE / "agents")
@@ -85,7 +87,7 @@ class Live:
             f"{name}.{key}"
             for name, keys in FIXED.items()
             for key in keys
-            if getattr(getattr(fresh, name), key) != getattr(getattr(self.settings, name), key)
+            if attrgetter(f"{name}.{key}")(fresh) != attrgetter(f"{name}.{key}")(self.settings)
         ]
         if fresh.channels != self.settings.channels:
             waiting.append("channels")

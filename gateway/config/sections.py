@@ -159,6 +159,7 @@ class RetentionSettings:
 
     attachment_days: int = 30
     attachment_mb: int = 20
+    workspace_days: int = 90  # files in workspaces that nobody has changed since
     output_days: int = 7  # results of tools that were too long to show
     inbox_days: int = 30
     outbox_days: int = 30
@@ -171,6 +172,7 @@ class RetentionSettings:
             for key, value in (
                 ("attachment_days", self.attachment_days),
                 ("attachment_mb", self.attachment_mb),
+                ("workspace_days", self.workspace_days),
                 ("output_days", self.output_days),
                 ("inbox_days", self.inbox_days),
                 ("outbox_days", self.outbox_days),

@@ -17,6 +17,7 @@ from agent.ledger.spending import Limit, Spending
 from agent.providers.retries import RetryPolicy
 from agent.providers.settings import from_environment
 from agent.providers.transcription import TranscriptionSettings
+from agent.tools.mcp.settings import McpSettings
 from agent.tools.settings import ApprovalSettings, HookSettings
 from agent.turn.settings import (
     AgentSettings,
@@ -66,6 +67,7 @@ class Sections(BaseModel):
     transcription: TranscriptionSettings = Field(default_factory=TranscriptionSettings)
     context: ContextSettings = Field(default_factory=ContextSettings)
     tools: ToolSettings = Field(default_factory=ToolSettings)
+    mcp: McpSettings = Field(default_factory=McpSettings)
     approvals: ApprovalSettings = Field(default_factory=ApprovalSettings)
     hooks: tuple[HookSettings, ...] = ()
     memory: MemorySettings = Field(default_factory=MemorySettings)
@@ -100,6 +102,7 @@ class Sections(BaseModel):
             approvals=self.approvals,
             memory=self.memory,
             debug=self.debug,
+            mcp=self.mcp,
         )
 
 
@@ -114,8 +117,9 @@ class Settings(Sections):
     def secrets(self) -> frozenset[str]:
         """Every secret value in it, for redaction."""
         found = {secret for provider in self.llm.providers for secret in provider.secrets}
-        for section in (self.web, *self.channels):
+        for section in (self.web, self.tools.web, *self.channels):
             found |= set(_secrets(section))
+        found |= self.mcp.secrets
         return frozenset(value for value in found if len(value) >= 6)  # shorter ones would blank ordinary words
 
     def with_dumps(self, directory: Path | None) -> "Settings":

@@ -41,7 +41,7 @@ class Attachments:
         self, home: Path, phrase: Catalogue, *, limit_mb: Callable[[], int], within_s: float = FETCH_TIMEOUT_S
     ) -> None:
         """`limit_mb` is the most that one file may have, `within_s` the time of all files of one message together."""
-        self._home = home
+        self.home = home
         self._phrase = phrase
         self._limit_mb = limit_mb
         self._within_s = within_s
@@ -57,7 +57,7 @@ class Attachments:
                     notes.append(self._note(attachment, language, "file_too_large", limit_mb))
                     continue
                 path = Path("files", safe_name(folder), f"{index}-{safe_name(attachment.name)}")
-                size = await _fetch_one(source, attachment, self._home / path, limit_mb * MEGABYTE)
+                size = await _fetch_one(source, attachment, self.home / path, limit_mb * MEGABYTE)
                 if size is None:
                     notes.append(self._note(attachment, language, "file_unreachable"))
                 else:

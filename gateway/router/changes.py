@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from functools import partial
 
+import anyio
 from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
 from agent.storage import conversation_rows, inbox_rows
 from agent.storage.moments import to_us
+from agent.tools.workspace import move_workspace
 from gateway.channels.inbound import Deleted, Edited, Membership, Moved, Outcome, Receipt
 from gateway.channels.keys import ConversationKey
 from gateway.router.house import House
@@ -59,6 +61,7 @@ class Changes:
         changed, settings = await self._house.database.write(work)
         await self._house.conversations.forget(old)
         await self._house.conversations.forget(new)
+        await anyio.to_thread.run_sync(move_workspace, self._house.attachments.home, old, new)
         self._house.book.replace(await self._house.database.read(grants.all_grants))
         for key, value in settings.items():
             self._house.setting_changed(new, key, value)

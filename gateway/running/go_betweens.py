@@ -121,6 +121,14 @@ def provider_health(troubles: Troubles, name: str, trouble: str | None) -> None:
         troubles.report("provider", name, trouble, fix=fix)
 
 
+def mcp_health(troubles: Troubles, name: str, trouble: str | None) -> None:
+    if trouble is None:
+        troubles.over("mcp", name)
+    else:
+        fix = f"look at its [[mcp.servers]] entry and at logs/mcp-{name}.log in the data directory; it is tried again"
+        troubles.report("mcp", name, trouble, fix=fix)
+
+
 def storage_trouble(troubles: Troubles, reason: str | None) -> None:
     if reason is None:
         troubles.over("storage", "database")

@@ -1,6 +1,7 @@
 """Housekeeping: old rows, old attachments, old exports and backups go, by the `[retention]` section."""
 
 import logging
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -16,6 +17,7 @@ from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.moments import to_us
 from agent.tools.overflow import FOLDER as OUTPUTS
+from agent.tools.workspace import FOLDER as WORKSPACES
 from gateway.config.sections import RetentionSettings
 from gateway.storage.retention import BATCH, prune
 
@@ -83,6 +85,9 @@ class Upkeep:
         await anyio.to_thread.run_sync(
             _remove_files, self._home / "exports", at - timedelta(days=EXPORT_DAYS).total_seconds()
         )
+        await anyio.to_thread.run_sync(
+            _remove_files, self._home / WORKSPACES, at - timedelta(days=retention.workspace_days).total_seconds()
+        )
         await anyio.to_thread.run_sync(_keep_newest, self._home / "backups", retention.backups)
 
     async def _clean(self, at: int) -> None:
@@ -96,14 +101,18 @@ class Upkeep:
 
 def _remove_files(folder: Path, before: float) -> None:
     """Files last written before that moment (POSIX seconds), and folders that have been empty as long."""
-    for path in sorted(folder.rglob("*"), reverse=True):
-        with suppress(FileNotFoundError):  # somebody else was quicker
-            if path.stat().st_mtime >= before:
-                continue
-            if path.is_file():
-                path.unlink()
-            elif not any(path.iterdir()):
-                path.rmdir()
+    if not folder.is_dir():
+        return
+    # Each is reached through the open folder it lies in: what is tidied up may be changing, and links lead nowhere.
+    for _, folders, files, at in os.fwalk(folder, topdown=False):
+        for name in files:
+            with suppress(FileNotFoundError):  # somebody else was quicker
+                if os.stat(name, dir_fd=at, follow_symlinks=False).st_mtime < before:
+                    os.unlink(name, dir_fd=at)
+        for name in folders:
+            with suppress(OSError):  # it holds something, or is a link
+                if os.stat(name, dir_fd=at, follow_symlinks=False).st_mtime < before:
+                    os.rmdir(name, dir_fd=at)
 
 
 def _keep_newest(folder: Path, count: int) -> None:

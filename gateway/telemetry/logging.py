@@ -31,6 +31,7 @@ _CHATTY = (
     "slack_sdk",
     "LiteLLM",
     "alembic",
+    "mcp",
 )
 
 

@@ -183,7 +183,7 @@ class TestRecall:
         model.scripts = [calls("recall_transcript", {"message": number, "from_char": 0}, id="call_s")]
         await world.say("and the rest?")
         (page,) = model.requests[-1].messages[-1].tool_results
-        assert page.content.startswith("reservation HAT_4471")
+        assert page.content.startswith('<untrusted source="recall_transcript">\nreservation HAT_4471')
         assert "read on with from_char 6000" in page.content
 
     async def test_a_cleared_result_is_found_while_its_message_still_stands(

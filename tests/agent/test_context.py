@@ -294,7 +294,7 @@ class TestIntake:
         provider = ScriptedProvider()
         world = World(sqlite_database, tmp_path, provider)
         await world.say("", files=(file,))
-        assert provider.requests[0].messages[0].parts == (file,)
+        assert provider.requests[0].messages[0].parts[1:] == (file,)
         assert provider.requests[0].routing_hint == "premium:requires_vision"
         assert (await world.agent.operations.sessions())[0].title == "a.png"
 

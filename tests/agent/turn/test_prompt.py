@@ -64,9 +64,10 @@ def test_a_quote_is_framed_as_somebody_elses_words() -> None:
 
 def test_files_stand_before_the_words_and_may_stand_alone() -> None:
     file = FilePart(path="a", mime_type="image/png", name="a.png", size=3)
-    assert user_message(replace(WORK, incoming=replace(ANN, files=(file,))), NOW).parts[0] == file
+    alone = user_message(replace(WORK, incoming=replace(ANN, files=(file,))), NOW)
+    assert alone.parts[:2] == (TextPart(text="<files>/workspace/received/1/a</files>"), file)
     alone = user_message(replace(WORK, incoming=replace(ANN, text="", files=(file,))), NOW)
-    assert alone.parts == (file,)
+    assert alone.parts == (TextPart(text="<files>/workspace/received/1/a</files>"), file)
     assert words_of(alone) == ""
 
 

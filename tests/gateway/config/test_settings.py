@@ -46,8 +46,8 @@ def names_every_key(name: str, section: dict[str, Any], default: Any, text: str)
     assert is_dataclass(default)
     for field in fields(default):
         value, key = getattr(default, field.name), f"{name}.{field.name}"
-        if key == "spending.limits":
-            assert "# [[spending.limits]]" in text
+        if key in ("spending.limits", "mcp.servers"):
+            assert f"# [[{key}]]" in text
         elif is_dataclass(value):
             names_every_key(key, section.get(field.name, {}), value, text)
         elif field.name in section:

@@ -1,0 +1,230 @@
+"""The files of one workspace, opened name by name from its root: no symbolic link is ever followed.
+
+Each step is opened relative to the folder before it (`dir_fd`, O_NOFOLLOW), so that a link put in between two looks
+leads nowhere. Only regular files and folders are touched. All of it blocks: call it in a thread.
+"""
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from agent.core.errors import OutOfScope, ToolError
+from agent.tools.files.paths import Names, shown
+
+LARGEST_READ = 10 * 1024 * 1024  # bytes
+MOST_ENTRIES = 50_000  # looked at in one walk
+DEEPEST = 64  # folders
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe must not make us wait
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing in the workspace. `kind` "other" is a link, a pipe, a device: named, never opened."""
+
+    names: Names
+    kind: str  # "file" | "folder" | "other"
+    size: int
+    modified_ns: int
+
+
+class Tree:
+    """`root` need not exist: it is empty then, and made when something is put into it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def read(self, names: Names, most: int = LARGEST_READ) -> bytes:
+        """A file's bytes. Raises ToolError when there is none, or a larger one."""
+        with self._folder(names[:-1]) as folder, _opened(folder, names) as file:
+            size = os.fstat(file).st_size
+            if size > most:
+                raise ToolError(f"{shown(names)} has {size} bytes; {most} are the most")
+            return _all_of(file, most)
+
+    def write(self, names: Names, data: bytes) -> None:
+        """Put a file there whole: who reads it meanwhile has the old one or the new one. Folders are made."""
+        if not names:
+            raise ToolError(f"{shown(names)} is a folder")
+        with self._folder(names[:-1], make=True) as folder:
+            mode = 0o600
+            with suppress(FileNotFoundError):
+                there = os.stat(names[-1], dir_fd=folder, follow_symlinks=False)
+                if not stat.S_ISREG(there.st_mode):
+                    raise _no_file(names, there)
+                mode = stat.S_IMODE(there.st_mode) & 0o777
+            partial = f".{secrets.token_hex(8)}.part"
+            file = os.open(
+                partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder
+            )
+            try:
+                with os.fdopen(file, "wb") as out:
+                    out.write(data)
+                    os.fchmod(out.fileno(), mode)
+                os.replace(partial, names[-1], src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with suppress(FileNotFoundError):
+                    os.unlink(partial, dir_fd=folder)
+                raise
+
+    def look(self, names: Names) -> Entry | None:
+        """What is there, itself; None when there is nothing."""
+        try:
+            with self._folder(names[:-1]) as folder:
+                return _entry(names, os.stat(names[-1] if names else ".", dir_fd=folder, follow_symlinks=False))
+        except (FileNotFoundError, NotADirectoryError, _NotThere):
+            return None
+
+    def is_folder(self, names: Names) -> bool:
+        """Whether that is a folder one may go to; the workspace always is."""
+        found = self.look(names)
+        return not names or (found is not None and found.kind == "folder")
+
+    def folder(self, names: Names) -> list[Entry]:
+        """What a folder holds, by name. Raises ToolError when it is none."""
+        if not names and not self._root.exists():
+            return []
+        with self._folder(names) as folder:
+            return _entries(folder, names)
+
+    def walk(self, names: Names) -> Iterator[Entry]:
+        """Everything below a folder, folders before what they hold; ends quietly after `MOST_ENTRIES`."""
+        seen = 0
+        waiting = [names]
+        while waiting:
+            here = waiting.pop()
+            try:
+                entries = self.folder(here)
+            except ToolError:
+                if here == names:
+                    raise
+                continue  # gone meanwhile
+            for entry in entries:
+                seen += 1
+                if seen > MOST_ENTRIES:
+                    return
+                yield entry
+            waiting += [
+                entry.names for entry in reversed(entries) if entry.kind == "folder" and len(entry.names) < DEEPEST
+            ]
+
+    def used(self) -> tuple[int, int]:
+        """Bytes and number of all files; of very many only the first `MOST_ENTRIES`."""
+        sizes = [entry.size for entry in self.walk(()) if entry.kind == "file"]
+        return sum(sizes), len(sizes)
+
+    @contextmanager
+    def _folder(self, names: Names, *, make: bool = False) -> Iterator[int]:
+        """The folder of these names, open."""
+        if make:
+            self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        at = self._open_root()
+        try:
+            for depth, name in enumerate(names, 1):
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(name, 0o700, dir_fd=at)
+                inner = _step(at, name, names[:depth])
+                os.close(at)
+                at = inner
+            yield at
+        finally:
+            os.close(at)
+
+    def _open_root(self) -> int:
+        try:
+            return os.open(self._root, _FOLDER)
+        except FileNotFoundError as error:
+            raise _NotThere("the workspace is empty") from error
+
+
+class _NotThere(ToolError):
+    """There is nothing of that name."""
+
+
+def _step(at: int, name: str, names: Names) -> int:
+    try:
+        return os.open(name, _FOLDER, dir_fd=at)
+    except FileNotFoundError as error:
+        raise _NotThere(_missing(at, names)) from error
+    except OSError as error:
+        if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.EMLINK):
+            raise _no_folder(at, name, names) from error
+        raise ToolError(f"{shown(names)} cannot be opened: {error.strerror}") from error
+
+
+@contextmanager
+def _opened(folder: int, names: Names) -> Iterator[int]:
+    if not names:
+        raise ToolError(f"{shown(names)} is a folder")
+    try:
+        there = os.stat(names[-1], dir_fd=folder, follow_symlinks=False)
+        if not stat.S_ISREG(there.st_mode):
+            raise _no_file(names, there)
+        file = os.open(names[-1], _FILE, dir_fd=folder)
+    except FileNotFoundError as error:
+        raise _NotThere(_missing(folder, names)) from error
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise _link(names) from error
+        raise ToolError(f"{shown(names)} cannot be opened: {error.strerror}") from error
+    try:
+        opened = os.fstat(file)
+        if not stat.S_ISREG(opened.st_mode):  # changed between the two looks
+            raise _no_file(names, opened)
+        yield file
+    finally:
+        os.close(file)
+
+
+def _all_of(file: int, most: int) -> bytes:
+    """At most `most` bytes: the file may grow while it is read."""
+    pieces, left = [], most
+    while left and (piece := os.read(file, min(left, 1024 * 1024))):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
+
+
+def _entries(folder: int, names: Names) -> list[Entry]:
+    found = []
+    with os.scandir(folder) as inside:
+        for one in inside:
+            with suppress(FileNotFoundError):
+                found.append(_entry((*names, one.name), one.stat(follow_symlinks=False)))
+    return sorted(found, key=lambda entry: entry.names)
+
+
+def _entry(names: Names, status: os.stat_result) -> Entry:
+    kind = "file" if stat.S_ISREG(status.st_mode) else "folder" if stat.S_ISDIR(status.st_mode) else "other"
+    return Entry(names, kind, status.st_size if kind == "file" else 0, status.st_mtime_ns)
+
+
+def _missing(folder: int, names: Names) -> str:
+    near = get_close_matches(names[-1], os.listdir(folder), n=3)
+    hint = f"; there is {', '.join(near)}" if near else ""
+    return f"there is no {shown(names)}{hint}"
+
+
+def _no_folder(at: int, name: str, names: Names) -> ToolError:
+    with suppress(OSError):
+        if stat.S_ISLNK(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode):
+            return _link(names)
+    return ToolError(f"{shown(names)} is no folder")
+
+
+def _no_file(names: Names, there: os.stat_result) -> ToolError:
+    if stat.S_ISLNK(there.st_mode):
+        return _link(names)
+    return ToolError(f"{shown(names)} is {'a folder' if stat.S_ISDIR(there.st_mode) else 'no regular file'}")
+
+
+def _link(names: Names) -> OutOfScope:
+    return OutOfScope(f"{shown(names)} is a symbolic link, and links are not followed; name the file itself")

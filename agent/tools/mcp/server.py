@@ -1,0 +1,169 @@
+"""One MCP server through its life: connected, listed, called, lost, connected again."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from agent.core.clock import Clock
+from agent.core.errors import ToolError
+from agent.core.outbox import Question
+from agent.core.tools import Tool, ToolContext
+from agent.tools.mcp.asking import answer_in, question_for
+from agent.tools.mcp.offers import Offer, specs_of
+from agent.tools.mcp.results import text_of
+from agent.tools.mcp.settings import ServerSettings
+from agent.tools.mcp.tool import McpTool
+
+FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
+CALL_WAITS_S = 20.0  # for a server that is just being connected
+PROBE_EVERY_S = 60.0
+LOST = "the connection was lost"
+WIRE = "agent.tools.mcp.wire"
+
+log = logging.getLogger("tieline.mcp")
+
+
+class Server:
+    """`lend` is given its tools whenever they change; `health` the trouble it is in, None when it is over."""
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        clock: Clock,
+        errors: Path,
+        *,
+        lend: Callable[[str, Sequence[Tool]], None],
+        health: Callable[[str, str | None], None],
+    ) -> None:
+        self.settings = settings
+        self.trouble = "not connected yet"
+        self.tools: tuple[Tool, ...] = ()
+        self._clock = clock
+        self._errors = errors
+        self._lend = lend
+        self._health = health
+        self._offers: list[Offer] | None = None
+        self._connection: Any = None
+        self._connected = anyio.Event()
+        self._stirred = anyio.Event()  # something to look at: a call is waiting, the tools changed, it is lost
+        self._calls: list[ToolContext] = []
+
+    @property
+    def is_connected(self) -> bool:
+        return self._connection is not None
+
+    async def run(self) -> None:
+        """Keep it connected, until cancelled. Whatever breaks in there ends the connection, never the house."""
+        wire: Any = await anyio.to_thread.run_sync(import_module, WIRE)
+        wait_s = FIRST_WAIT_S
+        while True:
+            try:
+                async with wire.connected(
+                    self.settings, changed=self._stir, elicit=self._elicit, errors=self._errors
+                ) as connection:
+                    await self._serve(connection, wire)
+                    wait_s = FIRST_WAIT_S
+                reason = LOST
+            except BaseExceptionGroup as group:
+                ours, others = group.split(Exception)
+                if others is not None:
+                    raise
+                reason = wire.why(ours or group)
+            except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6: a stranger's program
+                reason = wire.why(error)
+            self._gone(reason)
+            with anyio.move_on_after(wait_s):
+                await self._stirred.wait()
+            self._stirred = anyio.Event()
+            wait_s = min(wait_s * 2, LONGEST_WAIT_S)
+
+    async def call(self, foreign: str, arguments: Mapping[str, Any], context: ToolContext) -> str:
+        """Call one of its tools. Raises ToolError, also when it goes away meanwhile."""
+        connection, name = await self._ready(), self.settings.name
+        wire: Any = import_module(WIRE)
+        self._calls.append(context)
+        try:
+            result = await connection.call(foreign, arguments, context.progress)
+        except wire.Lost as error:
+            self._lost(connection)
+            raise ToolError(
+                f"the MCP server {name} went away ({error}); it is not known whether the call took effect"
+            ) from error
+        except wire.Refused as error:
+            raise ToolError(f"the MCP server {name} refused: {error}") from error
+        finally:
+            self._calls.remove(context)
+        if result.is_error:
+            raise ToolError(text_of(result))
+        return text_of(result)
+
+    async def _ready(self) -> Any:
+        if self._connection is None:
+            self._stir()
+            with anyio.move_on_after(CALL_WAITS_S):
+                await self._connected.wait()
+        if self._connection is None:
+            raise ToolError(f"the MCP server {self.settings.name} is not connected: {self.trouble}", transient=True)
+        return self._connection
+
+    async def _serve(self, connection: Any, wire: Any) -> None:
+        """Until it is lost."""
+        await self._list(connection)
+        self._connection, self.trouble = connection, ""
+        self._connected.set()
+        self._health(self.settings.name, None)
+        log.info("MCP server %s is connected: %d tools", self.settings.name, len(self.tools))
+        async with anyio.create_task_group() as group:
+            group.start_soon(connection.watch, self._stir)
+            while self._connection is connection:
+                with anyio.move_on_after(PROBE_EVERY_S):
+                    await self._stirred.wait()
+                self._stirred = anyio.Event()
+                if self._connection is connection:
+                    try:
+                        await self._list(connection)
+                    except wire.Lost:
+                        break
+            group.cancel_scope.cancel()
+
+    async def _list(self, connection: Any) -> None:
+        offers = await connection.offers()
+        if offers == self._offers:
+            return
+        self._offers = offers
+        specs = specs_of(offers, self.settings)
+        self.tools = tuple(McpTool(spec, foreign, self.call) for foreign, spec in specs.items())
+        self._lend(self.settings.name, self.tools)
+
+    def _stir(self) -> None:
+        self._stirred.set()
+
+    def _lost(self, connection: Any) -> None:
+        if self._connection is connection:
+            self._part(LOST)
+            self._stir()
+
+    def _gone(self, reason: str) -> None:
+        if self._connection is not None or self.trouble in ("", LOST):
+            log.warning("MCP server %s: %s", self.settings.name, reason)
+        self._part(reason)
+        self._health(self.settings.name, reason)
+
+    def _part(self, reason: str) -> None:
+        self._connection, self.trouble = None, reason
+        if self._connected.is_set():  # else somebody may be waiting for it
+            self._connected = anyio.Event()
+
+    async def _elicit(self, message: str, schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Ask the person whose call is running; with several nobody knows whose it is, and the answer is no."""
+        if len(self._calls) != 1 or self._calls[0].elicit is None:
+            return None
+        context, asked = self._calls[0], question_for(self.settings.name, message, schema)
+        if asked is None or context.elicit is None:
+            return None
+        answer = await context.elicit(Question(prompt=asked.prompt, asked_of=context.person, choices=asked.choices))
+        return answer_in(asked, answer.choice)

@@ -1,0 +1,72 @@
+"""What an operator may set about MCP servers (`[mcp]`, SPEC §12.7). Light: the configuration embeds it."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from pydantic import SecretStr
+
+FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,19}")  # no "_": names of tools are taken apart at "__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """One `[[mcp.servers]]`: a program that is started (`command`), or an address (`url`).
+
+    `approval`: "always" asks a person before each call; "writes" trusts the server's word on which of its tools only
+    read; "never" asks nobody. `tools` are the only ones offered, `blocked` are not; both by the server's own names.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, SecretStr] = field(default_factory=dict)
+    cwd: str | None = None
+    url: str = ""
+    headers: Mapping[str, SecretStr] = field(default_factory=dict)
+    approval: Literal["always", "writes", "never"] = "always"
+    tools: tuple[str, ...] = ()
+    blocked: tuple[str, ...] = ()
+    enabled: bool = True
+
+    def __post_init__(self) -> None:
+        mistakes = []
+        if not _NAME.fullmatch(self.name):
+            mistakes.append(f"name is {self.name!r}; it must be 1 to 20 letters, digits and hyphens")
+        if bool(self.command) == bool(self.url):
+            mistakes.append(f"{self.name}: give command (a program to start) or url (an address), one of them")
+        if self.url and not self.url.startswith(("http://", "https://")):
+            mistakes.append(f"{self.name}: url must begin with http:// or https://")
+        if mistakes:
+            raise ValueError("; ".join(mistakes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpSettings:
+    """`[mcp]`. `top_k`: of more tools than so many the model is shown those that fit its task; 0: all (W-33, W-34)."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    top_k: int = 15
+    servers: tuple[ServerSettings, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [one.name.lower() for one in self.servers]
+        mistakes = [f"two servers are called {name!r}" for name in sorted(set(names)) if names.count(name) > 1]
+        if not 0 <= self.top_k <= 200:
+            mistakes.append(f"top_k is {self.top_k}; it must be 0 to 200")
+        if mistakes:
+            raise ValueError("; ".join(mistakes))
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """What is given to servers and must not be seen elsewhere."""
+        return frozenset(
+            value.get_secret_value()
+            for server in self.servers
+            for value in (*server.env.values(), *server.headers.values())
+        )

@@ -1,0 +1,156 @@
+"""The official SDK, and nothing of it elsewhere: one connection to one server. Loaded when a server is configured."""
+
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from agent.tools.mcp.offers import MOST_TOOLS, Offer
+from agent.tools.mcp.results import Result
+from agent.tools.mcp.settings import ServerSettings
+
+MOST_PAGES = 20
+CONNECT_S, LIST_S, PROBE_EVERY_S = 30.0, 30.0, 60.0
+
+# What the server asks of a person: its words, the schema of the answer; gives the answer, or None for a no.
+Elicit = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
+
+
+class Lost(Exception):
+    """The server is gone, or does not speak as it should. What was asked of it may or may not have been done."""
+
+
+class Refused(Exception):
+    """The server answered with an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """An open connection."""
+
+    client: Client
+
+    async def offers(self) -> list[Offer]:
+        """All tools of the server. Raises Lost."""
+        found: list[Offer] = []
+        cursor: str | None = None
+        try:
+            with anyio.fail_after(LIST_S):
+                for _ in range(MOST_PAGES):
+                    page = await self.client.list_tools(cursor=cursor, cache_mode="refresh")
+                    found += [_offer(tool) for tool in page.tools]
+                    cursor = page.next_cursor
+                    if not cursor or len(found) >= MOST_TOOLS:
+                        break
+        except (MCPError, ValidationError, TimeoutError, OSError, anyio.ClosedResourceError) as error:
+            raise Lost(f"its tools cannot be listed: {why(error)}") from error
+        return found
+
+    async def call(self, name: str, arguments: Mapping[str, Any], progress: Callable[[str], None]) -> Result:
+        """Call one of its tools. Raises Refused or Lost."""
+
+        show = progress
+
+        async def told(progress: float, total: float | None, message: str | None) -> None:
+            share = f" {progress / total:.0%}" if total else ""
+            show(f"{name}:{share} {message or ''}".strip()[:200])
+
+        try:
+            answer = await self.client.call_tool(name, dict(arguments), progress_callback=told)
+        except MCPError as error:
+            closed = error.error.code == types.CONNECTION_CLOSED
+            raise (Lost if closed else Refused)(why(error)) from error
+        except ValidationError as error:
+            raise Refused("its answer is not what the protocol says") from error
+        except (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError, RuntimeError) as error:
+            raise Lost(why(error)) from error
+        blocks = [block.model_dump(mode="json", by_alias=True) for block in answer.content]
+        return Result(blocks=blocks, structured=answer.structured_content, is_error=bool(answer.is_error))
+
+    async def watch(self, changed: Callable[[], None]) -> None:
+        """Call `changed` when the server says that its tools are others now; returns where it has no way to say so."""
+        try:
+            async with self.client.listen(tools_list_changed=True) as subscription:
+                async for _ in subscription:
+                    changed()
+        except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
+            return
+
+
+@asynccontextmanager
+async def connected(
+    server: ServerSettings, *, changed: Callable[[], None], elicit: Elicit, errors: Path
+) -> AsyncIterator[Connection]:
+    """A connection for as long as the block lasts. `errors` is the file for what a started program complains of.
+
+    Raises whatever the SDK does when there is none to be had or it breaks: `why` makes a sentence of it.
+    """
+
+    async def heard(message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            changed()
+
+    async def asked(context: Any, params: Any) -> Any:
+        if not isinstance(params, types.ElicitRequestFormParams):
+            return types.ElicitResult(action="decline")
+        answer = await elicit(params.message, dict(params.requested_schema))
+        if answer is None:
+            return types.ElicitResult(action="decline")
+        return types.ElicitResult(action="accept", content=dict(answer))
+
+    with anyio.CancelScope(deadline=anyio.current_time() + CONNECT_S) as opening:
+        async with AsyncExitStack() as stack:
+            transport = await _transport(server, stack, errors)
+            client = Client(
+                transport,
+                client_info=types.Implementation(name="tieline", version="1"),
+                message_handler=heard,
+                elicitation_callback=asked,
+            )
+            await stack.enter_async_context(client)
+            opening.deadline = math.inf
+            yield Connection(client)
+    if opening.cancelled_caught:
+        raise Lost(f"it did not answer within {CONNECT_S:g} s")
+
+
+async def _transport(server: ServerSettings, stack: AsyncExitStack, errors: Path) -> Any:
+    if server.url:
+        headers = {name: value.get_secret_value() for name, value in server.headers.items()}
+        http = await stack.enter_async_context(create_mcp_http_client(headers=headers))
+        return streamable_http_client(server.url, http_client=http)
+    env = {name: value.get_secret_value() for name, value in server.env.items()}
+    parameters = StdioServerParameters(command=server.command, args=list(server.args), env=env, cwd=server.cwd)
+    await anyio.to_thread.run_sync(lambda: errors.parent.mkdir(parents=True, exist_ok=True, mode=0o700))
+    return stdio_client(parameters, errlog=stack.enter_context(errors.open("w")))
+
+
+def _offer(tool: types.Tool) -> Offer:
+    annotations = tool.annotations
+    return Offer(
+        name=tool.name,
+        description=tool.description or "",
+        schema=dict(tool.input_schema),
+        reads_only=bool(annotations is not None and annotations.read_only_hint),
+    )
+
+
+def why(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "it took too long"
+    if isinstance(error, BaseExceptionGroup):
+        return why(error.exceptions[0])
+    text = error.error.message if isinstance(error, MCPError) else str(error)
+    return " ".join(text.split())[:300] or type(error).__name__

@@ -1,0 +1,115 @@
+"""Tools with which the model sends on its own account: a file of the workspace, a message here or to another chat."""
+
+import mimetypes
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any, Protocol
+
+import anyio
+from pydantic import Field
+
+from agent.core.errors import OutOfScope, ToolError
+from agent.core.ids import ConversationId
+from agent.core.tools import Appraisal, ToolContext, ToolSpec
+from agent.tools.files.paths import shown
+from agent.tools.files.place import PATH, appraised, meant, tree_of
+from agent.tools.schemas import Arguments, parsed, schema_from
+
+LARGEST = 20 * 1024 * 1024  # bytes of a file
+LONGEST = 16_000  # characters of a message
+
+
+class Sending(Protocol):
+    """How what tools send gets out. Each call says a thing once, however often it is repeated with the same `key`."""
+
+    async def message(self, to: ConversationId, text: str, key: str) -> None: ...
+
+    async def file(
+        self, to: ConversationId, data: bytes, name: str, mime_type: str, caption: str, key: str
+    ) -> None: ...
+
+    async def knows(self, conversation: ConversationId) -> bool:
+        """Whether people have talked with the bot there, and it could answer them now."""
+
+
+class _File(Arguments):
+    path: str = Field(min_length=1, description=f"A file of the workspace. {PATH}")
+    caption: str = Field(default="", max_length=1_000, description="A sentence that goes with it.")
+
+
+class _Message(Arguments):
+    text: str = Field(min_length=1, max_length=LONGEST, description="In Markdown.")
+    to: str = Field(
+        default="",
+        max_length=200,
+        description='Another chat of this bot, such as "telegram:-1005" (admins only, and a person is asked). '
+        "Left out: this conversation.",
+    )
+
+
+class SendFile:
+    """`send_file(path, caption?)`: to the people of this conversation."""
+
+    def __init__(self, sending: Sending) -> None:
+        self._sending = sending
+        self.spec = ToolSpec(
+            name="send_file",
+            description="Sends a file of the workspace to the people of this conversation.",
+            schema=schema_from(_File),
+            category="exec",
+            risk="safe",
+            concurrency_safe=False,
+            retryable=True,  # it is said once, whatever is repeated
+            appraise=appraised,
+        )
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
+        asked = parsed(_File, arguments)
+        names = meant(asked.path, context)
+        data = await anyio.to_thread.run_sync(tree_of(context).read, names, LARGEST)
+        name = PurePosixPath(names[-1]).name
+        mime_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        await self._sending.file(
+            context.conversation, data, name, mime_type, asked.caption, context.idempotency_key
+        )  # fmt: skip
+        return f"{shown(names)} is on its way ({len(data)} bytes)."
+
+
+class SendMessage:
+    """`send_message(text, to?)`: here at once; elsewhere for admins, once a person has allowed it."""
+
+    def __init__(self, sending: Sending) -> None:
+        self._sending = sending
+        self.spec = ToolSpec(
+            name="send_message",
+            description="Sends a message before your answer: an interim result here, or something to another chat. "
+            "What you answer is sent anyway; do not repeat it with this.",
+            schema=schema_from(_Message),
+            category="exec",
+            risk="write",
+            concurrency_safe=False,
+            retryable=True,
+            appraise=self._appraise,
+        )
+
+    async def _appraise(self, arguments: Mapping[str, Any], context: ToolContext) -> Appraisal:
+        text, to = str(arguments["text"]), str(arguments.get("to") or "").strip()
+        if to in ("", context.conversation):
+            return Appraisal(arguments={"text": text, "to": ""}, gate="allow")
+        if context.asker.role == "member":
+            raise OutOfScope("only admins may have messages sent to other chats")
+        if not await self._sending.knows(ConversationId(to)):
+            raise ToolError(f"there is no chat {to!r} that this bot talks in")
+        return Appraisal(
+            arguments={"text": text, "to": to},
+            gate="ask",
+            reason=f"it goes to another chat: {to}",
+            shown=f"Send to {to}:\n{text}",
+            covers=None,
+        )
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
+        asked = parsed(_Message, arguments)
+        to = ConversationId(asked.to) if asked.to else context.conversation
+        await self._sending.message(to, asked.text, f"{context.conversation}:{context.idempotency_key}")
+        return f"On its way to {to}." if asked.to else "On its way."

@@ -1,0 +1,157 @@
+"""A tool that runs a shell command in the conversation's workspace: in the sandbox, or where the operator opened it."""
+
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+import anyio
+from pydantic import Field
+
+from agent.core.clock import Clock
+from agent.core.errors import ToolError
+from agent.core.tools import Appraisal, ToolContext, ToolSpec
+from agent.tools.files.paths import ROOT, shown
+from agent.tools.files.place import meant, real, tree_of
+from agent.tools.reach import FileSettings, ShellSettings
+from agent.tools.schemas import Arguments, parsed, schema_from
+from agent.tools.shell.judging import judged
+from agent.tools.shell.programs import Allowance, Ended, counted, limited, run, tasks_of_user
+from agent.tools.shell.sandbox import enclosed, environment, top_of_system
+
+LONGEST = 8_000  # characters of a command
+KIBIBYTE, MEBIBYTE = 1024, 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where commands run: what was found out at the start. `bwrap` is its program where `kind` is "sandbox"."""
+
+    kind: Literal["sandbox", "open"]
+    bwrap: str = ""
+
+
+class _Shell(Arguments):
+    command: str = Field(min_length=1, max_length=LONGEST, description="What /bin/bash (or sh) is given.")
+    cwd: str = Field(default=".", min_length=1, description="A folder of the workspace. Left out: working directory.")
+    timeout_s: float | None = Field(default=None, gt=0, le=600, description="Seconds it may take.")
+
+
+class Shell:
+    """`shell(command, cwd?, timeout_s?)`: what it wrote, and how it ended."""
+
+    def __init__(
+        self,
+        room: Room,
+        clock: Clock,
+        settings: Callable[[], ShellSettings],
+        files: Callable[[], FileSettings],
+    ) -> None:
+        self._room = room
+        self._clock = clock
+        self._settings = settings
+        self._files = files
+        self._program = "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
+        where = (
+            "a sandbox that sees the workspace and the system's programs" if room.kind == "sandbox" else "the system"
+        )
+        self.spec = ToolSpec(
+            name="shell",
+            description=f"Runs a shell command in {where}. Single commands that only look (ls, cat, grep, git "
+            "status …) run at once; for anything else a person is asked first. Nothing can be typed into it, and what "
+            "it leaves running is ended with it.",
+            schema=schema_from(_Shell),
+            category="exec",
+            risk="write",
+            concurrency_safe=False,
+            untrusted=True,
+            appraise=self._appraise,
+        )
+
+    async def _appraise(self, arguments: Mapping[str, Any], context: ToolContext) -> Appraisal:
+        """By the command's own words; how long it may take and where it runs is filled in, so that it is approved."""
+        settings, command = self._settings(), str(arguments["command"]).strip()
+        alone = self._room.kind == "sandbox" and not settings.network
+        verdict = judged(command, sandboxed=alone)
+        cwd = shown(meant(arguments.get("cwd", "."), context))
+        seconds = min(float(arguments.get("timeout_s") or settings.timeout_s), settings.timeout_s)
+        return Appraisal(
+            arguments={"command": command, "cwd": cwd, "timeout_s": seconds},
+            gate=verdict.gate,
+            reason=verdict.reason,
+            shown=f"{command}\n(in {cwd}, {seconds:g} s at most)",
+        )
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
+        asked, settings = parsed(_Shell, arguments), self._settings()
+        if settings.mode == "off":
+            raise ToolError("the operator has switched the shell off")
+        names, tree = meant(asked.cwd, context), tree_of(context)
+        workspace = context.execution.workspace
+        await anyio.to_thread.run_sync(lambda: workspace.mkdir(parents=True, exist_ok=True, mode=0o700))
+        if not await anyio.to_thread.run_sync(tree.is_folder, names):
+            raise ToolError(f"there is no folder {shown(names)}")
+        size, count = await anyio.to_thread.run_sync(tree.used)
+        limits = self._files()
+        full = size > limits.workspace_mb * MEBIBYTE or count > limits.workspace_files
+        if full and not asked.command.startswith("rm "):
+            raise ToolError(f"the workspace is full ({size} bytes, {count} files); remove something with rm first")
+        allowance = _allowance(settings, asked.timeout_s)
+        command = [self._program, "-c", asked.command]
+        began = self._clock.monotonic()
+        if self._room.kind == "sandbox":
+            words = enclosed(
+                counted(command, settings.processes),
+                bwrap=self._room.bwrap,
+                top=await anyio.to_thread.run_sync(top_of_system),
+                workspace=workspace,
+                cwd=PurePosixPath(shown(names)),
+                env=environment(context.execution.env, home=ROOT),
+                network=settings.network,
+                read_only=settings.read_only,
+            )
+            ended = await run(limited(words, allowance), cwd=workspace, env={}, allowance=allowance)
+        else:
+            others = await anyio.to_thread.run_sync(tasks_of_user)
+            words = command if others is None else counted(command, others + settings.processes)
+            env = environment(context.execution.env, home=str(workspace))
+            ended = await run(limited(words, allowance), cwd=real(names, context), env=env, allowance=allowance)
+        return told(ended, self._clock.monotonic() - began, settings)
+
+
+def told(ended: Ended, took_s: float, settings: ShellSettings) -> str:
+    """What the model reads of a command that has ended."""
+    text = ended.head.decode("utf-8", "replace")
+    if ended.left_out > 0:
+        text += f"\n[{ended.left_out} bytes are left out here]\n"
+    text = (text + ended.tail.decode("utf-8", "replace")).rstrip("\n")
+    return f"{text}\n{_how(ended, took_s, settings)}" if text else _how(ended, took_s, settings)
+
+
+def _how(ended: Ended, took_s: float, settings: ShellSettings) -> str:
+    status = ended.status - 256 if ended.status > 255 else ended.status
+    number = -status if status < 0 else status - 128 if 128 < status < 160 else 0
+    if ended.why:
+        how = f"stopped: {ended.why}"
+    elif number == signal.SIGXCPU:
+        how = f"stopped: it has used its {settings.cpu_s} s of processor time"
+    elif number == signal.SIGXFSZ:
+        how = f"stopped: a file grew beyond {settings.file_mb} MiB"
+    elif number == signal.SIGKILL:
+        how = "killed"
+    else:
+        how = f"exit code {ended.status}"
+    return f"[{how}, after {took_s:.1f} s]"
+
+
+def _allowance(settings: ShellSettings, wall_s: float | None) -> Allowance:
+    return Allowance(
+        wall_s=min(wall_s or settings.timeout_s, settings.timeout_s),
+        cpu_s=settings.cpu_s,
+        memory_mb=settings.memory_mb,
+        processes=settings.processes,
+        file_mb=settings.file_mb,
+        output_bytes=settings.output_kb * KIBIBYTE,
+        grace_s=settings.grace_s,
+    )

@@ -1,0 +1,183 @@
+"""What a page says, as Markdown: words, headings, lists, tables as lines, links; nothing that people would not see.
+
+Hidden text is left out: nobody but a model would read it, and that is what it is there for. Pure.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urljoin
+
+from agent.tools.web.html_tokens import End, Start, tokens_of
+
+LONGEST_LINK = 500
+LONGEST = 500_000  # characters that are looked at
+DEEPEST = 200  # elements within each other; more stand beside each other
+_SILENT = frozenset({"script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas", "select",
+                     "datalist", "dialog", "head"})  # fmt: skip
+_AROUND = frozenset({"nav", "footer", "aside", "form", "header", "menu"})  # beside what a page is about
+_VOID = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track",
+                   "wbr"})  # fmt: skip
+_PARAGRAPHS = frozenset({"p", "h1", "h2", "h3", "h4", "h5", "h6", "table", "pre", "ul", "ol"})
+_BLOCKS = _PARAGRAPHS | {"div", "section", "article", "main", "li", "tr", "blockquote", "dl", "dt", "dd", "figure",
+                         "figcaption", "br", "hr", "address", "details", "summary", "header", "footer", "nav", "aside",
+                         "form", "body"}  # fmt: skip
+# What pages are written in; Python knows codecs besides that take hours, or are no letters at all.
+_LETTERS = re.compile(
+    r"(?:us-)?ascii|utf-?(?:8|16|32)(?:-?[lb]e)?|iso-?8859-?\d{1,2}|latin-?\d|windows-\d{3,4}|cp\d{3,4}|koi8-?\w|mac\w*"
+    r"|gb(?:k|2312|18030)|big5(?:-?hkscs)?|euc-?\w\w|shift[_-]?jis|iso-?2022-\w\w(?:-\w+)?|tis-?620",
+    re.IGNORECASE,
+)
+_HIDDEN = re.compile(
+    r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*0(?:\.0+)?\s*(?:;|!|$)"
+    r"|font-size\s*:\s*0|(?:left|top|text-indent)\s*:\s*-\d{3,}|clip\s*:\s*rect\(0",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    title: str
+    text: str
+
+
+@dataclass(slots=True)
+class _Open:
+    """One element that is not closed yet."""
+
+    tag: str
+    silent: bool
+    href: str = ""
+    begun_at: int = 0
+
+
+def page_of(html: str, url: str, *, whole: bool) -> Page:
+    """The page's words. Not `whole`: without what stands around its subject, where that can be told apart."""
+    text, title, main = _read(html, url, around=whole)
+    if not whole and len(main) > 200:
+        text = main
+    elif not whole and len(text) < 200:
+        text = _read(html, url, around=True)[0]
+    return Page(title=" ".join(title.split())[:300], text=text)
+
+
+def _read(html: str, url: str, *, around: bool) -> tuple[str, str, str]:
+    reader = _Reader(url, _SILENT if around else _SILENT | _AROUND)
+    reader.read(html)
+    return tidy("".join(reader.out)), reader.title, tidy("".join(reader.main))
+
+
+def tidy(text: str) -> str:
+    """Without spaces at line ends and more than one empty line."""
+    lines = [line.strip() if not line.startswith("    ") else line.rstrip() for line in text.splitlines()]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
+class _Reader:
+    """Goes through a page once; `main` is what stands within its <main> or <article>."""
+
+    def __init__(self, url: str, silent: frozenset[str]) -> None:
+        self.title = ""
+        self.out: list[str] = []
+        self.main: list[str] = []
+        self._url = url
+        self._silent = silent
+        self._open: list[_Open] = []
+        self._count: Counter[str] = Counter()  # of the open elements
+
+    def read(self, html: str) -> None:
+        in_title = False
+        for token in tokens_of(html[:LONGEST]):
+            match token:
+                case str():
+                    if in_title:
+                        self.title += token
+                    else:
+                        self._write(token if self._count["pre"] else re.sub(r"\s+", " ", token))
+                case Start(tag="title"):
+                    in_title = not self.title
+                case End(tag="title"):
+                    in_title = False
+                case Start():
+                    self._begin(token.tag, token.given)
+                case End():
+                    self._finish(token.tag)
+
+    def _begin(self, tag: str, given: Mapping[str, str]) -> None:
+        if tag == "base" and "href" in given:
+            self._url = self._link(given["href"]) or self._url
+        if tag in _BLOCKS:
+            self._write("\n")
+        if tag in _VOID:
+            if tag == "img" and given.get("alt", "").strip() and not _is_hidden(given):
+                self._write(f"[image: {given['alt'].strip()[:200]}]")
+            elif tag == "hr":
+                self._write("\n---\n")
+            return
+        silent = tag in self._silent or _is_hidden(given) or any(one.silent for one in self._open[-1:])
+        href = given.get("href", "") if tag == "a" else ""
+        if len(self._open) < DEEPEST:
+            self._open.append(_Open(tag, silent, href, len(self.out)))
+            self._count[tag] += 1
+        self._write(_before(tag))
+
+    def _finish(self, tag: str) -> None:
+        if not self._count[tag]:
+            return
+        while True:
+            closed = self._open.pop()
+            self._count[closed.tag] -= 1
+            if closed.tag == tag:
+                break
+        if closed.href and not closed.silent and (link := self._link(closed.href)):
+            words = "".join(self.out[closed.begun_at :]).strip()
+            if words and words != link:
+                self._write(f" ({link})")
+        if tag in ("td", "th"):
+            self._write(" | ")
+        if tag in _BLOCKS:
+            self._write("\n\n" if tag in _PARAGRAPHS else "\n")
+
+    def _write(self, text: str) -> None:
+        if not text or (self._open and self._open[-1].silent):
+            return
+        self.out.append(text)
+        if self._count["main"] or self._count["article"]:
+            self.main.append(text)
+
+    def _link(self, href: str) -> str:
+        """Where a link leads, if that is on the web."""
+        try:
+            found = urljoin(self._url, href.strip())
+        except ValueError:
+            return ""
+        return found if found.startswith(("http://", "https://")) and len(found) <= LONGEST_LINK else ""
+
+
+def _before(tag: str) -> str:
+    if len(tag) == 2 and tag[0] == "h" and tag[1] in "123456":
+        return "#" * int(tag[1]) + " "
+    return {"li": "- ", "blockquote": "> "}.get(tag, "")
+
+
+def _is_hidden(given: Mapping[str, str]) -> bool:
+    return (
+        "hidden" in given
+        or given.get("aria-hidden", "").lower() == "true"
+        or bool(_HIDDEN.search(given.get("style", "")))
+    )
+
+
+def text_of(data: bytes, charset: str) -> str:
+    """The letters of a document, by what its server said, else what it says itself, else UTF-8."""
+    if not charset and (
+        found := re.search(rb"<meta[^>]{0,200}charset=[\"']?([\w-]{2,40})", data[:2048], re.IGNORECASE)
+    ):
+        charset = found[1].decode("ascii", "replace")
+    if not _LETTERS.fullmatch(charset):
+        charset = "utf-8-sig"
+    try:
+        return data.decode(charset, "replace")
+    except (LookupError, UnicodeError):
+        return data.decode("utf-8", "replace")

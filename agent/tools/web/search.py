@@ -1,0 +1,110 @@
+"""A tool that searches the web, by the provider that the operator has chosen: SearXNG, Brave or Tavily."""
+
+import json
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+import anyio
+from pydantic import Field
+
+from agent.core.errors import ToolError
+from agent.core.tools import ToolContext, ToolSpec
+from agent.tools.reach import WebSettings
+from agent.tools.schemas import Arguments, parsed, schema_from
+
+BASES = {"brave": "https://api.search.brave.com", "tavily": "https://api.tavily.com"}
+MOST_BYTES = 2 * 1024 * 1024
+LONGEST_SNIPPET = 400  # characters
+
+
+class _Search(Arguments):
+    query: str = Field(min_length=1, max_length=400, description="What to look for, in a few words.")
+
+
+class WebSearch:
+    """`web_search(query)`: titles, addresses, snippets."""
+
+    def __init__(self, settings: Callable[[], WebSettings], proxy: str | None = None) -> None:
+        self._settings = settings
+        self._proxy = proxy
+        self.spec = ToolSpec(
+            name="web_search",
+            description="Searches the web. Read what looks right with web_scrape or web_fetch.",
+            schema=schema_from(_Search),
+            risk="safe",
+            retryable=True,
+            untrusted=True,
+        )
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
+        query, settings = parsed(_Search, arguments).query, self._settings()
+        if not settings.search:
+            raise ToolError("no search provider is set ([tools.web] search)")
+        try:
+            with anyio.fail_after(settings.timeout_s):
+                answer = await self._ask(query, settings)
+        except TimeoutError as error:
+            raise ToolError(f"the search did not answer within {settings.timeout_s:g} s", transient=True) from error
+        return told(found_in(answer, settings.search)[: settings.search_results])
+
+    async def _ask(self, query: str, settings: WebSettings) -> Any:
+        http: Any = await anyio.to_thread.run_sync(import_module, "httpx2")
+        own = settings.search == "searxng"  # one's own instance is not beyond the proxy
+        try:
+            async with (
+                http.AsyncClient(trust_env=False, proxy=None if own else self._proxy, timeout=None) as client,
+                client.stream(**request_for(query, settings)) as answer,
+            ):
+                data = bytearray()
+                async for piece in answer.aiter_bytes():
+                    data += piece
+                    if len(data) > MOST_BYTES:
+                        raise ToolError(f"the search answered with more than {MOST_BYTES} bytes")
+                if answer.status_code != 200:
+                    busy = answer.status_code == 429 or answer.status_code >= 500
+                    raise ToolError(f"the search answered with HTTP {answer.status_code}", transient=busy)
+                return json.loads(data)
+        except http.HTTPError as error:
+            raise ToolError(f"the search cannot be reached ({type(error).__name__})", transient=True) from error
+        except ValueError as error:
+            raise ToolError("the search did not answer in JSON; does it allow format=json?") from error
+
+
+def request_for(query: str, settings: WebSettings) -> dict[str, Any]:
+    """What is sent, in the provider's own way."""
+    base = (settings.search_url or BASES.get(settings.search, "")).rstrip("/")
+    key = settings.search_key.get_secret_value() if settings.search_key is not None else ""
+    match settings.search:
+        case "brave":
+            params = {"q": query, "count": str(settings.search_results)}
+            headers = {"X-Subscription-Token": key, "Accept": "application/json"}
+            return {"method": "GET", "url": f"{base}/res/v1/web/search", "params": params, "headers": headers}
+        case "tavily":
+            body = {"query": query, "max_results": settings.search_results}
+            headers = {"Authorization": f"Bearer {key}"}
+            return {"method": "POST", "url": f"{base}/search", "json": body, "headers": headers}
+        case _:
+            return {"method": "GET", "url": f"{base}/search", "params": {"q": query, "format": "json"}}
+
+
+def found_in(answer: Any, provider: str) -> list[tuple[str, str, str]]:
+    """Title, address and snippet of each hit; what has no address is left out."""
+    hits = answer.get("web", {}) if provider == "brave" and isinstance(answer, dict) else answer
+    listed = hits.get("results", []) if isinstance(hits, dict) else []
+    found = []
+    for hit in listed if isinstance(listed, list) else []:
+        if isinstance(hit, dict) and str(hit.get("url", "")).startswith(("http://", "https://")):
+            snippet = hit.get("content") or hit.get("description") or ""
+            found.append((_line(hit.get("title")), str(hit["url"]), _line(snippet)[:LONGEST_SNIPPET]))
+    return found
+
+
+def told(hits: list[tuple[str, str, str]]) -> str:
+    """The hits as a model reads them."""
+    return "\n\n".join(f"{number}. {title}\n   {url}\n   {snippet}" for number, (title, url, snippet) in
+                       enumerate(hits, 1)) or "Nothing was found."  # fmt: skip
+
+
+def _line(value: Any) -> str:
+    return " ".join(str(value or "").split())

@@ -1,0 +1,82 @@
+"""What tools send: rows of the outbox like everything else that must arrive, each once (`agent.tools.sending`)."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+from sqlalchemy import Connection, select
+
+from agent.core.clock import Clock
+from agent.core.ids import ConversationId
+from agent.core.outbox import FileRef, Say
+from agent.storage import outbox_rows
+from agent.storage.database import Database
+from agent.storage.moments import to_us
+from agent.storage.tables import conversation
+from gateway.channels.keys import ConversationKey
+from gateway.router.attachments import safe_name
+
+FOLDER = Path("files", "sent")  # tidied up with what people have sent
+
+
+class Sending:
+    """Writes rows and wakes delivery. `serves` tells whether an account for that chat is configured."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        home: Path,
+        *,
+        deliver: Callable[[ConversationKey], None],
+        serves: Callable[[ConversationKey], bool],
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._home = home
+        self._deliver = deliver
+        self._serves = serves
+
+    async def message(self, to: ConversationId, text: str, key: str) -> None:
+        await self._say(to, Say(text=text), key)
+
+    async def file(self, to: ConversationId, data: bytes, name: str, mime_type: str, caption: str, key: str) -> None:
+        folder = hashlib.blake2b(f"{to}:{key}".encode(), digest_size=8).hexdigest()  # the same for a repeat
+        path = FOLDER / folder / safe_name(name)
+        await anyio.to_thread.run_sync(_keep, self._home / path, data)
+        await self._say(to, Say(text=caption, files=(FileRef(path=str(path), name=name, mime_type=mime_type),)), key)
+
+    async def knows(self, conversation: ConversationId) -> bool:
+        try:
+            key = ConversationKey.parse(conversation)
+        except ValueError:
+            return False
+        return self._serves(key) and await self._database.read(lambda conn: _is_there(conn, conversation))
+
+    async def _say(self, to: ConversationId, say: Say, key: str) -> None:
+        def write(conn: Connection) -> None:
+            outbox_rows.add(
+                conn,
+                conversation=to,
+                inbox_id=None,
+                part=0,
+                dedup=f"tool:{to}:{key}",
+                say=say,
+                at=to_us(self._clock.now()),
+            )
+
+        await self._database.write(write)
+        self._deliver(ConversationKey.parse(to))
+
+
+def _is_there(conn: Connection, key: ConversationId) -> bool:
+    return conn.execute(select(conversation.c.key).where(conversation.c.key == key)).first() is not None
+
+
+def _keep(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    partial = path.with_name(f".{path.name}.part")
+    partial.touch(mode=0o600)
+    partial.write_bytes(data)
+    partial.replace(path)

@@ -1,0 +1,128 @@
+"""Real servers, started and spoken to by the official SDK: called, asked back, changed, killed, connected again."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from pydantic import SecretStr
+
+from agent.core.clock import SystemClock
+from agent.core.errors import ToolError
+from agent.core.outbox import Answer, Question
+from agent.core.tools import Tool
+from agent.tools.mcp.servers import Servers
+from agent.tools.mcp.settings import McpSettings, ServerSettings
+from agent.tools.toolbox import Toolbox
+from tests.fakes.calls import call_in
+from tests.fakes.tools import FakeTool, named
+from tests.fakes.waiting import until
+
+ROOT = Path(__file__).parents[4]
+FAKE = str(ROOT / "tests" / "fakes" / "mcp_server.py")
+
+
+@asynccontextmanager
+async def running(home: Path, *settings: ServerSettings) -> AsyncIterator[tuple[Servers, Toolbox, list[Any]]]:
+    toolbox, health = Toolbox([FakeTool(spec=named("mcp__fake__echo_of_the_house"))]), list[Any]()
+
+    def lend(lender: str, tools: Sequence[Tool]) -> None:
+        toolbox.lend(lender, tools)
+
+    servers = Servers(
+        McpSettings(servers=settings), SystemClock(), home, lend=lend, health=lambda *told: health.append(told)
+    )
+    async with anyio.create_task_group() as group:
+        group.start_soon(servers.run)
+        yield servers, toolbox, health
+        group.cancel_scope.cancel()
+
+
+async def ask(toolbox: Toolbox, name: str, home: Path, /, elicit: Any = None, **arguments: Any) -> str:
+    await until(lambda: name in toolbox.names, longest_s=40)
+    tool = toolbox.get(name)
+    assert tool is not None
+    return await tool.run(arguments, call_in(home, elicit=elicit))
+
+
+async def test_the_public_time_server(tmp_path: Path) -> None:
+    server = ServerSettings(name="time", command=sys.executable, args=("-m", "mcp_server_time"))
+    async with running(tmp_path, server) as (_, toolbox, _):
+        said = await ask(toolbox, "mcp__time__get_current_time", tmp_path, timezone="Europe/Berlin")
+        assert '"timezone": "Europe/Berlin"' in said
+        with pytest.raises(ToolError, match=r"(?i)invalid timezone|no time zone"):
+            await ask(toolbox, "mcp__time__get_current_time", tmp_path, timezone="Mars/Base")
+
+
+async def test_a_server_through_its_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "canary")
+    asked: list[Question] = []
+
+    async def elicit(question: Question) -> Answer:
+        asked.append(question)
+        return Answer("yes")
+
+    env = {"GIVEN": SecretStr("to it")}
+    server = ServerSettings(name="fake", command=sys.executable, args=(FAKE,), env=env, cwd=str(tmp_path))
+    async with running(tmp_path, server) as (servers, toolbox, health):
+        assert await ask(toolbox, "mcp__fake__echo", tmp_path, text="hello") == "hello"
+        said = await ask(toolbox, "mcp__fake__environment", tmp_path)
+        assert "GIVEN=to it" in said
+        assert "canary" not in said, "of our own environment it gets HOME, PATH and the like"
+        with pytest.raises(ToolError, match="Error executing tool fail"):
+            await ask(toolbox, "mcp__fake__fail", tmp_path)
+        assert await ask(toolbox, "mcp__fake__confirm", tmp_path, elicit) == "accept: sure=True"
+        assert asked[0].prompt == "The MCP server fake asks: Really?"
+        poisoned = toolbox.get("mcp__fake__poisoned")
+        assert poisoned is not None
+        assert "id_rsa" not in poisoned.spec.description
+
+        inventory = toolbox.inventory
+        await ask(toolbox, "mcp__fake__grow", tmp_path)
+        assert await ask(toolbox, "mcp__fake__grown", tmp_path) == "new"
+        assert toolbox.inventory > inventory
+
+        pid_file = tmp_path / "pid"
+        async with anyio.create_task_group() as group:
+
+            async def killed() -> None:
+                with pytest.raises(ToolError, match="went away"):
+                    await ask(toolbox, "mcp__fake__slow", tmp_path, file=str(pid_file))
+
+            group.start_soon(killed)
+            await until(lambda: pid_file.exists() and pid_file.read_text() != "", longest_s=40)
+            os.kill(int(pid_file.read_text()), signal.SIGKILL)
+        assert await ask(toolbox, "mcp__fake__echo", tmp_path, text="again") == "again", "it was connected again"
+        assert [trouble is None for _, trouble in health] == [True, False, True]
+        assert servers.all[0].is_connected
+    assert "mcp__fake__echo_of_the_house" in toolbox.names, "the house's own tools stay whatever comes and goes"
+
+
+async def test_one_that_cannot_be_started_is_told_and_tried_again(tmp_path: Path) -> None:
+    server = ServerSettings(name="none", command="/no/such/program")
+    async with running(tmp_path, server) as (servers, _, health):
+        await until(lambda: bool(health), longest_s=40)
+        assert "No such file" in health[0][1]
+        assert not servers.all[0].is_connected
+
+
+async def test_over_http_with_headers(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/mcp"
+    server = ServerSettings(name="far", url=url, headers={"Authorization": SecretStr("Bearer x")}, approval="never")
+    with subprocess.Popen([sys.executable, FAKE, str(port)], stderr=subprocess.DEVNULL) as process:  # noqa: ASYNC220
+        try:
+            async with running(tmp_path, server) as (_, toolbox, _):
+                assert await ask(toolbox, "mcp__far__echo", tmp_path, text="hello") == "hello"
+                assert await ask(toolbox, "mcp__far__confirm", tmp_path) == "decline: None", "nobody can be asked"
+        finally:
+            process.kill()

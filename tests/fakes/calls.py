@@ -1,0 +1,31 @@
+"""What a tool call is given, for tests of one tool: a workspace of its own and nothing that waits."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agent.core.cancel import CancelToken
+from agent.core.ids import CallId, ConversationId, RunId
+from agent.core.tools import ExecutionContext, Tool, ToolContext
+
+
+def call_in(workspace: Path, *, cwd: str = "", env: Mapping[str, str] | None = None, **more: Any) -> ToolContext:
+    """A call whose conversation has this folder; `cwd` lies in it."""
+    where = ExecutionContext(workspace=workspace, cwd=workspace / cwd if cwd else workspace, env=env or {})
+    known: dict[str, Any] = {
+        "conversation": ConversationId("telegram:77"),
+        "run": RunId("r"),
+        "call": CallId("c"),
+        "person": None,
+        "idempotency_key": "1:c",
+        "cancel": CancelToken(),
+        "execution": where,
+    }
+    return ToolContext(**{**known, **more})
+
+
+async def called(tool: Tool, context: ToolContext, **arguments: Any) -> str:
+    """What the call gives, appraised first as the dispatcher does it."""
+    if tool.spec.appraise is not None:
+        arguments = dict((await tool.spec.appraise(arguments, context)).arguments)
+    return await tool.run(arguments, context)

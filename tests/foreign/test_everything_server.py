@@ -1,0 +1,95 @@
+"""MCP against a server that others wrote, in another language: npm's server-everything, over both transports.
+
+`make foreign` installs it below `.foreign`; without npm these tests are skipped.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from agent.core.clock import SystemClock
+from agent.core.errors import ToolError
+from agent.core.tools import Tool
+from agent.tools.mcp.servers import Servers
+from agent.tools.mcp.settings import McpSettings, ServerSettings
+from agent.tools.shell.programs import family_of
+from agent.tools.toolbox import Toolbox
+from tests.fakes.calls import call_in
+from tests.fakes.waiting import until
+
+SERVER = Path(__file__).parents[2] / ".foreign" / "node_modules" / ".bin" / "mcp-server-everything"
+pytestmark = pytest.mark.skipif(not SERVER.exists(), reason="the server is not installed: `make foreign` needs npm")
+
+
+@asynccontextmanager
+async def connected(home: Path, **settings: Any) -> AsyncIterator[Toolbox]:
+    toolbox = Toolbox([])
+
+    def lend(lender: str, tools: Sequence[Tool]) -> None:
+        toolbox.lend(lender, tools)
+
+    servers = Servers(
+        McpSettings(servers=(ServerSettings(name="every", **settings),)), SystemClock(), home, lend=lend
+    )  # fmt: skip
+    async with anyio.create_task_group() as group:
+        group.start_soon(servers.run)
+        await until(lambda: "mcp__every__echo" in toolbox.names, longest_s=60)
+        yield toolbox
+        group.cancel_scope.cancel()
+
+
+async def call(toolbox: Toolbox, name: str, home: Path, /, **arguments: Any) -> str:
+    tool = toolbox.get(f"mcp__every__{name}")
+    assert tool is not None, sorted(toolbox.names)
+    return await tool.run(arguments, call_in(home))
+
+
+async def test_over_stdio_with_progress_and_death(tmp_path: Path) -> None:
+    async with connected(tmp_path, command=str(SERVER), args=("stdio",)) as toolbox:
+        assert "hello" in await call(toolbox, "echo", tmp_path, message="hello")
+        assert "5" in await call(toolbox, "get-sum", tmp_path, a=2, b=3)
+        long = next(name for name in toolbox.names if "long-running" in name).removeprefix("mcp__every__")
+        shown: list[str] = []
+        tool = toolbox.get(f"mcp__every__{long}")
+        assert tool is not None
+        await tool.run({"duration": 1, "steps": 2}, call_in(tmp_path, progress=shown.append))
+        assert shown, "its progress is told"
+        async with anyio.create_task_group() as group:
+
+            async def dying() -> None:
+                with pytest.raises(ToolError, match="went away"):
+                    await call(toolbox, long, tmp_path, duration=60, steps=60)
+
+            group.start_soon(dying)
+            await anyio.wait_all_tasks_blocked()
+            for pid, name in family_of(os.getpid()).items():
+                if pid != os.getpid() and name in ("node", "MainThread", "mcp-server-ever"):
+                    os.kill(pid, signal.SIGKILL)
+        assert "again" in await call(toolbox, "echo", tmp_path, message="again")
+
+
+async def test_over_http(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environ = {**os.environ, "PORT": str(port)}
+    with subprocess.Popen([str(SERVER), "streamableHttp"], env=environ, stdout=subprocess.DEVNULL) as process:  # noqa: ASYNC220
+        try:
+            async with connected(tmp_path, url=f"http://127.0.0.1:{port}/mcp") as toolbox:
+                assert "hello" in await call(toolbox, "echo", tmp_path, message="hello")
+                began = time.monotonic()
+                process.kill()
+                with pytest.raises(ToolError):
+                    await call(toolbox, "echo", tmp_path, message="gone")
+                assert time.monotonic() - began < 60
+        finally:
+            process.kill()

@@ -1,0 +1,177 @@
+"""The working tools in a chat: a file is written once a person allows it, looked at, sent; the web is read as data."""
+
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.program import configs
+from tests.program.doubles import until
+from tests.program.people import OnTelegram
+from tests.program.stage import Stage, on_stage
+
+SERVERS = f"""
+[[mcp.servers]]
+name = "time"
+command = "{sys.executable}"
+args = ["-m", "mcp_server_time"]
+approval = "never"
+
+[[mcp.servers]]
+name = "fake"
+command = "{sys.executable}"
+args = ["{Path(__file__).parents[1] / "fakes" / "mcp_server.py"}"]
+approval = "never"
+"""
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"blocks": [{"type": "tool_use", "name": name, "input": arguments}]}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    def channels(doubles: Any, program: Any) -> str:
+        opened = f'[tools.web]\ninternal = ["127.0.0.1:{doubles.slack.port}"]\n'
+        return opened + SERVERS + configs.telegram(doubles)
+
+    async with on_stage(tmp_path_factory.mktemp("h"), channels) as made:
+        yield made
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def results(stage: Stage) -> list[str]:
+    """What the model was given of its tools, in the newest call."""
+    calls = (await stage.doubles.llm.get("calls"))["calls"]
+    return [one["content"] for one in calls[-1]["body"]["messages"] if one["role"] == "tool"]
+
+
+@pytest.mark.requirement("Z-14", "R-28")
+async def test_a_file_is_written_looked_at_and_sent(stage: Stage) -> None:
+    ann = OnTelegram(stage.doubles)
+    await stage.doubles.llm.post(
+        "script",
+        [
+            {"match": {"tool_result_contains": "on its way"}, "reply": {"text": "There you are."}},
+            {"match": {"tool_result_contains": "exit code 0"}, "reply": call("send_file", path="tea/times.txt")},
+            {"match": {"tool_result_contains": "Written"}, "reply": call("shell", command="wc -w tea/times.txt")},
+            {"match": {"contains": "note it"}, "reply": call("write", path="tea/times.txt", content="four minutes\n")},
+        ],
+        append="1",
+    )
+    await ann.say("note it")
+    await ann.hears("Write /workspace/tea/times.txt with 13 characters:")
+    asking = next(one for one in await ann.messages() if one.get("reply_markup"))
+    buttons = [one for row in asking["reply_markup"]["inline_keyboard"] for one in row]
+    await ann.press(asking["message_id"], next(one["callback_data"] for one in buttons if one["text"] == "Approve"))
+    await ann.hears("There you are.", seconds=40)
+    (folder,) = (stage.program.home / "workspaces").iterdir()
+    assert (folder / "tea" / "times.txt").read_text() == "four minutes\n"
+    counted = (await results(stage))[1]
+    assert counted.startswith('<untrusted source="shell">\n2 tea/times.txt\n')
+
+    async def sent() -> list[dict[str, Any]]:
+        return [one for one in await ann.messages() if "document" in one]
+
+    (message,) = await until(sent, what="the file on Telegram")
+    assert message["document"]["file_name"] == "times.txt"
+
+
+async def test_a_page_of_the_web_is_read_as_data_and_what_is_inside_is_not_read(stage: Stage) -> None:
+    ann, port = OnTelegram(stage.doubles), stage.doubles.slack.port
+    inside = f"http://127.0.0.1:{stage.program.port}/healthz"
+    await stage.doubles.llm.post(
+        "script",
+        [
+            {"match": {"tool_result_contains": "private network"}, "reply": {"text": "That one is closed."}},
+            {"match": {"tool_result_contains": "HTTP 200"}, "reply": call("web_fetch", url=inside)},
+            {"match": {"contains": "fetch"}, "reply": call("web_fetch", url=f"http://127.0.0.1:{port}/_control/state")},
+        ],
+        append="1",
+    )
+    await ann.say("fetch")
+    await ann.hears("That one is closed.", seconds=40)
+    first, second = (await results(stage))[-2:]
+    assert first.startswith(f'<untrusted source="web_fetch">\n[http://127.0.0.1:{port}/_control/state: HTTP 200')
+    assert "healthz" not in second or "private network" in second
+
+
+async def test_a_file_that_a_person_sends_lies_in_the_workspace(stage: Stage) -> None:
+    ann = OnTelegram(stage.doubles)
+    await stage.doubles.llm.post(
+        "script",
+        [
+            {"match": {"tool_result_contains": "0-list.csv:2"}, "reply": {"text": "The cups are in line 2."}},
+            {
+                "match": {"contains": "find the cups"},
+                "reply": call("grep", pattern="^cups", path="/workspace/received"),
+            },
+        ],
+        append="1",
+    )
+    table = {"name": "list.csv", "text": "thing,count\ncups,4\n", "mime_type": "text/csv"}
+    await ann.send({"user": ann.user, "file": table, "caption": "find the cups"})
+    await ann.hears("The cups are in line 2.", seconds=40)
+    assert "<files>/workspace/received/" in str((await stage.asked("find the cups"))[0]["body"]["messages"])
+
+
+@pytest.mark.requirement("W-32")
+async def test_tools_of_real_servers_work_from_the_configuration_alone(stage: Stage) -> None:
+    ann = OnTelegram(stage.doubles)
+    zone = {"timezone": "Europe/Berlin"}
+    await stage.doubles.llm.post(
+        "script",
+        [
+            {"match": {"tool_result_contains": "Europe/Berlin"}, "reply": {"text": "It is late in Berlin."}},
+            {"match": {"contains": "how late"}, "reply": call("mcp__time__get_current_time", **zone)},
+        ],
+        append="1",
+    )
+    await offered(stage, "mcp__time__get_current_time")
+    await ann.say("how late")
+    await ann.hears("It is late in Berlin.", seconds=40)
+    assert (await results(stage))[-1].startswith('<untrusted source="mcp__time__get_current_time">\n{')
+    await ann.say("/mcp")
+    await ann.hears("time: connected, 2 tools")
+    await ann.say("/mcp time")
+    await ann.hears("- mcp__time__convert_time (runs at once): Convert time between timezones")
+    await ann.say("/mcp tme")
+    await ann.hears("There is no MCP server tme; there is: time, fake.")
+
+
+async def test_a_server_that_dies_in_the_middle_of_a_call_ends_the_call(stage: Stage, tmp_path: Path) -> None:
+    ann, pid = OnTelegram(stage.doubles), tmp_path / "pid"
+    await stage.doubles.llm.post(
+        "script",
+        [
+            {"match": {"tool_result_contains": "went away"}, "reply": {"text": "The server died."}},
+            {"match": {"contains": "be slow"}, "reply": call("mcp__fake__slow", file=str(pid))},
+        ],
+        append="1",
+    )
+    await offered(stage, "mcp__fake__slow")
+    await ann.say("be slow")
+
+    async def begun() -> bool:
+        return pid.exists() and pid.read_text() != ""
+
+    await until(begun, seconds=40)
+    os.kill(int(pid.read_text()), signal.SIGKILL)
+    await ann.hears("The server died.", seconds=40)
+
+
+async def offered(stage: Stage, tool: str) -> None:
+    """Wait until the server is connected, by what the log of the program says."""
+    server = tool.split("__")[1]
+
+    async def connected() -> bool:
+        return f"MCP server {server} is connected" in stage.program.log.read_text()
+
+    await until(connected, seconds=60, what=f"the MCP server {server}")
