@@ -225,6 +225,7 @@ class Operations:
         states = self._states
         states.message.forget()
         states.memory.off, states.memory.signature = None, None
+        states.goal.known_for = None
         states.provider.cache.forget()
 
     async def focus(self) -> FocusView:

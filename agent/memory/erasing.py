@@ -29,6 +29,7 @@ async def forget(memory: Memory, target: Target, *, home: Path, outputs: str, cl
     Raises StorageError; what files cannot be changed is logged.
     """
     at = to_us(clock.now())
+    await memory.misses.flush()  # what waits to be written would come after
     erased = await memory.database.write(lambda conn: forgetting.erase(conn, target, at=at))
     if memory.vectors is not None:
         memory.vectors.forget()

@@ -28,7 +28,7 @@ from agent.memory.audience import Scope
 from agent.memory.records import Item
 from agent.storage.memory_tables import entity, memory_erasure, relation, skill_outcomes
 from agent.storage.payloads import decode_incoming, decode_parts, decode_say, encode_incoming, encode_parts, encode_say
-from agent.storage.tables import cleared_result, inbox, message, outbox, passage, session, turn
+from agent.storage.tables import cleared_result, goal, inbox, message, outbox, passage, session, session_goal, turn
 
 FORGOTTEN = "[forgotten]"
 COMMAND = "/memory forget"  # what is left of the command that named the words
@@ -95,6 +95,7 @@ def erase(conn: Connection, target: Target, *, at: int) -> Erased:
         conn.execute(delete(cleared_result).where(cleared_result.c.message_id.in_(part_of)))
     sessions = {hit.session_id for hit in hits}
     _sessions(conn, target, conversations, sessions)
+    _goals(conn, target, conversations, sessions)
     _boxes(conn, target, conversations, runs)
     _misses(conn, target, conversations)
     rows.remove(conn, [item.id for item in items])
@@ -210,6 +211,19 @@ def _sessions(conn: Connection, target: Target, conversations: Sequence[str], to
             title = FORGOTTEN if not target.words or target.holds(row.title) else row.title
             values = {"title": title, "summary": None, "summary_upto": None}
             conn.execute(update(session).where(session.c.id == row.id).values(**values))
+
+
+def _goals(conn: Connection, target: Target, conversations: Sequence[str], touched: Collection[str]) -> None:
+    """What sessions were after, in people's words; kept goals, which go on being worked on, lose theirs once ended."""
+    of_them = select(session.c.id).where(session.c.conv.in_(conversations))
+    for row in conn.execute(select(session_goal).where(session_goal.c.session_id.in_(of_them))).all():
+        if target.holds(row.text) or (not target.words and row.session_id in touched):
+            conn.execute(delete(session_goal).where(session_goal.c.session_id == row.session_id))
+    for row in conn.execute(select(goal).where(goal.c.conv.in_(conversations))).all():
+        theirs = target.only_by is None or row.person == target.only_by
+        meant = target.holds(row.text) or (target.everything and row.status in ("completed", "cleared"))
+        if theirs and meant:
+            conn.execute(update(goal).where(goal.c.id == row.id).values(text=FORGOTTEN))
 
 
 def _boxes(conn: Connection, target: Target, conversations: Sequence[str], runs: Collection[int]) -> None:

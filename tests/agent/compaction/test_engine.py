@@ -429,6 +429,18 @@ class TestFlush:
         await life.engine.before_call(life.load())
         assert life.flushes == 2, "another cycle"
 
+    @pytest.mark.requirement("B-59")
+    async def test_once_also_where_no_compaction_follows_yet(self) -> None:
+        life = Life(flush=lambda: None)
+        while not life.flushes:
+            life.talk(1, 60)
+            life.begin()
+            await life.engine.before_call(life.load())
+        assert not life.of(CompactTriggered), "it is only near"
+        life.begin()
+        await life.engine.before_call(life.load())
+        assert life.flushes == 1
+
     async def test_without_a_memory_there_is_none(self) -> None:
         life = Life()
         life.talk(25, 310)
