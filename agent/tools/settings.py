@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from agent.tools.shell.denied import denied
+
 HookPoint = Literal[
     "session_start",  # the first turn of a session has begun
     "on_turn_start",  # before each request: a failure ends the turn
@@ -41,6 +43,8 @@ class HookSettings:
             mistakes.append("name is empty; call the hook something")
         if not self.command.strip():
             mistakes.append("command is empty; write what is to be run")
+        elif why := denied(self.command):  # unconditional, whoever wrote it (SPEC §12.1)
+            mistakes.append(f"command must never run: {why}")
         if not 100 <= self.timeout_ms <= 600_000:
             mistakes.append(f"timeout_ms is {self.timeout_ms}; it must be 100 to 600000")
         if mistakes:

@@ -8,12 +8,15 @@ from pathlib import Path
 import anyio
 import pytest
 
+from agent.core.errors import ProviderRefused
+from agent.core.events import Published
 from agent.core.messages import ToolResult
+from agent.providers.provider import Done, TextDelta
 from agent.storage.database import Database
 from agent.tools.hooks import Hooks
 from agent.tools.settings import HookPoint, HookSettings
 from tests.agent.world import World
-from tests.fakes.provider import ScriptedProvider, calls, says
+from tests.fakes.provider import Script, ScriptedProvider, calls, fails, says
 from tests.fakes.running import running
 from tests.fakes.tools import FakeTool, named
 from tests.fakes.waiting import until
@@ -140,6 +143,38 @@ async def test_points_at_which_nothing_waits(sqlite_database: Database, tmp_path
         ]
 
 
+@pytest.mark.requirement("W-62")
+@pytest.mark.parametrize(
+    ("script", "verdict"),
+    [
+        pytest.param(says("ok"), "answered", id="answered"),
+        pytest.param(Script(chunks=(TextDelta("too lo"), Done("max_tokens"))), "answered", id="cut short"),
+        pytest.param(fails(ProviderRefused("no")), "failed", id="refused"),
+        pytest.param(Script(stalls=True), "cancelled", id="stopped"),
+    ],
+)
+async def test_whatever_ends_a_run_it_is_stored_after_the_hooks_of_its_end(
+    sqlite_database: Database, tmp_path: Path, script: Script, verdict: str
+) -> None:
+    world = World(sqlite_database, tmp_path, ScriptedProvider(otherwise=script))
+    world.hooks = (hook("stop", 'sleep 0.2; echo "$TIELINE_VERDICT" > ended'),)
+    ended, seen = tmp_path / "ended", []
+
+    def note(published: Published) -> None:
+        if published.event.name == "loop:persist":
+            seen.append(ended.exists() and ended.read_text().strip())
+
+    world.bus.listen(note)
+    work = await world.admit("hi")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(world.run, work)
+        if verdict == "cancelled":
+            await until(lambda: "loop:execute" in world.names())
+            world.agent.stop("stop")
+    assert seen == [verdict]
+    assert await world.inbox_status(work) == "done"
+
+
 @pytest.mark.requirement("Z-110", "Z-111", "Z-112", "Z-113", "Z-114")
 async def test_where_tools_work_is_settled_when_the_turn_begins(sqlite_database: Database, tmp_path: Path) -> None:
     tool = FakeTool(spec=named("echo", concurrency_safe=False))
@@ -172,3 +207,9 @@ async def test_where_tools_work_is_settled_when_the_turn_begins(sqlite_database:
         lambda conn: [str(row) for row in conn.exec_driver_sql("select checkpoint from turn")]
     )
     assert "workspaces" not in json.dumps(rows), "never stored"
+
+
+@pytest.mark.requirement("G-17")
+def test_what_wrecks_the_machine_is_no_hook() -> None:
+    with pytest.raises(ValueError, match="command must never run"):
+        hook("stop", "rm -rf /")

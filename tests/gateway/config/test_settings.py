@@ -174,11 +174,14 @@ def test_the_numbers_of_the_specification_are_the_defaults(tmp_path: Path) -> No
     assert settings.agent.max_tool_iterations == 10
     assert settings.agent.execution_timeout_ms == 600_000
     assert settings.agent.max_turns is None
+    assert (settings.approvals.auto_approve, settings.context.compaction) == (False, "safe")
     assert (settings.lock.queue_timeout_ms, settings.lock.lock_timeout_ms) == (30_000, 900_000)
     assert settings.queue.max_depth == 10
     assert (settings.retry.max_retries, settings.retry.backoff_ms) == (3, 1000)
     assert settings.session.provider_persistence
     assert reading({"agent": {"max_turns": 7}}, tmp_path).turn.agent.max_turns == 7
+    bold = reading({"approvals": {"auto_approve": True}, "context": {"compaction": "full"}}, tmp_path).turn
+    assert (bold.approvals.auto_approve, bold.context.compaction) == (True, "full")
 
 
 @pytest.mark.requirement("B-82")
