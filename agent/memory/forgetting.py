@@ -28,7 +28,19 @@ from agent.memory.audience import Scope
 from agent.memory.records import Item
 from agent.storage.memory_tables import entity, memory_erasure, relation, skill_outcomes
 from agent.storage.payloads import decode_incoming, decode_parts, decode_say, encode_incoming, encode_parts, encode_say
-from agent.storage.tables import cleared_result, goal, inbox, message, outbox, passage, session, session_goal, turn
+from agent.storage.tables import (
+    approval,
+    cleared_result,
+    goal,
+    inbox,
+    message,
+    outbox,
+    passage,
+    session,
+    session_goal,
+    tool_call,
+    turn,
+)
 
 FORGOTTEN = "[forgotten]"
 COMMAND = "/memory forget"  # what is left of the command that named the words
@@ -97,6 +109,7 @@ def erase(conn: Connection, target: Target, *, at: int) -> Erased:
     _sessions(conn, target, conversations, sessions)
     _goals(conn, target, conversations, sessions)
     _boxes(conn, target, conversations, runs)
+    _calls(conn, target, conversations, runs)
     _misses(conn, target, conversations)
     rows.remove(conn, [item.id for item in items])
     _names(conn, target)
@@ -251,6 +264,23 @@ def _boxes(conn: Connection, target: Target, conversations: Sequence[str], runs:
     for row in conn.execute(select(turn.c.id, turn.c.inbox_id, turn.c.checkpoint).where(*ended)).all():
         if row.inbox_id in runs or target.holds(row.checkpoint) or target.everything:
             conn.execute(update(turn).where(turn.c.id == row.id).values(checkpoint=None))
+
+
+def _calls(conn: Connection, target: Target, conversations: Sequence[str], runs: Collection[int]) -> None:
+    """The record of calls keeps who ran what and when, and loses the words; so do questions that are answered."""
+
+    def meant(row: Any, *texts: str) -> bool:
+        return row.inbox_id in runs or any(map(target.holds, texts)) or (target.everything and target.only_by is None)
+
+    for row in conn.execute(select(tool_call).where(tool_call.c.conv.in_(conversations))).all():
+        if meant(row, row.arguments, row.result):
+            emptied = {"arguments": "{}", "result": FORGOTTEN}
+            conn.execute(update(tool_call).where(tool_call.c.id == row.id).values(**emptied))
+    asked = select(approval).where(approval.c.conv.in_(conversations), approval.c.status != "pending")
+    for row in conn.execute(asked).all():
+        if meant(row, row.arguments, row.reason, row.shown):
+            asked_for = {"arguments": "{}", "reason": "", "shown": FORGOTTEN, "covers": None}
+            conn.execute(update(approval).where(approval.c.id == row.id).values(**asked_for))
 
 
 def _misses(conn: Connection, target: Target, conversations: Sequence[str]) -> None:

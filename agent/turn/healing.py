@@ -19,7 +19,7 @@ from agent.turn.states import States
 
 T = TypeVar("T")
 
-MOST_CALLS = 3  # the same request read anew; without what no model has accepted yet; without any history
+MOST_CALLS = 3  # read anew and without what was recalled; without what no model has accepted yet; without any history
 
 log = logging.getLogger("tieline.turn")
 
@@ -41,10 +41,11 @@ async def heal(error: RequestInvalid, call: Callable[[], Awaitable[T]], run: Run
     `call` makes the request anew from the states as they are then.
     """
     state = states.message.compaction
-    if run.healed or not state.own:
+    if run.healed or not (state.own or run.recall):
         raise error
     run.healed = True
-    log.warning("%s; the history is read anew", error, extra={"run": run.id})
+    run.recall = ""  # what was recalled may be the culprit as well, and the answer can do without it
+    log.warning("%s; the history is read anew, nothing is recalled", error, extra={"run": run.id})
     await _read_anew(run, states)
     try:
         return await call()

@@ -209,13 +209,23 @@ class TestHealing:
         await conversation.say("good start")
         server.double.settings["poison"] = "POISON"
         server.double.script.insert(
-            0, {"match": {"contains": "use it", "tool_result": False}, "reply": {"blocks": [use("POISON")]}}
+            0, {"match": {"contains": "use it", "tool_result": False}, "times": 1, "reply": {"blocks": [use("POISON")]}}
         )
         (refused,) = await conversation.say("use it")
         assert "refused the request" in refused
         answer, told = await conversation.say("next")
         assert (answer, told.startswith(self.SET_ASIDE.format(3))) == ("Fine.", True)
         assert await conversation.say("again") == ["Fine."]
+
+    async def test_what_is_recalled_of_another_conversation_is_done_without(self, place: Place) -> None:
+        earlier = place.conversation()
+        await earlier.say("POISON it was not in Gdańsk")
+        conversation, server = place.conversation(), place.server
+        server.double.settings["poison"] = "POISON"
+        before = len(server.calls)
+        assert await conversation.say("what was it in Gdańsk?") == ["Fine."]
+        asked = [str(body["messages"]) for body in server.bodies[before:]]
+        assert ["POISON" in messages for messages in asked] == [True, False]
 
     async def test_a_refusal_that_the_history_is_not_to_blame_for_costs_no_history(self, place: Place) -> None:
         conversation, server = place.conversation(), place.server
