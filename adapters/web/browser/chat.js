@@ -16,7 +16,10 @@ let missed = 0;
 
 const thread = new Thread({ onPress: press, onOlder: loadOlder });
 const sending = new Sending({ thread, onTaken: () => sidebar.refresh().then(title) });
-const composer = new Composer({ onSend: (text, files) => sending.add(text, files), lastText: () => thread.lastText() });
+const composer = new Composer({
+  onSend: (text, files) => sending.add(text, files),
+  lastText: () => sending.lastText() || thread.lastText(),
+});
 const sidebar = new Sidebar(openRoom);
 const gauge = new Gauge();
 const live = new Live({ onEvent: handle, onState: connection });

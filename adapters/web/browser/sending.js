@@ -18,6 +18,12 @@ export class Sending {
     this.room = room;
     this.waiting = JSON.parse(sessionStorage.getItem(this.#name) ?? "[]");
     this.tries = 0;
+    this.latest = null;
+  }
+
+  // What was written last, as long as the thread does not have it.
+  lastText() {
+    return this.latest && !this.thread.has(this.latest.id) ? this.latest.text : "";
   }
 
   // After the state came: show what the server does not know yet.
@@ -31,6 +37,7 @@ export class Sending {
   add(text, files) {
     const message = { id: newId(), who: "person", text, files, at: new Date().toISOString() };
     this.waiting.push(message);
+    this.latest = message;
     this.#save();
     this.thread.showPending(message, [el("span", {}, "Sending…")]);
     this.go();

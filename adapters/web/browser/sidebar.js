@@ -8,6 +8,7 @@ export class Sidebar {
   constructor(onOpen) {
     this.list = byId("conversations");
     this.entries = [];
+    this.asked = this.drawn = 0;
     this.room = null;
     this.onOpen = onOpen;
     byId("new").addEventListener("click", () => this.#new());
@@ -19,9 +20,14 @@ export class Sidebar {
     setInterval(() => document.hidden || this.#draw(), 30000);
   }
 
+  // Answers may overtake each other: an older one never takes the place of a newer one.
   async refresh() {
+    const asked = ++this.asked;
     try {
-      this.entries = (await ask("conversations")).conversations;
+      const { conversations } = await ask("conversations");
+      if (asked < this.drawn) return;
+      this.drawn = asked;
+      this.entries = conversations;
       this.#draw();
     } catch {
       // the banner tells that there is no connection
