@@ -56,7 +56,7 @@ class Jobs:
             self._open.add(scope)
             try:
                 await job()
-            except Exception:
+            except Exception:  # the turn's seam, for what a turn has left to be done after it
                 log.exception("work between turns broke; its result is lost")
             finally:
                 self._open.discard(scope)

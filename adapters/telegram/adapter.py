@@ -136,7 +136,7 @@ class TelegramAdapter:
         async for old, new in self._moves_in:
             try:
                 await admit(moved(str(old), str(new), self._context()))
-            except Exception:
+            except Exception:  # the channel loop: the next move must still be heard
                 log.exception("the move of a group was not stored; Telegram tells it again", extra={"chat": old})
 
 

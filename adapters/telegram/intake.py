@@ -48,7 +48,7 @@ class Intake:
     async def _take(self, update: Json) -> bool:
         try:
             inbound = parse(update, self._context())
-        except Exception:
+        except Exception:  # the channel loop
             # An update we cannot read would come again for ever and hold up all others.
             log.exception("unreadable update skipped", extra={"update_id": update.get("update_id")})
             return True
@@ -56,7 +56,7 @@ class Intake:
             return True
         try:
             await self._admit(inbound)
-        except Exception:
+        except Exception:  # the channel loop: the house's storage fails in its own ways
             log.exception("update not stored; it will come again", extra={"update_id": update.get("update_id")})
             return False
         return True

@@ -11,6 +11,7 @@ from typing import Literal
 from anyio import to_thread
 
 from adapters.web.shown import ShownFile, file_as_json, file_of_json
+from gateway.channels.receiving import whole_or_nothing
 
 Kind = Literal["audio", "image", "video", "file"]
 
@@ -33,14 +34,11 @@ class Shelf:
     async def take(self, chunks: AsyncIterable[bytes], *, name: str, mime_type: str) -> ShownFile:
         """Keep what comes in; how much that may be is the web server's to say."""
         id = await to_thread.run_sync(self._new)
-        try:
+        async with whole_or_nothing(self._file(id)):
             with self._file(id).open("wb") as file:
                 async for chunk in chunks:
                     file.write(chunk)
             return await to_thread.run_sync(self._note, id, name, mime_type)
-        except BaseException:
-            self._file(id).unlink(missing_ok=True)
-            raise
 
     async def keep(self, path: Path, *, name: str, mime_type: str) -> ShownFile:
         """Keep a copy of the bot's file."""

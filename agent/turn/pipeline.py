@@ -171,7 +171,7 @@ async def _caught(run: Run, states: States) -> Executed:
         return await _answer(run, states)
     except (Fenced, StorageTrouble):
         raise
-    except Exception as error:
+    except Exception as error:  # the turn's seam
         log.exception(
             "run broke, its answer is lost", extra={"run": run.id, "conversation": states.session.conversation}
         )

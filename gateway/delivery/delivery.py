@@ -205,7 +205,7 @@ class Delivery:
     async def _best_effort(self, job: Callable[[], Awaitable[None]]) -> None:
         try:
             await job()
-        except Exception:
+        except Exception:  # the channel seam, for what may be left out
             log.exception("a preview, status or sign of life failed; what must arrive is not touched")
 
     def is_delivering(self, key: ConversationKey) -> bool:
@@ -271,7 +271,7 @@ class Delivery:
                 first = None
             for shown in kept:  # nothing was there to take its place
                 self._discard(key, "preview", shown)
-        except Exception:
+        except Exception:  # the channel seam: other conversations are delivered to
             log.exception("a delivery worker failed; its rows wait for the next wake", extra={"conversation": str(key)})
         finally:
             self._woken.discard(key)

@@ -130,7 +130,7 @@ class Sender:
             return Gone(str(error), surely_not=not cut_off, account=True)
         except _Unknowable:
             return Refused("the connection broke off twice while sending; it may or may not have arrived")
-        except Exception as error:
+        except Exception as error:  # the channel seam: what was to be sent stays, and is tried again
             log.exception("an adapter failed while sending", extra={"conversation": row.conversation})
             return Later(UNSURE_PAUSE_S, surely_not=False, reason=f"{type(error).__name__} in the adapter", fault=True)
         return Sent(tuple(refs))

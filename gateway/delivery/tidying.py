@@ -88,7 +88,7 @@ class Tidying:
             except ChannelRejected:
                 found = True  # gone already, or out of reach for good
             except (ChannelError, TimeoutError) as error:
-                log.info("a %s stays for now: %s", kind, error, extra={"conversation": str(key)})
+                log.info("a %s is still there: %s", kind, error, extra={"conversation": str(key)})
                 return False
             if not found and begun_at < believed_at:
                 return False

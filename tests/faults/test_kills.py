@@ -63,6 +63,7 @@ async def test_while_the_answer_streams(home: Path) -> None:
         await scene.settled(LONG, SECOND)
 
 
+@pytest.mark.slow  # the short form of test_points kills it there as well
 @pytest.mark.requirement("W-13", "B-52", "G-09")
 async def test_between_the_commit_and_the_send(home: Path) -> None:
     """The platform has said "later", so the answer is on our disk and nowhere else."""
@@ -99,6 +100,7 @@ async def test_while_the_message_is_on_its_way(home: Path) -> None:
         await scene.settled(FIRST, SECOND, repeats=True)
 
 
+@pytest.mark.slow  # the short form of test_points kills it there as well
 @pytest.mark.requirement("W-13", "B-52")
 async def test_after_the_send_before_it_was_noted(home: Path) -> None:
     """The platform has it, but its answer was cut off; then the process died."""
@@ -131,6 +133,7 @@ async def test_during_the_drain_of_a_shutdown(home: Path) -> None:
         await scene.settled(FIRST, SECOND)
 
 
+@pytest.mark.slow  # the short form of test_points kills it there as well
 @pytest.mark.requirement("W-13", "G-12")
 async def test_right_after_the_first_message_is_stored(home: Path) -> None:
     """The others may be stored or not: what was not acknowledged comes again, what was stored is answered."""

@@ -8,6 +8,8 @@ import pytest
 from agent.core.outbox import Answer, Question, Say
 from agent.storage.database import Database
 from gateway.channels.errors import ChannelBusy, ChannelUnsure
+from gateway.delivery.delivery import Delivery
+from gateway.delivery.outbox import ConversationOutbox
 from tests.fakes.channel import DEFAULT, Act, Screen
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running
@@ -35,16 +37,22 @@ def is_given_up(screen: Screen) -> bool:
     return bool(screen.under_way)
 
 
+async def with_a_late_preview(world: World, delivery: Delivery) -> ConversationOutbox:
+    """The voice of a turn whose preview nobody waits for any more."""
+    voice = delivery.outbox_for(key())
+    voice.begin(audience())
+    voice.preview("Half an ans")
+    await world.until(lambda: is_given_up(world.screen()))
+    return voice
+
+
 @pytest.mark.requirement("B-52", "G-08")
 @pytest.mark.parametrize("after_s", [0.0, 3.0, 25.0, 50.0])
 async def test_a_preview_that_arrives_after_its_final_goes(world: World, after_s: float) -> None:
     screen = world.screen()
     screen.delay("send", CUT)
     async with world.process() as delivery:
-        voice = delivery.outbox_for(key())
-        voice.begin(audience())
-        voice.preview("Half an ans")
-        await world.until(lambda: is_given_up(screen))
+        voice = await with_a_late_preview(world, delivery)
         await world.commit(Say(text="A whole answer.", reply_to="m1"))
         await world.until_idle()
         await voice.end()
@@ -60,10 +68,7 @@ async def test_one_that_arrives_before_the_final_becomes_the_final(world: World)
     screen = world.screen()
     screen.delay("send", CUT)
     async with world.process() as delivery:
-        voice = delivery.outbox_for(key())
-        voice.begin(audience())
-        voice.preview("Half an ans")
-        await world.until(lambda: is_given_up(screen))
+        voice = await with_a_late_preview(world, delivery)
         screen.catch_up()
         await world.commit(Say(text="A whole answer.", reply_to="m1"))
         await world.until_idle()
@@ -79,10 +84,7 @@ async def test_one_that_arrives_between_two_tries_of_the_final_does_not_become_a
     screen = world.screen()
     screen.delay("send", CUT)
     async with world.process() as delivery:
-        voice = delivery.outbox_for(key())
-        voice.begin(audience())
-        voice.preview("Half an ans")
-        await world.until(lambda: is_given_up(screen))
+        voice = await with_a_late_preview(world, delivery)
         screen.fail("send", CUT, carried_out=True)
         await world.commit(Say(text="A whole answer.", reply_to="m1"))
         await world.until(lambda: screen.texts == ["A whole answer."])
@@ -119,10 +121,7 @@ async def test_a_turn_that_says_nothing_leaves_nothing_that_comes_late(world: Wo
     screen = world.screen()
     screen.delay("send", CUT)
     async with world.process() as delivery:
-        voice = delivery.outbox_for(key())
-        voice.begin(audience())
-        voice.preview("Half an ans")
-        await world.until(lambda: is_given_up(screen))
+        voice = await with_a_late_preview(world, delivery)
         await voice.end()
         await world.pass_time(5)
         if not restarts:
