@@ -11,6 +11,7 @@ from tests.program.doubles import PATIENCE_S, Doubles, all_doubles, until
 from tests.program.running import Program
 
 MANY = "messages_per_minute = 600\n"  # several tests speak as one person
+NO_RECALL = "[memory.recall]\nenabled = false\n"  # else words of one test come back in the prompts of the next
 
 POEM = " ".join(f"verse{number}" for number in range(40))
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -96,10 +97,12 @@ async def on_stage(
     channels: Callable[[Doubles, Program], str],
     *,
     models: Callable[[Doubles], str] = lambda doubles: configs.models(doubles, "a", "b"),
+    recall: bool = False,
 ) -> AsyncIterator[Stage]:
     """Doubles, and the program with two models and these channels, until the end of the block."""
     async with all_doubles() as doubles:
         program = Program(home, "")
-        program.write(configs.ACCESS + MANY + models(doubles) + channels(doubles, program))
+        memory = "" if recall else NO_RECALL
+        program.write(configs.ACCESS + MANY + memory + models(doubles) + channels(doubles, program))
         async with program:
             yield Stage(doubles, program)

@@ -23,7 +23,7 @@ from gateway.channels.document import (
     Text,
 )
 from gateway.delivery.markdown import parse
-from gateway.delivery.unparse import to_markdown
+from tests.fakes.markdown_source import to_markdown
 from tests.fakes.readable import readable
 from tests.gateway.delivery.documents import fragments, letters, markdown_texts
 

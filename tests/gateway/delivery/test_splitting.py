@@ -24,7 +24,7 @@ from gateway.channels.document import is_blank as blank
 from gateway.delivery.joints import is_joint
 from gateway.delivery.markdown import parse
 from gateway.delivery.splitting import split
-from gateway.delivery.unparse import to_markdown
+from tests.fakes.markdown_source import to_markdown
 from tests.fakes.readable import readable, utf16_length
 from tests.gateway.delivery.documents import fragments, letters, markdown_texts, plain_texts, streams
 

@@ -149,7 +149,7 @@ def _line(line: str) -> str:
 
 
 def _reference(character: str) -> str:
-    """White space at the edge of a line, which would be stripped if it stood there itself."""
+    """What is read as this character and never as anything else, nor stripped at the edge of a line."""
     return f"&#{ord(character)};"
 
 
@@ -159,15 +159,14 @@ def _inlines(children: tuple[Inline, ...], *, in_bold: bool) -> str:
         after = children[at + 1] if at + 1 < len(children) else None
         match child:
             case Text(text):
-                escaped = _SPECIAL.sub(r"\\\g<0>", text).replace("\n", "&#10;")
-                parts.append(escaped[:-1] + "\\!" if escaped.endswith("!") and isinstance(after, Link) else escaped)
+                parts.append(_text(text, children[at - 1] if at else None, after))
             case Code(text):
                 parts.append(_code(text))
             case Bold(inner):
                 parts.append(f"**{_hugged(inner, in_bold=True)}**")
             case Italic(inner):
                 # "***x***" is read with the emphasis outside, so italics at the edge of bold take the other mark.
-                lonely = in_bold and (at == 0 or after is None) and not _touches(parts, after)
+                lonely = in_bold and (at == 0 or after is None)
                 mark = "_" if lonely else "*"
                 parts.append(f"{mark}{_hugged(inner, in_bold=False)}{mark}")
             case Strike(inner):
@@ -191,9 +190,14 @@ def _hugged(children: tuple[Inline, ...], *, in_bold: bool) -> str:
     return "".join(map(_reference, before)) + inner + "".join(map(_reference, after))
 
 
-def _touches(before: list[str], after: Inline | None) -> bool:
-    """Does a letter stand directly beside it?"""
-    return bool(before and before[-1][-1:].isalnum()) or (isinstance(after, Text) and after.text[:1].isalnum())
+def _text(text: str, before: Inline | None, after: Inline | None) -> str:
+    """A mark with letters on both sides could open as well as close: a letter beside one is written as a reference."""
+    start = int(isinstance(before, Bold | Italic) and not text[:1].isspace())
+    end = max(start, len(text) - int(isinstance(after, Bold | Italic) and not text[-1:].isspace()))
+    escaped = _SPECIAL.sub(r"\\\g<0>", text[start:end]).replace("\n", "&#10;")
+    if escaped.endswith("!") and isinstance(after, Link):
+        escaped = escaped[:-1] + "\\!"
+    return "".join(map(_reference, text[:start])) + escaped + "".join(map(_reference, text[end:]))
 
 
 def _code(text: str) -> str:
