@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from tests.fakes.plain_agent import write_plain_agent
 from tests.program import configs
 from tests.program.doubles import Doubles, until
 from tests.program.people import DM, OnDiscord, OnSlack, OnTelegram
@@ -52,6 +53,7 @@ async def prepare(doubles: Doubles) -> None:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
     home = tmp_path_factory.mktemp("h", numbered=True)
+    write_plain_agent(home)
 
     def channels(doubles: Doubles, _: Program) -> str:
         return configs.telegram(doubles) + configs.discord(doubles) + configs.slack(doubles) + SMALL

@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from gateway.storage.grants import Grant
+from tests.fakes.plain_agent import write_plain_agent
 from tests.gateway.world import ANN, BOB, GROUP, World, slowly
 
 # A dollar for 1,000 tokens of either kind; answers are bounded, so that a call may take little more than its prompt.
@@ -25,8 +26,6 @@ prices = {{input = 1000.0, output = 1000.0}}
 warn_at = 0.5
 {spending}
 """
-# With one tool, so that a request costs the same however many tools the house has.
-PLAIN = "---\nname: Tieline\ntools: [current_time]\n---\n\nBe brief.\n"
 LIMIT = '[[spending.limits]]\nscope = "{scope}"\nusd = {usd}\n'
 
 
@@ -42,9 +41,7 @@ def limited(world_of: Callable[..., World]) -> Callable[..., World]:
         world = world_of(**more)
         spending = "".join(LIMIT.format(scope=scope, usd=usd) for scope, usd in limits)
         world.config = PRICED.format(url=world.llm.url, spending=spending)
-        folder = world.home / "agents" / "default"
-        folder.mkdir(parents=True)
-        (folder / "AGENT.md").write_text(PLAIN)
+        write_plain_agent(world.home)
         return world
 
     return make
@@ -104,14 +101,14 @@ async def test_only_an_admin_of_the_whole_bot_decides_about_its_money(limited: C
 
 
 async def test_two_messages_at_once_cannot_both_take_the_last(limited: Callable[..., World]) -> None:
-    world = limited(("gateway", 2.0))
+    world = limited(("gateway", 0.5))
     async with world.process():
         world.script(slowly("hello"))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(world.say, "hello from Ann")
             await world.until_asked()
             tasks.start_soon(lambda: world.say("hello from Bob", person=BOB))
-        await world.shows("Everything together may spend 2.00 USD", BOB)
+        await world.shows("Everything together may spend 0.50 USD", BOB)
         world.go_on("hello")
         await world.shows("the slow answer", ANN)
         assert len(world.models_asked) == 1
