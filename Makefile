@@ -11,7 +11,7 @@ PYTEST := $(BIN)/pytest --ignore=tests/e2e --ignore=tests/faults --ignore=tests/
 TESTS := $(PYTEST) -q -n auto --dist=worksteal -p tools.requirements
 CHECKS := mypy contracts ruff file-sizes
 
-.PHONY: setup compiled run test check $(CHECKS) fmt lock requirements mutate ladder faults soak e2e zones foreign bench clean help
+.PHONY: setup compiled run test slow check $(CHECKS) fmt lock requirements mutate ladder faults soak e2e zones foreign bench clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
@@ -39,6 +39,9 @@ run: setup ## start the gateway
 
 test: setup ## run the tests
 	$(TESTS) $(ARGS)
+
+slow: setup ## run the tests that `make test` leaves out for their time (minutes)
+	$(BIN)/pytest -q -n auto --ignore=tests/e2e --ignore=tests/faults --ignore=tests/foreign -m slow $(ARGS)
 
 check: $(CHECKS) ## ruff, mypy, import contracts, file sizes (in any order: make -j)
 

@@ -82,6 +82,7 @@ async def test_a_copy_made_under_load_can_be_put_in_the_place_of_a_damaged_datab
         assert len(await people[0].calls("sendMessage")) == calls + 1, "nothing that was open is sent a second time"
 
 
+@pytest.mark.slow  # seven to ten processes, one after the other
 async def test_what_is_no_copy_is_refused_and_changes_nothing(doubles: Doubles, program: Start) -> None:
     tieline = program()
     async with tieline:
@@ -140,6 +141,7 @@ def made_older(path: Path) -> None:
     engine.dispose()
 
 
+@pytest.mark.slow  # seven to ten processes, one after the other
 async def test_the_doctor_mends_what_a_killed_process_and_careless_hands_leave(
     doubles: Doubles, program: Start
 ) -> None:
@@ -168,6 +170,7 @@ async def test_the_doctor_mends_what_a_killed_process_and_careless_hands_leave(
         await telegram.hears("and again")
 
 
+@pytest.mark.slow  # seven to ten processes, one after the other
 async def test_the_operator_looks_into_the_boxes_and_takes_things_out(doubles: Doubles, program: Start) -> None:
     rules = [
         {"match": {"contains": "slow"}, "reply": {"text": "slowly done", "hold": "for ever"}},

@@ -113,6 +113,11 @@ async def test_one_that_cannot_be_started_is_told_and_tried_again(tmp_path: Path
         assert not servers.all[0].is_connected
 
 
+def listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
 async def test_over_http_with_headers(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -121,6 +126,7 @@ async def test_over_http_with_headers(tmp_path: Path) -> None:
     server = ServerSettings(name="far", url=url, headers={"Authorization": SecretStr("Bearer x")}, approval="never")
     with subprocess.Popen([sys.executable, FAKE, str(port)], stderr=subprocess.DEVNULL) as process:  # noqa: ASYNC220
         try:
+            await until(lambda: listens(port), longest_s=40)  # else it is tried again much later
             async with running(tmp_path, server) as (_, toolbox, _):
                 assert await ask(toolbox, "mcp__far__echo", tmp_path, text="hello") == "hello"
                 assert await ask(toolbox, "mcp__far__confirm", tmp_path) == "decline: None", "nobody can be asked"
