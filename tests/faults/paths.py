@@ -109,6 +109,11 @@ def rules_for(cell: Cell, tag: str) -> list[dict[str, Any]]:
             return [_second(tag), {"match": said, "reply": answer}]
 
 
+def rules_after(cell: Cell, tag: str) -> list[dict[str, Any]]:
+    """The same without what was meant for the process that has died, whether it came to ask or not."""
+    return [rule for rule in rules_for(cell, tag) if "times" not in rule]
+
+
 def _second(tag: str) -> dict[str, Any]:
     return {"match": {"contains": f"{tag} second"}, "reply": {"text": f"{tag} the second"}}
 

@@ -22,7 +22,7 @@ from agent.inbox import Incoming
 from agent.storage.payloads import decode_parts, encode_incoming
 from gateway.phrases.catalogue import read_catalogue
 from tests.fakes.shapes import refusals
-from tests.faults.paths import WORDS, Cell, long_answer, rules_for
+from tests.faults.paths import WORDS, Cell, long_answer, rules_after, rules_for
 from tests.faults.places import PLACES, REPEATED, Place, hears
 from tests.program import configs
 from tests.program.doubles import all_doubles, until
@@ -92,6 +92,7 @@ class Sweep:
             self._arm(cell)
             await self._say(cell, tag)
             await self._death(cell)
+            await self._script(rules_after(cell, tag))
             self.program.start()
             if self.place.name in ("web", "console"):
                 await self.program.ready()
