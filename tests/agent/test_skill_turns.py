@@ -156,7 +156,7 @@ class Looking(FakeTool):
         super().__init__()
         self.seen: list[dict[str, str]] = []
 
-    async def run(self, arguments: object, context: ToolContext) -> str:  # type: ignore[override]
+    async def run(self, arguments: object, context: ToolContext) -> str:
         self.seen.append(dict(context.execution.env))
         return "seen"
 
