@@ -21,6 +21,8 @@ from agent.providers.calling import Models
 from agent.providers.opening import Surroundings as ProviderSurroundings
 from agent.providers.registry import Registry as Providers
 from agent.providers.transcription import Transcribers
+from agent.skills.loading import roots_of
+from agent.skills.reloading import Skills
 from agent.storage.retries import SteadyDatabase
 from agent.tools.approvals import Approvals
 from agent.tools.hooks import Hooks
@@ -35,7 +37,7 @@ from gateway.channels.keys import ConversationKey
 from gateway.commands.all import all_commands
 from gateway.commands.desk import Desk
 from gateway.commands.house import House as CommandHouse
-from gateway.config.live import Live
+from gateway.config.live import SHIPPED_SKILLS, Live
 from gateway.conversations.audiences import places_of
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
@@ -165,6 +167,8 @@ async def build(
         places=lambda conversation: places_of(ConversationKey.parse(conversation), chosen.parents.get(conversation)),
         vectors=Vectors(database, embedders.current, least=lambda: live.settings.memory.semantic.min_similarity),
     )
+    skills = Skills(database, clock, roots_of(settings.home, SHIPPED_SKILLS))
+    await skills.reload()
     outputs = Outputs(settings.home)
     tools = (*house_tools(clock, outputs, scheduling), *await working_tools_of(live, database, clock, delivery))
     executor = shared_executor(tools, clock, outputs, redact)
@@ -212,6 +216,8 @@ async def build(
         ask=partial(go_betweens.ask, delivery),
         schedules=scheduling.desk,
         memory=memory,
+        skills=skills,
+        skills_on=lambda: live.settings.skills.enabled,
         goals=goals,
         goal_of=lambda conversation: waking.goal_of(conversation),
         hide_live=lambda conversation: delivery.show_live(ConversationKey.parse(conversation), ""),
@@ -238,6 +244,7 @@ async def build(
             policy=lambda: live.settings.retry,
         ),
         memory=memory,
+        skills=skills.catalogue,
         models=models,
         approvals=approvals,
         hooks=Hooks(lambda: live.settings.hooks, settings.home),
@@ -306,6 +313,7 @@ async def build(
         conversations=conversations,
         ledger=ledger,
         memory=memory,
+        skills=skills,
         approvals=approvals,
         schedules=scheduling.runner,
         goals=goals,

@@ -34,6 +34,7 @@ from agent.providers.provider import Provider
 from agent.providers.retries import RetryPolicy
 from agent.sessions import store
 from agent.sessions.records import Stored
+from agent.skills.catalogue import Catalogue
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.moments import to_us
@@ -130,6 +131,7 @@ class World:
         self.built_ins = FakeBuiltIns()
         self.vectors: Vectors | None = None
         self.memory = self.new_memory()
+        self.catalogue = Catalogue()
         self.count = count
         self.tools = (*house_tools(self.clock, Outputs(self.home), FakeSchedules()), *tools)
         self.epoch = 0
@@ -186,6 +188,7 @@ class World:
             models=self.models,
             approvals=self.approvals,
             hooks=Hooks(lambda: self.hooks, self.home),
+            skills=self.catalogue,
             count=self.count,
             background=self.background,
         )

@@ -1,0 +1,87 @@
+"""Which skills there are and which of them may be used, for all conversations of a process. Reads no file.
+
+A `Snapshot` never changes: an agent takes the newest between turns and keeps it through one (Z-21).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from agent.skills.matching import Index
+from agent.skills.skill import Skill
+
+Standing = Literal["ready", "quarantined", "revoked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a skill waits: a finding of the scan, or `drafted`, `changed`, `grants`. `what` says more, where there is."""
+
+    key: str
+    what: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A skill, how it stands, and why it waits."""
+
+    skill: Skill
+    standing: Standing = "ready"
+    why: tuple[Reason, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """All skills by name, and the names a person has revoked, whether their files still exist or not.
+
+    `offered` are those of the usable ones that the model may call up by itself, `index` finds which of them fit.
+    """
+
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+    taken_back: frozenset[str] = frozenset()
+    usable: tuple[Skill, ...] = field(init=False, repr=False, compare=False)
+    offered: tuple[Skill, ...] = field(init=False, repr=False, compare=False)
+    index: Index = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        ready = (one.skill for one in self.entries.values() if one.standing == "ready")
+        usable = tuple(sorted(ready, key=lambda skill: skill.name))
+        object.__setattr__(self, "usable", usable)
+        object.__setattr__(self, "offered", tuple(skill for skill in usable if skill.invocable_by_model))
+        object.__setattr__(self, "index", Index(self.offered))
+
+    def visible(self) -> tuple[Skill, ...]:
+        """What may be used now, by name: nothing that waits for approval or was revoked (G-26)."""
+        return self.usable
+
+    def find(self, name: str) -> Skill | None:
+        """The usable skill of that name."""
+        entry = self.entries.get(name)
+        return entry.skill if entry is not None and entry.standing == "ready" else None
+
+    def revoked(self, name: str) -> bool:
+        """Whether a person took this name back: it is not to be used, and not to be drafted again."""
+        return name in self.taken_back
+
+
+NOTHING = Snapshot()
+
+
+class Catalogue:
+    """Holds the newest snapshot, and answers as it does."""
+
+    def __init__(self, snapshot: Snapshot = NOTHING) -> None:
+        self.snapshot = snapshot
+
+    def put(self, snapshot: Snapshot) -> None:
+        """From now on this one is the newest."""
+        self.snapshot = snapshot
+
+    def visible(self) -> tuple[Skill, ...]:
+        return self.snapshot.visible()
+
+    def find(self, name: str) -> Skill | None:
+        return self.snapshot.find(name)
+
+    def revoked(self, name: str) -> bool:
+        return self.snapshot.revoked(name)

@@ -1,0 +1,43 @@
+"""One skill: a SKILL.md as it was read (SPEC §14.1). Holds words and numbers only; it reads and judges nothing."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+FILE = "SKILL.md"
+
+Origin = Literal["shipped", "operator", "auto"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skill:
+    """Know-how that can be put before the model. `digest` names the bytes of its file, `body` is what the model reads.
+
+    `tools` are those it works with (None: its author names none), `env` what it sets for tools, as (name, value).
+    `invocable_by_model` False: only a person may call it up; `user_invocable` False: only the model may. What the
+    house keeps and shows but does not act on (`effort`, `hooks` and the like) stands in `further`, as (key, value).
+    """
+
+    name: str
+    description: str
+    body: str
+    origin: Origin
+    folder: Path
+    digest: str
+    version: str = ""
+    category: str = ""
+    triggers: tuple[str, ...] = ()
+    when_to_use: str = ""
+    tools: tuple[str, ...] | None = None
+    env: tuple[tuple[str, str], ...] = ()
+    model: str = ""
+    arguments: tuple[str, ...] = ()
+    argument_hint: str = ""
+    user_invocable: bool = True
+    invocable_by_model: bool = True
+    further: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def grants(self) -> frozenset[str]:
+        """What it would touch: names of tools and of environment variables, told apart by their first letter."""
+        return frozenset((*(f"tool:{name}" for name in self.tools or ()), *(f"env:{name}" for name, _ in self.env)))
