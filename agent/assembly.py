@@ -31,6 +31,7 @@ from agent.memory.notes import path_of
 from agent.memory.tools import MEMORY_TOOLS, Forget, Recall, Remember, SessionSearch, WriteNotes
 from agent.operations import follow_definition
 from agent.providers.calling import Models
+from agent.skills.learning import Learning
 from agent.storage.database import Database
 from agent.tools.approvals import Approvals
 from agent.tools.calculate import Calculate
@@ -91,6 +92,7 @@ class Shared:
     ledger: Ledger
     hearing: Hearing
     memory: Memory
+    learning: Learning
     models: Models
     approvals: Approvals
     hooks: Hooks
@@ -184,6 +186,7 @@ def assemble(
             ledger=shared.ledger,
             hearing=shared.hearing,
             memory=shared.memory,
+            learning=shared.learning,
             approvals=shared.approvals,
             hooks=shared.hooks,
             relief=shared.relief,

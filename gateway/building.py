@@ -21,6 +21,7 @@ from agent.providers.calling import Models
 from agent.providers.opening import Surroundings as ProviderSurroundings
 from agent.providers.registry import Registry as Providers
 from agent.providers.transcription import Transcribers
+from agent.skills.catalogue import Catalogue as Skills
 from agent.storage.retries import SteadyDatabase
 from agent.tools.approvals import Approvals
 from agent.tools.hooks import Hooks
@@ -56,6 +57,7 @@ from gateway.running.alerts import Alerts
 from gateway.running.chosen import load_chosen
 from gateway.running.dispatching import Running, local_dispatcher
 from gateway.running.goals import Abandoned, goal_buttons, goal_role
+from gateway.running.learning import open_learning
 from gateway.running.overview import OverviewDesk
 from gateway.running.schedules import Scheduling
 from gateway.running.spending import SpendingDesk, open_ledger
@@ -165,6 +167,8 @@ async def build(
         places=lambda conversation: places_of(ConversationKey.parse(conversation), chosen.parents.get(conversation)),
         vectors=Vectors(database, embedders.current, least=lambda: live.settings.memory.semantic.min_similarity),
     )
+    skills = Skills()
+    learning = await open_learning(live, database, clock, bus, skills, redact)
     outputs = Outputs(settings.home)
     tools = (*house_tools(clock, outputs, scheduling), *await working_tools_of(live, database, clock, delivery))
     executor = shared_executor(tools, clock, outputs, redact)
@@ -212,6 +216,7 @@ async def build(
         ask=partial(go_betweens.ask, delivery),
         schedules=scheduling.desk,
         memory=memory,
+        learning=learning,
         goals=goals,
         goal_of=lambda conversation: waking.goal_of(conversation),
         hide_live=lambda conversation: delivery.show_live(ConversationKey.parse(conversation), ""),
@@ -238,6 +243,7 @@ async def build(
             policy=lambda: live.settings.retry,
         ),
         memory=memory,
+        learning=learning,
         models=models,
         approvals=approvals,
         hooks=Hooks(lambda: live.settings.hooks, settings.home),
@@ -306,6 +312,7 @@ async def build(
         conversations=conversations,
         ledger=ledger,
         memory=memory,
+        learning=learning,
         approvals=approvals,
         schedules=scheduling.runner,
         goals=goals,

@@ -12,6 +12,7 @@ from agent.goals.desk import Goals
 from agent.ledger.ledger import Ledger
 from agent.memory.memory import Memory
 from agent.providers.registry import Registry as Providers
+from agent.skills.learning import Learning
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.tools.approvals import REAP_EVERY_S, Approvals
@@ -49,6 +50,7 @@ class House:
     conversations: Conversations
     ledger: Ledger
     memory: Memory
+    learning: Learning
     approvals: Approvals
     providers: Providers
     operations: Operations
@@ -75,6 +77,7 @@ class House:
         tasks.start_soon(self._reap)
         tasks.start_soon(self.background.run)
         tasks.start_soon(self.memory.misses.run)
+        tasks.start_soon(self.learning.run)
         tasks.start_soon(self.servers.run)
 
     async def take_in(self, tasks: TaskGroup) -> None:
@@ -114,4 +117,5 @@ class House:
             await self.providers.aclose()
             await self.ledger.aclose()
             await self.memory.misses.flush()
+            await self.learning.flush()
             await self.database.aclose()

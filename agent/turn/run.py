@@ -19,6 +19,7 @@ from agent.inbox import Work
 from agent.memory.audience import Scope
 from agent.providers.metering import Spent
 from agent.sessions.runs import Checkpoint, Loop
+from agent.skills.router import Pick
 from agent.storage.audit_rows import Record
 from agent.turn.guards import Progress
 from agent.turn.prefix import Prefix
@@ -140,6 +141,7 @@ class Run:
     staged: StagedChanges = field(default_factory=StagedChanges)
     opened: bool = False  # the turn row is committed
     resumed: bool = False
+    pick: Pick | None = None  # the skill that is hinted in it, until the turn's end takes it (W-07)
     goal: int | None = None  # the kept one that it works on, or counts for
     gave_way: bool = False  # it ended before it was done, for a person's sake
     messages: list[Message] = field(default_factory=list)

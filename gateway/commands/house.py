@@ -15,6 +15,7 @@ from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Account
 from agent.memory.memory import Memory
 from agent.providers.registry import Registry
+from agent.skills.learning import Learning
 from agent.storage.database import Database
 from agent.tools.approvals import Approvals
 from agent.tools.mcp.servers import Servers
@@ -62,6 +63,7 @@ class House:
     ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]
     schedules: Schedules
     memory: Memory
+    learning: Learning
     goals: Goals
     goal_of: Callable[[ConversationId], int | None]
     hide_live: Callable[[ConversationId], None]

@@ -29,6 +29,7 @@ RELOADABLE = (
     "transcription",
     "context",
     "memory",
+    "skills",
     "tools",
     "approvals",
     "hooks",

@@ -17,6 +17,7 @@ from agent.ledger.spending import Limit, Spending
 from agent.providers.retries import RetryPolicy
 from agent.providers.settings import from_environment
 from agent.providers.transcription import TranscriptionSettings
+from agent.skills.settings import SkillSettings
 from agent.tools.mcp.settings import McpSettings
 from agent.tools.settings import ApprovalSettings, HookSettings
 from agent.turn.settings import (
@@ -71,6 +72,7 @@ class Sections(BaseModel):
     approvals: ApprovalSettings = Field(default_factory=ApprovalSettings)
     hooks: tuple[HookSettings, ...] = ()
     memory: MemorySettings = Field(default_factory=MemorySettings)
+    skills: SkillSettings = Field(default_factory=SkillSettings)
     retry: RetryPolicy = Field(default_factory=RetryPolicy)
     session: SessionSettings = Field(default_factory=SessionSettings)
     queue: QueueSettings = Field(default_factory=QueueSettings)

@@ -2,7 +2,7 @@
 
 from sqlalchemy import BigInteger, Boolean, Column, Index, Table, Text, UniqueConstraint, text
 
-from agent.storage.memory_tables import metadata as metadata  # with those of the memory and the gateway on it
+from agent.storage.learning_tables import metadata as metadata  # with those of memory, learning and gateway on it
 from agent.storage.partial import partial_index
 from agent.storage.tables import Id
 
