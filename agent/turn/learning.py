@@ -42,8 +42,7 @@ async def learn_from(executed: Executed, run: Run, states: States) -> None:
         learning.credit(pick, outcome, conversation)
     if run.work.kind != "message" or not run.opened:
         return
-    used = dict.fromkeys(use.name for message in run.messages for use in message.tool_uses)
-    learning.observe(conversation, run.work.incoming.text, outcome, tuple(used))
+    learning.observe(conversation, run.work.incoming.text, outcome, _used(run))
     if learning.settings.feedback:
         await _keep_correction(run, states)
 
@@ -51,6 +50,13 @@ async def learn_from(executed: Executed, run: Run, states: States) -> None:
 def _outcome(executed: Executed, run: Run) -> Outcome:
     declined = executed.notice is not None and executed.notice.phrase == "model_declined"
     return outcome_of(executed.verdict, stopped=run.token.fired, gave_way=run.gave_way, declined=declined)
+
+
+def _used(run: Run) -> tuple[str, ...]:
+    """The tools whose calls gave something, in order of first use."""
+    gave = {result.tool_use_id for message in run.messages for result in message.tool_results if not result.is_error}
+    uses = (use for message in run.messages for use in message.tool_uses)
+    return tuple(dict.fromkeys(use.name for use in uses if use.id in gave))
 
 
 def _asked_before(run: Run, states: States) -> str:
