@@ -16,6 +16,7 @@ from agent.skills.bandit import (
     priors_by_rank,
     sample,
 )
+from tests.bench.bandit import CASES, TURNS, guess, route
 
 
 @pytest.mark.requirement("W-06")
@@ -102,3 +103,12 @@ def test_priors_by_rank_go_by_quarter() -> None:
     assert list(priors_by_rank([str(number) for number in range(8)]).values()) == [3, 3, 2, 2, 1, 1, 0, 0]
     assert priors_by_rank(["only"]) == {"only": 3}
     assert priors_by_rank([]) == {}
+
+
+def test_the_router_loses_little_against_who_knows_the_best() -> None:
+    ours, right_in_the_end = route(CASES[0], 1)
+    anyones, _ = guess(CASES[0], 1)
+    assert ours[-1] < anyones[-1] / 10
+    late = TURNS[-1] // 2
+    assert ours[-1] - ours[late] < ours[late], "it learns: the second half costs less than the first"
+    assert right_in_the_end > 0.9
