@@ -26,6 +26,7 @@ from agent.turn.pipeline import turn
 from agent.turn.room import write_window
 from agent.turn.run import StagedChanges
 from agent.turn.saving import settle_staged, write_staged
+from agent.turn.skills import take_skills
 from agent.turn.states import (
     ContextState,
     GoalState,
@@ -37,6 +38,7 @@ from agent.turn.states import (
     ProviderState,
     RuntimeState,
     SessionState,
+    SkillState,
     ToolState,
 )
 
@@ -63,6 +65,7 @@ class Agent:
     provider: ProviderState
     tool: ToolState
     memory: MemoryState
+    skill: SkillState
     runtime: RuntimeState
     lifecycle: LifecycleState
     goal: GoalState
@@ -125,6 +128,7 @@ class Agent:
         instruction = self.instruction
         if instruction.definition is not None:
             instruction.definition = instruction.definitions.reloaded(instruction.definition, instruction.name)
+        take_skills(self)
 
     async def _do(self, work: Work) -> bool:
         """One piece of work; False when no other may follow."""

@@ -31,7 +31,9 @@ from agent.memory.notes import path_of
 from agent.memory.tools import MEMORY_TOOLS, Forget, Recall, Remember, SessionSearch, WriteNotes
 from agent.operations import follow_definition
 from agent.providers.calling import Models
+from agent.skills.catalogue import Catalogue
 from agent.skills.learning import Learning
+from agent.skills.tools import LoadSkill
 from agent.storage.database import Database
 from agent.tools.approvals import Approvals
 from agent.tools.calculate import Calculate
@@ -64,6 +66,7 @@ from agent.turn.states import (
     ProviderState,
     RuntimeState,
     SessionState,
+    SkillState,
     Slot,
     ToolState,
 )
@@ -104,6 +107,7 @@ class Shared:
     ring: Callable[[ConversationId], None] = lambda conversation: None
     goal_buttons: Buttoned = no_buttons
     goal_role: RoleOf = role_then
+    skills: Catalogue = field(default_factory=Catalogue)
 
 
 def house_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[Tool, ...]:
@@ -118,6 +122,7 @@ def house_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[T
         SessionSearch(),
         Forget(),
         WriteNotes(),
+        LoadSkill(),
         StartFocus(),
         CompleteFocus(),
         EnterPlanMode(),
@@ -136,6 +141,7 @@ def house_tool_names() -> frozenset[str]:
         Calculate,
         ReadOutput,
         RecallTranscript,
+        LoadSkill,
         StartFocus,
         CompleteFocus,
         EnterPlanMode,
@@ -174,6 +180,7 @@ def assemble(
         provider=ProviderState(slot=slot, models=shared.models),
         tool=ToolState(executor=shared.executor, home=shared.home, workspace=workspace_of(shared.home, conversation)),
         memory=MemoryState(path=path_of(shared.home, conversation)),
+        skill=SkillState(catalogue=shared.skills),
         runtime=RuntimeState(
             settings=settings,
             current_settings=shared.settings,

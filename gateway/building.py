@@ -21,7 +21,8 @@ from agent.providers.calling import Models
 from agent.providers.opening import Surroundings as ProviderSurroundings
 from agent.providers.registry import Registry as Providers
 from agent.providers.transcription import Transcribers
-from agent.skills.catalogue import Catalogue as Skills
+from agent.skills.loading import roots_of
+from agent.skills.reloading import Skills
 from agent.storage.retries import SteadyDatabase
 from agent.tools.approvals import Approvals
 from agent.tools.hooks import Hooks
@@ -36,7 +37,7 @@ from gateway.channels.keys import ConversationKey
 from gateway.commands.all import all_commands
 from gateway.commands.desk import Desk
 from gateway.commands.house import House as CommandHouse
-from gateway.config.live import Live
+from gateway.config.live import SHIPPED_SKILLS, Live
 from gateway.conversations.audiences import places_of
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
@@ -167,8 +168,9 @@ async def build(
         places=lambda conversation: places_of(ConversationKey.parse(conversation), chosen.parents.get(conversation)),
         vectors=Vectors(database, embedders.current, least=lambda: live.settings.memory.semantic.min_similarity),
     )
-    skills = Skills()
-    learning = await open_learning(live, database, clock, bus, skills, redact)
+    skills = Skills(database, clock, roots_of(settings.home, SHIPPED_SKILLS))
+    await skills.reload()
+    learning = await open_learning(live, database, clock, bus, skills.catalogue, redact)
     outputs = Outputs(settings.home)
     tools = (*house_tools(clock, outputs, scheduling), *await working_tools_of(live, database, clock, delivery))
     executor = shared_executor(tools, clock, outputs, redact)
@@ -217,6 +219,8 @@ async def build(
         schedules=scheduling.desk,
         memory=memory,
         learning=learning,
+        skills=skills,
+        skills_on=lambda: live.settings.skills.enabled,
         goals=goals,
         goal_of=lambda conversation: waking.goal_of(conversation),
         hide_live=lambda conversation: delivery.show_live(ConversationKey.parse(conversation), ""),
@@ -244,6 +248,7 @@ async def build(
         ),
         memory=memory,
         learning=learning,
+        skills=skills.catalogue,
         models=models,
         approvals=approvals,
         hooks=Hooks(lambda: live.settings.hooks, settings.home),
@@ -313,6 +318,7 @@ async def build(
         ledger=ledger,
         memory=memory,
         learning=learning,
+        skills=skills,
         approvals=approvals,
         schedules=scheduling.runner,
         goals=goals,

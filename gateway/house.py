@@ -13,6 +13,7 @@ from agent.ledger.ledger import Ledger
 from agent.memory.memory import Memory
 from agent.providers.registry import Registry as Providers
 from agent.skills.learning import Learning
+from agent.skills.reloading import Skills
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.tools.approvals import REAP_EVERY_S, Approvals
@@ -51,6 +52,7 @@ class House:
     ledger: Ledger
     memory: Memory
     learning: Learning
+    skills: Skills
     approvals: Approvals
     providers: Providers
     operations: Operations
@@ -78,6 +80,7 @@ class House:
         tasks.start_soon(self.background.run)
         tasks.start_soon(self.memory.misses.run)
         tasks.start_soon(self.learning.run)
+        tasks.start_soon(self.skills.run)
         tasks.start_soon(self.servers.run)
 
     async def take_in(self, tasks: TaskGroup) -> None:

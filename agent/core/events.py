@@ -316,6 +316,15 @@ class AutoCompactCircuitBreakerTripped(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SkillsReloaded(Event):
+    """Skills were changed; they count for this conversation from its next turn on (Z-08)."""
+
+    name: ClassVar[str] = "skills_reloaded"
+    usable: int
+    waiting: int  # for somebody's approval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GoalCompleted(Event):
     """The session's goal, or (`goal`) a kept one, is reached (Z-93)."""
 

@@ -6,7 +6,10 @@ Models read the letters through tricks that a plain search would miss, so look-a
 import re
 import unicodedata
 
-TAGS = ("reminder", "sender", "quoted", "notes", "scheduled", "system", "memory", "files", "current_goal", "untrusted")
+TAGS = (
+    "reminder", "sender", "quoted", "notes", "scheduled", "system", "memory", "files", "current_goal", "untrusted",
+    "skill",
+)  # fmt: skip
 _NAMES = "|".join(TAGS)
 # Tags that only the house writes. Somebody else's are made harmless, so that a model can trust these.
 _OURS = re.compile(rf"<(?=\s*/?\s*(?:{_NAMES})\b)", re.IGNORECASE)

@@ -63,8 +63,8 @@ class ToolSpec:
 class ExecutionContext:
     """Where the calls of a turn happen: made when it begins, the same until it ends, never stored (SPEC §2.9).
 
-    `workspace` is the conversation's own folder, which may not exist yet; `cwd` lies in it. `env` is what hooks have
-    set, on top of what a program gets anyway.
+    `workspace` is the conversation's own folder, which may not exist yet; `cwd` lies in it. `env` is what hooks and
+    the skills in use have set, on top of what a program gets anyway.
     """
 
     workspace: Path
@@ -132,9 +132,10 @@ class ToolContext:
     """What a call may know of its surroundings. `idempotency_key` is the same when a call is repeated after a crash.
 
     `recall` finds what left the window. `focus` is there where the operator has switched Focus on, `memory` where
-    nobody has switched it off. `cancel` fires when the time is up, too. `progress` shows people one line while the call
-    runs. `elicit` asks the person something that the call cannot go on without. `move` sets the working directory, from
-    the next turn on (Z-112). `planning` turns plan mode on or off.
+    nobody has switched it off, `skill` where there are skills: it gives the text of one, or raises ToolError. `cancel`
+    fires when the time is up, too. `progress` shows people one line while the call runs. `elicit` asks the person
+    something that the call cannot go on without. `move` sets the working directory, from the next turn on (Z-112).
+    `planning` turns plan mode on or off.
     """
 
     conversation: ConversationId
@@ -147,6 +148,7 @@ class ToolContext:
     recall: Recall | None = None
     focus: Bracketing | None = None
     memory: Remembering | None = None
+    skill: Callable[[str], str] | None = None
     execution: ExecutionContext = NOWHERE
     progress: Callable[[str], None] = lambda line: None
     elicit: Callable[[Question], Awaitable[Answer]] | None = None

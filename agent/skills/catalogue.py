@@ -7,32 +7,48 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from agent.skills.matching import Index
 from agent.skills.skill import Skill
 
 Standing = Literal["ready", "quarantined", "revoked"]
 
 
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a skill waits: a finding of the scan, or `drafted`, `changed`, `grants`. `what` says more, where there is."""
+
+    key: str
+    what: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A skill and how it stands; `why` are the reasons for which it waits, as keys of phrases with their values."""
+    """A skill, how it stands, and why it waits."""
 
     skill: Skill
     standing: Standing = "ready"
-    why: tuple[tuple[str, str], ...] = ()
+    why: tuple[Reason, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """All skills by name, and the names a person has revoked, whether their files still exist or not."""
+    """All skills by name, and the names a person has revoked, whether their files still exist or not.
+
+    `offered` are those of the usable ones that the model may call up by itself, `index` finds which of them fit.
+    """
 
     entries: Mapping[str, Entry] = field(default_factory=dict)
     taken_back: frozenset[str] = frozenset()
-    number: int = 0  # of the reload it comes from
     usable: tuple[Skill, ...] = field(init=False, repr=False, compare=False)
+    offered: tuple[Skill, ...] = field(init=False, repr=False, compare=False)
+    index: Index = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         ready = (one.skill for one in self.entries.values() if one.standing == "ready")
-        object.__setattr__(self, "usable", tuple(sorted(ready, key=lambda skill: skill.name)))
+        usable = tuple(sorted(ready, key=lambda skill: skill.name))
+        object.__setattr__(self, "usable", usable)
+        object.__setattr__(self, "offered", tuple(skill for skill in usable if skill.invocable_by_model))
+        object.__setattr__(self, "index", Index(self.offered))
 
     def visible(self) -> tuple[Skill, ...]:
         """What may be used now, by name: nothing that waits for approval or was revoked (G-26)."""

@@ -17,7 +17,6 @@ from agent.core.events import EventBus, LearningFailed, SkillDrafted, SkillPicke
 from agent.core.ids import ConversationId, RunId
 from agent.skills.bandit import NoCandidates, Outcome
 from agent.skills.buckets import Buckets, DraftTrigger, Holds, Observed
-from agent.skills.catalogue import Catalogue
 from agent.skills.drafting import Drafter
 from agent.skills.learning_settings import LearningSettings
 from agent.skills.router import Pick, Router
@@ -51,10 +50,8 @@ class Learning:
         bus: EventBus,
         *,
         settings: Callable[[], LearningSettings],
-        catalogue: Catalogue,
     ) -> None:
         self.router = router
-        self.catalogue = catalogue
         self.buckets = Buckets()
         self._drafter = drafter
         self._clock = clock

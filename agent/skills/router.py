@@ -3,7 +3,6 @@
 Counts are held in memory and added to the database in the background: a turn waits for neither.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -15,11 +14,9 @@ from agent.skills import arms, evolved
 from agent.skills.arms import Kept
 from agent.skills.bandit import Arm, Outcome, choose, credited, priors_by_rank
 from agent.skills.learning_settings import LearningSettings
+from agent.skills.matching import called_in
 from agent.storage.database import Database
 from agent.storage.moments import to_us
-
-# Written before or within a request: this skill, whatever the draws say.
-_OVERRIDE = re.compile(r"(?<!\S)@@skill=([^\s@]{1,120})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +60,8 @@ class Router:
 
     def pick(self, candidates: Sequence[str], text: str) -> Pick:
         """The skill for a turn with these words: the one they name, else the best draw. Raises NoCandidates."""
-        wanted = _OVERRIDE.search(text)
-        if wanted is not None and (name := _same(wanted[1], candidates)) is not None:
+        wanted = called_in(text)
+        if wanted is not None and (name := next((one for one in candidates if one.lower() == wanted), None)):
             kept = self.kept(name)
             return Pick(name=name, value=None, arm=kept.arm, simulated=kept.simulated, among=len(candidates))
         draw = choose(candidates, lambda name: self.kept(name).arm, self._random)
@@ -117,8 +114,3 @@ class Router:
                     successes=outcomes.successes + since.successes, failures=outcomes.failures + since.failures
                 )
             raise
-
-
-def _same(wanted: str, candidates: Sequence[str]) -> str | None:
-    folded = wanted.rstrip(".,;:!?)").casefold()
-    return next((name for name in candidates if name.casefold() in (folded, wanted.casefold())), None)

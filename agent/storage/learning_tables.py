@@ -2,7 +2,7 @@
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, Table, Text
 
-from agent.storage.memory_tables import metadata as metadata  # with these tables on it
+from agent.storage.skill_tables import metadata as metadata  # with these tables on it
 from agent.storage.tables import Id
 
 # How often turns in which a skill was hinted went well. `scope` is "global": all conversations learn together.

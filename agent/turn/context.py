@@ -18,6 +18,7 @@ from agent.turn.recalling import open_memory, recall
 from agent.turn.requests import estimate_of
 from agent.turn.room import load_window, options_of, sync_window
 from agent.turn.run import Executed, Notice, Prepared, Run
+from agent.turn.skills import choose_skills
 from agent.turn.states import States, announce
 
 log = logging.getLogger("tieline.turn")
@@ -46,6 +47,8 @@ async def prepare(run: Run, states: States) -> Prepared:
     run.idle_minutes = _idle_minutes(states)
     sync_window(run, states)
     estimate = estimate_of(run, states, notes)
+    if choose_skills(run, states, estimate):
+        estimate = estimate_of(run, states, notes)
     states.metrics.context_tokens = estimate
     states.runtime.bus.publish(
         ContextBuilt(conversation=states.session.conversation, run=run.id, token_estimate=estimate)

@@ -31,6 +31,7 @@ LONGEST_RECORDED = 2_000  # characters of arguments and of a result in the audit
 STOPPED = "Not finished: the person stopped this run."
 INTERRUPTED = "Interrupted by a restart; it is not known whether this call took effect. Check before repeating it."
 DENIED = "{name} was denied and was not run: {reason}"
+OUTSIDE_THE_SKILL = "{name} was not run: the skill that was called up works with other tools alone: {tools}"
 BY_POLICY = "the rules of this house do not allow it"
 
 
@@ -149,6 +150,8 @@ def refused(why: str) -> Outcome:
 
 async def _looked_at(use: ToolUse, context: ToolContext, run: Run, states: States) -> Ready | Cleared | Outcome:
     """Ready to run, or a person must be asked about what was cleared, or it does not run."""
+    if run.within is not None and use.name in scope_of(run, states) and use.name not in run.within:
+        return refused(OUTSIDE_THE_SKILL.format(name=use.name, tools=", ".join(sorted(run.within)) or "none"))
     found = await states.tool.executor.look(use, context, allowed=scope_of(run, states))
     if isinstance(found, Outcome):
         return found

@@ -13,6 +13,7 @@ from agent.inbox import Work
 from agent.memory.records import Kept
 from agent.skills.bandit import Outcome
 from agent.skills.feedback import heard, kept_as
+from agent.skills.matching import called_in, without_call
 from agent.skills.outcomes import outcome_of
 from agent.skills.router import Pick
 from agent.storage.errors import StorageError
@@ -28,7 +29,10 @@ async def pick_skill(run: RunId, work: Work, states: States, *, fresh: bool) -> 
     learning = states.runtime.learning
     if work.kind != "message":
         return None
-    candidates = [skill.name for skill in learning.catalogue.visible() if skill.invocable_by_model]
+    snapshot, called = states.skill.snapshot, called_in(work.incoming.text)
+    candidates = [skill.name for skill in snapshot.offered]
+    if called is not None and called not in candidates and snapshot.find(called) is not None:
+        return None  # a skill for people only: they have called it up, and no other one is to be hinted beside it
     conversation = states.session.conversation
     return await learning.pick(candidates, work.incoming.text, conversation=conversation, run=run, fresh=fresh)
 
@@ -42,7 +46,7 @@ async def learn_from(executed: Executed, run: Run, states: States) -> None:
         learning.credit(pick, outcome, conversation)
     if run.work.kind != "message" or not run.opened:
         return
-    learning.observe(conversation, run.work.incoming.text, outcome, _used(run))
+    learning.observe(conversation, without_call(run.work.incoming.text), outcome, _used(run))
     if learning.settings.feedback:
         await _keep_correction(run, states)
 

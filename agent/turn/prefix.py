@@ -11,7 +11,7 @@ from typing import Literal
 from agent.core.tools import ToolSpec
 from agent.providers.provider import CacheTier, SystemPrompt, ToolSchema, Usage
 
-Cause = Literal["system", "notes", "tools", "model", "history"]
+Cause = Literal["system", "skills", "notes", "tools", "model", "history"]
 
 DROP_SHARE, DROP_TOKENS = 0.05, 2000  # a fall of the tokens read from the cache that is larger than both is a break
 POOR_SHARE, POOR_AFTER = 0.3, 2
@@ -27,11 +27,12 @@ class Prefix:
     tools: str
     model: str
     start: str
+    skills: str = ""
 
     @property
     def hash(self) -> str:
         """One name for all of it."""
-        return _hash("\0".join((self.system, self.notes, self.tools, self.model, self.start)))
+        return _hash("\0".join((self.system, self.skills, self.notes, self.tools, self.model, self.start)))
 
 
 def causes(before: Prefix, now: Prefix) -> tuple[Cause, ...]:
@@ -40,6 +41,7 @@ def causes(before: Prefix, now: Prefix) -> tuple[Cause, ...]:
         ("model", before.model, now.model),
         ("tools", before.tools, now.tools),
         ("system", before.system, now.system),
+        ("skills", before.skills, now.skills),
         ("notes", before.notes, now.notes),
         ("history", before.start, now.start),
     )
@@ -50,16 +52,22 @@ def causes(before: Prefix, now: Prefix) -> tuple[Cause, ...]:
 class Fingerprints:
     """Makes prefixes; what did not change since the last one is not hashed again."""
 
-    _system: tuple[SystemPrompt, str, str] | None = None
+    _system: tuple[SystemPrompt, str, str, str] | None = None
     _tools: tuple[ToolSchema, str] | None = None
 
-    def of(self, system: SystemPrompt, tools: ToolSchema, model: str, start: str) -> Prefix:
+    def of(
+        self, system: SystemPrompt, tools: ToolSchema, model: str, start: str, skills: tuple[str, str] = ("", "")
+    ) -> Prefix:
+        """`skills` are the list of them at the end of the stable part, and those that fit, in the volatile one."""
         if self._system is None or self._system[0] != system:
-            self._system = (system, _hash(system.stable), _hash(system.volatile))
+            listed, fitting = skills
+            stable, volatile = system.stable.removesuffix(listed), system.volatile.replace(fitting, "", 1)
+            known = _hash("\0".join(skills)) if any(skills) else ""
+            self._system = (system, _hash(stable), _hash(volatile), known)
         if self._tools is None or self._tools[0] is not tools:
             self._tools = (tools, _hash(json.dumps([_plain(spec) for spec in tools.specs], sort_keys=True)))
-        _, stable, notes = self._system
-        return Prefix(system=stable, notes=notes, tools=self._tools[1], model=model, start=start)
+        _, stable, notes, known = self._system
+        return Prefix(system=stable, notes=notes, tools=self._tools[1], model=model, start=start, skills=known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

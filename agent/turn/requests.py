@@ -11,6 +11,7 @@ from agent.core.tools import ToolSpec
 from agent.definitions import allows
 from agent.memory.tools import MEMORY_TOOLS
 from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema
+from agent.skills.showing import LOAD, listing
 from agent.storage import audit_rows
 from agent.tools.deferring import deferred, search_tool
 from agent.tools.focus import FOCUS_TOOLS
@@ -54,6 +55,8 @@ def scope_of(run: Run, states: States) -> frozenset[str]:
         names -= FOCUS_TOOLS
     if states.memory.off or not run.settings.memory.recall.enabled:
         names -= MEMORY_TOOLS
+    if not states.skill.snapshot.offered:
+        names -= {LOAD}
     allowed = run.definition.tools
     if allowed is not None:
         names = frozenset(name for name in names if allows(allowed, name))
@@ -125,15 +128,31 @@ def fitting_of(run: Run, states: States) -> tuple[str, ...]:
 def system_of(run: Run, states: States, provider: Provider, notes: str, tools: ToolSchema) -> SystemPrompt:
     """The system prompt; its stable part is made anew only when the definition or the tools changed."""
     state = states.instruction
-    made_for = state.stable_for
-    if made_for is None or made_for[0] is not run.definition or made_for[1] is not tools:
-        state.stable = stable_prompt(run.definition, tools)
-        state.stable_for = (run.definition, tools)
+    made_for, listed = state.stable_for, listed_skills(run, states)
+    if made_for is None or made_for[0] is not run.definition or made_for[1] is not tools or made_for[2] is not listed:
+        state.stable = stable_prompt(run.definition, tools) + listed
+        state.stable_for = (run.definition, tools, listed)
     goal = goal_text(run, states)
     volatile = volatile_prompt(model=provider.model, chat_type=run.work.incoming.chat_type, notes=notes, goal=goal)
-    if is_planning(run, states):
-        volatile = f"{volatile}\n\n{INSTRUCTIONS}"
+    planning = INSTRUCTIONS if is_planning(run, states) else ""
+    volatile = "\n\n".join(filter(None, (volatile, run.skills, planning)))
     return SystemPrompt(stable=state.stable, volatile=volatile)
+
+
+def listed_skills(run: Run, states: States) -> str:
+    """All skills by name, for who may call them up; the same string until the catalogue changes."""
+    state, most = states.skill, run.settings.skills.list_chars
+    if not state.snapshot.offered or not may_load(run, states):
+        return ""
+    if state.listed_for is None or state.listed_for[0] is not state.snapshot or state.listed_for[1] != most:
+        text = listing(state.snapshot.offered, most)
+        state.listed, state.listed_for = f"\n\n{text}" if text else "", (state.snapshot, most)
+    return state.listed
+
+
+def may_load(run: Run, states: States) -> bool:
+    """Whether the model has a way to a skill's text."""
+    return run.definition.tools is None or allows(run.definition.tools, LOAD)
 
 
 def estimate_of(run: Run, states: States, notes: str) -> int:
@@ -186,7 +205,13 @@ def build_request(
         ),
     )
     start = request.messages[0].id if request.messages else None
-    prefix = states.provider.cache.fingerprints.of(system, tools, f"{provider.name}/{provider.model}", str(start or ""))
+    prefix = states.provider.cache.fingerprints.of(
+        system,
+        tools,
+        f"{provider.name}/{provider.model}",
+        str(start or ""),
+        (listed_skills(run, states), run.skills),
+    )
     return Built(request, raw, prefix)
 
 

@@ -34,6 +34,7 @@ from agent.memory.memory import Memory
 from agent.providers.calling import Models
 from agent.providers.provider import Provider, ToolSchema
 from agent.providers.slot import Choice, Chooser
+from agent.skills.catalogue import NOTHING, Catalogue, Snapshot
 from agent.skills.learning import Learning
 from agent.storage.database import Database
 from agent.tools.approvals import Approvals
@@ -115,7 +116,7 @@ class InstructionState:
     name: str
     definition: Definition | None = None
     stable: str = ""
-    stable_for: tuple[Definition, ToolSchema] | None = None
+    stable_for: tuple[Definition, ToolSchema, str] | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -189,6 +190,19 @@ class MemoryState:
     text: str = ""
     off: bool | None = None
     catching_up: bool = False  # vectors and graph, in the background
+
+
+@dataclass(slots=True, kw_only=True)
+class SkillState:
+    """The catalogue that all agents share, and what of it counts since the turn before began (Z-21).
+
+    `listed` is how the prompt lists them, made for the snapshot and length in `listed_for`.
+    """
+
+    catalogue: Catalogue
+    snapshot: Snapshot = NOTHING
+    listed: str = ""
+    listed_for: tuple[Snapshot, int] | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -276,6 +290,7 @@ class States(Protocol):
     provider: ProviderState
     tool: ToolState
     memory: MemoryState
+    skill: SkillState
     runtime: RuntimeState
     lifecycle: LifecycleState
     goal: GoalState

@@ -11,6 +11,7 @@ from agent.tools.executor import Limits
 from agent.turn.calling import bill_of
 from agent.turn.run import Run
 from agent.turn.settings import Settings
+from agent.turn.skills import load_skill
 from agent.turn.states import States
 
 
@@ -36,6 +37,7 @@ def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
         recall=Recollection(runtime.database, run.session, states.metrics.estimator.text),
         focus=states.message.compaction.focus if run.settings.memory.focus.enabled else None,
         memory=_memory(run, states),
+        skill=partial(load_skill, run, states) if states.skill.snapshot.offered else None,
         execution=run.execution,
         progress=runtime.outbox.status,
         elicit=runtime.outbox.ask,

@@ -16,6 +16,7 @@ from agent.ledger.spending import Account
 from agent.memory.memory import Memory
 from agent.providers.registry import Registry
 from agent.skills.learning import Learning
+from agent.skills.reloading import Skills
 from agent.storage.database import Database
 from agent.tools.approvals import Approvals
 from agent.tools.mcp.servers import Servers
@@ -63,6 +64,8 @@ class House:
     ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]
     schedules: Schedules
     memory: Memory
+    skills: Skills
+    skills_on: Callable[[], bool]
     learning: Learning
     goals: Goals
     goal_of: Callable[[ConversationId], int | None]

@@ -45,6 +45,7 @@ FIXED = {"queue": ("merge_ms", "linger_ms"), "retention": ("attachment_mb",), "c
 _PACKAGE = Path(__file__).parent.parent
 # In a checkout, and where an installed package carries them (pyproject.toml, force-include).
 SHIPPED_AGENTS = (_PACKAGE.parent / "config" / "agents", _PACKAGE / "agents")
+SHIPPED_SKILLS = (_PACKAGE.parent / "config" / "skills", _PACKAGE / "skills")
 
 _log = logging.getLogger("tieline.config")
 

@@ -105,6 +105,7 @@ class Sections(BaseModel):
             memory=self.memory,
             debug=self.debug,
             mcp=self.mcp,
+            skills=self.skills,
         )
 
 

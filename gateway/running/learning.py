@@ -26,6 +26,6 @@ async def open_learning(
     settings: Callable[[], LearningSettings] = lambda: live.settings.skills.learning  # noqa: E731
     router = Router(database, clock, settings=settings, random=Random(settings().seed))  # noqa: S311 - no secret
     drafter = Drafter(database, clock, home=live.settings.home, known=catalogue, settings=settings, redact=redact)
-    learning = Learning(router, drafter, clock, bus, settings=settings, catalogue=catalogue)
+    learning = Learning(router, drafter, clock, bus, settings=settings)
     await learning.open()
     return learning

@@ -62,37 +62,38 @@ async def test_one_line_hints_a_skill_and_the_turn_credits_it(sqlite_database: D
 
 @pytest.mark.requirement("W-09", "W-05")
 @pytest.mark.parametrize(
-    "change",
+    ("skills", "hints"),
     [
-        pytest.param(lambda world: None, id="no skills"),
-        pytest.param(lambda world: without_router(with_skills(world, "mail", "travel")), id="the router is off"),
-        pytest.param(lambda world: with_skills(world, "mail", standing="quarantined"), id="it waits for approval"),
-        pytest.param(lambda world: with_skills(world, "mail", standing="revoked"), id="it was revoked"),
-        pytest.param(lambda world: with_skills(world, "mail", invocable_by_model=False), id="only people may use it"),
+        pytest.param([], 0, id="no skills"),
+        pytest.param([{"standing": "quarantined"}], 0, id="it waits for approval"),
+        pytest.param([{"standing": "revoked"}], 0, id="it was revoked"),
+        pytest.param([{"invocable_by_model": False}], 0, id="only people may use it"),
+        pytest.param([{}], 2, id="but for the hint itself"),
     ],
 )
 async def test_without_a_router_not_one_byte_differs(
-    tmp_path: Path, sqlite_template: Path, change: Callable[[World], None]
+    tmp_path: Path, sqlite_template: Path, skills: Sequence[dict[str, Any]], hints: int
 ) -> None:
-    async def asked(name: str, change: Callable[[World], None]) -> list[tuple[str, str, str]]:
-        (tmp_path / name).mkdir()
-        database = await open_sqlite(tmp_path / name, sqlite_template)
+    async def asked(*, router: bool) -> list[tuple[str, str, str]]:
+        home = tmp_path / str(router)
+        home.mkdir()
+        database = await open_sqlite(home, sqlite_template)
         provider = ScriptedProvider()
-        world = World(database, tmp_path / name, provider)
-        change(world)
+        world = World(database, home, provider)
+        world.learning_settings = LearningSettings(router=router)
+        for skill in skills:
+            with_skills(world, "mail", **skill)
         await world.say("write to Ida")
         await world.say("and to Bob @@skill=mail")
-        assert not [event for event in world.events if isinstance(event, SkillPicked)]
-        assert world.learning.hinted(world.key) is None
+        assert sum(isinstance(event, SkillPicked) for event in world.events) == (hints if router else 0)
         await database.aclose()
         return prompts(provider)
 
-    assert await asked("with", change) == await asked("without", without_router)
-
-
-def without_router(world: World) -> World:
-    world.learning_settings = LearningSettings(router=False)
-    return world
+    with_router = [
+        (stable, volatile, reminder.replace(f"\n{HINT}\n", "\n"))
+        for stable, volatile, reminder in await asked(router=True)
+    ]
+    assert with_router == await asked(router=False)
 
 
 @pytest.mark.requirement("W-35")

@@ -183,7 +183,6 @@ class World:
             clock,
             self.bus,
             settings=settings,
-            catalogue=self.skills,
         )
 
     def write_persona(self, name: str, text: str) -> Path:
@@ -209,6 +208,7 @@ class World:
             hearing=Hearing(home=self.home, clock=self.clock, ledger=self.ledger),
             memory=self.memory,
             learning=self.learning,
+            skills=self.skills,
             models=self.models,
             approvals=self.approvals,
             hooks=Hooks(lambda: self.hooks, self.home),

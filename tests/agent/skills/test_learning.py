@@ -74,7 +74,7 @@ class Room:
                 redact=lambda text: text.replace("sk-SECRET", "[secret]"),
             )
         router = Router(self.database, self.clock, settings=settings, random=Random(self.seed))
-        self.learning = Learning(router, drafter, self.clock, bus, settings=settings, catalogue=self.catalogue)
+        self.learning = Learning(router, drafter, self.clock, bus, settings=settings)
         self.router = router
 
     def succeed(self, times: int = 3, text: str = TRIGGER.examples[0]) -> None:
@@ -109,7 +109,6 @@ def test_chance_is_seeded(tmp_path: Path) -> None:
         pytest.param("@@skill=mail write to Ida", "mail", id="in front"),
         pytest.param("write to Ida @@skill=MAIL.", "mail", id="behind, in whatever case"),
         pytest.param("@@skill=unknown write", None, id="a name that is none"),
-        pytest.param("me@@skill=mail", None, id="within a word"),
     ],
 )
 def test_a_skill_can_be_asked_for(text: str, name: str | None, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0010_learning"
-down_revision = "0008_trust"
+down_revision = "0009_skills"
 
 # SQLite grows a rowid by itself only for INTEGER keys.
 ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")

@@ -1,0 +1,71 @@
+"""What in a skill looks as if it were written to harm: found by its words, for a person to judge (SPEC §14.1). Pure.
+
+A finding never forbids; the skill waits until somebody who may has read and approved it.
+"""
+
+import re
+import unicodedata
+from typing import Literal
+
+from agent.core.framing import harmless
+from agent.skills.skill import Skill
+
+Finding = Literal["hidden", "orders", "secrets", "downloads", "destroys", "tags", "environment"]
+
+_HIDDEN = re.compile(
+    "[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\U000e0000-\U000e007f]"
+)
+_PATTERNS: tuple[tuple[Finding, re.Pattern[str]], ...] = (
+    (
+        "orders",
+        re.compile(
+            r"(?:ignore|disregard|forget|override)\s+(?:\w+\s+){0,3}(?:previous|prior|above|earlier|system|other)\s+"
+            r"(?:\w+\s+)?(?:instruction|prompt|rule|message)"
+            r"|(?:do\s+not|don't|never)\s+(?:tell|inform|mention\s+\w+\s+to|show)\s+(?:it\s+to\s+)?the\s+(?:user|person|owner|operator)"
+            r"|without\s+(?:telling|asking|informing)\s+(?:the\s+)?(?:user|person|owner|anybody|anyone)"
+            r"|(?:reveal|print|repeat|send|output)\s+(?:\w+\s+){0,2}(?:system\s+prompt|system\s+text)"
+            r"|(?:skip|bypass|avoid)\s+(?:\w+\s+){0,2}(?:approval|confirmation|permission)"
+            r"|(?:ignorier|missacht|vergiss)\w*\s+(?:\w+\s+){0,3}(?:anweisung|regel|vorgabe)",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "secrets",
+        re.compile(
+            r"\.ssh/|id_rsa|\.aws/credentials|/etc/(?:shadow|passwd)|\.netrc|\.env\b"
+            r"|(?:send|post|upload|paste|give|put)\s+(?:\w+\s+){0,4}(?:api\s?keys?|passwords?|tokens?|credentials?|secrets?)\b",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "downloads",
+        re.compile(
+            r"(?:curl|wget|base64|xxd)\b[^\n|]*\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b|(?:ba|z)?sh\s+<\(\s*(?:curl|wget)"
+            r"|\beval\s*[\"'(]?\s*\$\(|\bnc\s+-\w*e|/dev/tcp/|\bpip3?\s+install\s+(?:-\S+\s+)*(?:git\+)?https?:",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "destroys",
+        re.compile(r"\brm\s+-\w*[rf]\w*\s+(?:/|~|\$HOME|\*)|\bmkfs\b|\bdd\s+[^\n]*of=/dev/|:\(\)\s*\{", re.IGNORECASE),
+    ),
+)
+# They change which programs run, or what these load.
+_POWERFUL = re.compile(
+    r"PATH|HOME|SHELL|IFS|ENV|BASH_ENV|PROMPT_COMMAND|EDITOR|PAGER|GIT_\w+|LD_\w+|DYLD_\w+|PYTHON\w*|NODE_\w+|PERL\w*"
+    r"|RUBY\w*|JAVA_TOOL_OPTIONS|SSL_\w+|\w*_PROXY|TIELINE\w*",
+    re.IGNORECASE,
+)
+
+
+def findings_in(skill: Skill) -> tuple[Finding, ...]:
+    """What a person should look at before it is used; nothing where it looks plain."""
+    written = "\n".join((skill.name, skill.description, skill.when_to_use, *skill.triggers, skill.body))
+    found: list[Finding] = ["hidden"] if _HIDDEN.search(written) else []
+    seen = _HIDDEN.sub("", unicodedata.normalize("NFKC", written))
+    found += [finding for finding, pattern in _PATTERNS if pattern.search(seen)]
+    if harmless(seen) != seen:
+        found.append("tags")
+    if any(_POWERFUL.fullmatch(name) for name, _ in skill.env):
+        found.append("environment")
+    return tuple(found)

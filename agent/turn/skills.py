@@ -1,0 +1,90 @@
+"""Skills as a turn meets them: taken between turns, chosen by its words, called up by people or the model (Z-10)."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+from difflib import get_close_matches
+
+from agent.core.errors import ToolError
+from agent.core.events import SkillsReloaded
+from agent.skills.catalogue import NOTHING
+from agent.skills.matching import called_in, chosen, without_call
+from agent.skills.parsing import slug
+from agent.skills.showing import LEAST_ROOM, fitting
+from agent.skills.skill import Skill
+from agent.turn.fitting import ceiling
+from agent.turn.prompt import words_of
+from agent.turn.requests import may_load
+from agent.turn.run import Run
+from agent.turn.settings import Settings
+from agent.turn.states import States
+
+ALWAYS_AT_HAND = frozenset({"read_output"})  # what a tool's own result may need
+
+log = logging.getLogger("tieline.turn")
+
+
+def take_skills(states: States) -> None:
+    """What was reloaded counts from here on, never within a turn (Z-21)."""
+    state, runtime = states.skill, states.runtime
+    fresh = state.catalogue.snapshot if runtime.settings.skills.enabled else NOTHING
+    if fresh is state.snapshot:
+        return
+    state.snapshot = fresh
+    waiting = sum(entry.standing == "quarantined" for entry in fresh.entries.values())
+    reloaded = SkillsReloaded(conversation=states.session.conversation, usable=len(fresh.usable), waiting=waiting)
+    runtime.bus.publish(reloaded)
+
+
+def choose_skills(run: Run, states: States, tokens: int) -> bool:
+    """Put the skills that fit the run's words into its prompt; whether there are any. `tokens` are used already.
+
+    What they set for programs holds for the rest of the turn; what hooks have set stands above it.
+    """
+    snapshot = states.skill.snapshot
+    if not snapshot.usable:
+        return False
+    words = words_of(run.messages[0]) if run.messages else run.work.incoming.text
+    called = snapshot.find(called_in(words) or "")
+    if called is not None and not called.user_invocable:
+        called = None
+    found = chosen(snapshot.index, without_call(words), run.settings.skills) if called is None else (called,)
+    if not found:
+        return False
+    log.info("skills for this turn: %s", ", ".join(skill.name for skill in found), extra={"run": run.id})
+    compact = called is None and _is_tight(run.settings, states, tokens) and may_load(run, states)
+    run.skills = fitting(found, compact=compact)
+    if called is not None and called.tools is not None:
+        run.within = frozenset(called.tools) | ALWAYS_AT_HAND
+    if not compact:
+        _set_environment(run, found)
+    return True
+
+
+def load_skill(run: Run, states: States, name: str) -> str:
+    """The text of a skill for the model. Raises ToolError for one that there is not, or that is not for it."""
+    snapshot = states.skill.snapshot
+    skill = snapshot.find(slug(name))
+    if skill is None or not skill.invocable_by_model:
+        names = [one.name for one in snapshot.offered]
+        near = get_close_matches(slug(name), names, n=3) or names[:20]
+        raise ToolError(f"there is no skill {name!r}; there is: {', '.join(near)}")
+    _set_environment(run, (skill,))
+    return f"Skill {skill.name}, words of the house:\n\n{skill.body}"
+
+
+def _is_tight(settings: Settings, states: States, tokens: int) -> bool:
+    match settings.skills.prompt_mode:
+        case "full":
+            return False
+        case "compact":
+            return True
+        case "auto":
+            window = states.provider.slot.current().context_window
+            return ceiling(window, settings.context) - tokens < LEAST_ROOM
+
+
+def _set_environment(run: Run, skills: Iterable[Skill]) -> None:
+    env = {name: value for skill in skills for name, value in skill.env}
+    if env:
+        run.execution = replace(run.execution, env={**env, **run.execution.env})

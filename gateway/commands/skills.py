@@ -1,0 +1,205 @@
+"""What the bot knows how to do in a set way: /skills lists it, /skill runs, shows, approves, takes back (SPEC §14.1).
+
+A skill holds for every chat, so whether it may be used is an admin's word; so is seeing what waits for that word.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from difflib import get_close_matches
+
+from agent.core.outbox import Button
+from agent.skills.catalogue import Entry, Snapshot
+from agent.skills.matching import calling
+from agent.skills.parsing import slug
+from agent.skills.skill import FILE
+from gateway.access.policy import Role
+from gateway.commands.command import MOST_ACTION, PRESS, Call, Command, Reply, refused
+
+MOST_LISTED = 60
+MOST_SHOWN = 12_000  # characters of a body
+DIGEST = 8  # characters of a digest that a button carries: what was shown is what is approved
+
+
+async def skills(call: Call) -> Reply:
+    """Every skill, by how it stands."""
+    phrase, language, snapshot = call.house.phrase, call.incoming.language, _snapshot(call)
+    lines = [phrase("skills_title", language), ""]
+    usable = snapshot.visible()
+    lines += [
+        phrase("skills_line", language, name=skill.name, origin=_origin(call, skill.origin), what=skill.description)
+        for skill in usable[:MOST_LISTED]
+    ] or [phrase("skills_none", language)]
+    if len(usable) > MOST_LISTED:
+        lines.append(phrase("skills_more", language, count=len(usable) - MOST_LISTED))
+    waiting = [entry for entry in snapshot.entries.values() if entry.standing == "quarantined"]
+    revoked = [entry.skill.name for entry in snapshot.entries.values() if entry.standing == "revoked"]
+    if waiting and call.role >= Role.ADMIN:
+        lines += ["", phrase("skills_waiting", language), ""]
+        lines += [
+            phrase("skills_line", language, name=one.skill.name, origin=_origin(call, one.skill.origin),
+                   what=_why(call, one))
+            for one in waiting[:MOST_LISTED]
+        ]  # fmt: skip
+    elif waiting:
+        lines += ["", phrase("skills_waiting_count", language, count=len(waiting))]
+    if revoked and call.role >= Role.ADMIN:
+        lines += ["", phrase("skills_revoked", language, names=", ".join(revoked[:MOST_LISTED]))]
+    if not call.house.skills_on():
+        lines += ["", phrase("skills_off", language)]
+    hint = phrase("skills_hint_admin" if call.role >= Role.ADMIN else "skills_hint", language)
+    return Reply(text="\n".join([*lines, "", hint]), private=True)
+
+
+async def skill(call: Call) -> Reply:
+    """The family's door: a verb and a name, or a name and what to do with it."""
+    verb, _, rest = call.args.partition(" ")
+    run = VERBS.get(verb.lower())
+    if run is None:
+        return await _run(call, call.args)
+    if verb.lower() in FOR_ADMINS and call.role < Role.ADMIN:
+        return refused(call)
+    return await run(call, rest.strip())
+
+
+async def _run(call: Call, rest: str) -> Reply:
+    """Goes on as a turn that has the skill before it."""
+    phrase, language, incoming = call.house.phrase, call.incoming.language, call.incoming
+    given, _, words = rest.partition(" ")
+    if not given:
+        return Reply(text=phrase("skill_usage", language), private=True)
+    if not call.house.skills_on():
+        return Reply(text=phrase("skills_off", language), private=True)
+    name = slug(given)
+    found = _snapshot(call).find(name)
+    if found is None:
+        return _missing(call, given)
+    if not found.user_invocable:
+        return Reply(text=phrase("skill_not_for_people", language, name=name), private=True)
+    return Reply(
+        go_on_with=calling(name, words.strip()), go_on_files=tuple(incoming.files), go_on_quoted=incoming.quoted
+    )
+
+
+async def _show(call: Call, rest: str) -> Reply:
+    """All that there is of one, and buttons for who may decide."""
+    phrase, language, admin = call.house.phrase, call.incoming.language, call.role >= Role.ADMIN
+    entry = _snapshot(call).entries.get(slug(rest))
+    if entry is None or (entry.standing != "ready" and not admin):
+        return _missing(call, rest)
+    one = entry.skill
+    facts = {
+        "when": one.when_to_use,
+        "triggers": ", ".join(one.triggers),
+        "tools": ", ".join(one.tools or ()),
+        "env": ", ".join(name for name, _ in one.env),
+        "model": one.model,
+        "arguments": one.argument_hint or " ".join(f"[{argument}]" for argument in one.arguments),
+        "further": ", ".join(f"{key} = {value}" for key, value in one.further),
+    }
+    version = f", {one.version}" if one.version else ""
+    lines = [
+        phrase("skill_title", language, name=one.name, origin=_origin(call, one.origin) + version),
+        phrase(f"skill_{entry.standing}", language, why=_why(call, entry)),
+        one.description,
+        *(phrase(f"skill_{key}", language, value=value) for key, value in facts.items() if value),
+    ]
+    body = one.body[:MOST_SHOWN]
+    lines += ["", _fenced(body or "–")]
+    if len(one.body) > MOST_SHOWN:
+        lines += ["", phrase("skill_longer", language, count=len(one.body) - MOST_SHOWN, file=str(one.folder / FILE))]
+    return Reply(text="\n".join(lines), private=True, buttons=_buttons(call, entry) if admin else ())
+
+
+async def _approve(call: Call, rest: str) -> Reply:
+    """From the next message on it may be used, as it stands; a second word says which wording was read."""
+    phrase, language = call.house.phrase, call.incoming.language
+    given, _, digest = rest.partition(" ")
+    name = slug(given)
+    if name not in _snapshot(call).entries:
+        return _missing(call, given)
+    entry = await call.house.skills.approve(name, call.incoming.person or "", digest.strip())
+    if entry is None:
+        return Reply(text=phrase("skill_changed", language, name=name), private=True)
+    return Reply(text=phrase("skill_approved", language, name=name), private=True)
+
+
+async def _revoke(call: Call, rest: str) -> Reply:
+    """It is not used any more, whatever becomes of its file."""
+    name = slug(rest)
+    if await call.house.skills.revoke(name, call.incoming.person or "") is None:
+        return _missing(call, rest)
+    return Reply(text=call.house.phrase("skill_taken_back", call.incoming.language, name=name), private=True)
+
+
+async def _reload(call: Call, rest: str) -> Reply:
+    """Reads every folder now, instead of within two seconds."""
+    snapshot = await call.house.skills.reload()
+    if rest and slug(rest) not in snapshot.entries:
+        return _missing(call, rest)
+    waiting = sum(entry.standing == "quarantined" for entry in snapshot.entries.values())
+    values = {"usable": len(snapshot.usable), "waiting": waiting}
+    return Reply(text=call.house.phrase("skill_reloaded", call.incoming.language, **values), private=True)
+
+
+def _snapshot(call: Call) -> Snapshot:
+    return call.house.skills.catalogue.snapshot
+
+
+def _missing(call: Call, given: str) -> Reply:
+    """No such skill for this person; whoever may decide is told when it only waits."""
+    phrase, language, snapshot, name = call.house.phrase, call.incoming.language, _snapshot(call), slug(given)
+    if not given:
+        return Reply(text=phrase("skill_usage", language), private=True)
+    entry = snapshot.entries.get(name)
+    if entry is not None and call.role >= Role.ADMIN:
+        text = phrase(f"skill_{entry.standing}", language, why=_why(call, entry))
+        return Reply(text=f"{name}: {text}", private=True, buttons=_buttons(call, entry))
+    near = get_close_matches(name, [one.name for one in snapshot.usable], n=1)
+    text = phrase("skill_unknown", language, given=given)
+    return Reply(text=f"{text} {phrase('skill_near', language, name=near[0])}" if near else text, private=True)
+
+
+def _why(call: Call, entry: Entry) -> str:
+    phrase, language = call.house.phrase, call.incoming.language
+    return "; ".join(phrase(f"skill_why_{reason.key}", language, what=reason.what) for reason in entry.why)
+
+
+def _origin(call: Call, origin: str) -> str:
+    return call.house.phrase(f"skill_origin_{origin}", call.incoming.language)
+
+
+def _buttons(call: Call, entry: Entry) -> tuple[tuple[Button, ...], ...]:
+    """What an admin may do about it, as far as it fits into a button."""
+    one, phrase, language = entry.skill, call.house.phrase, call.incoming.language
+    offered = {
+        "ready": (("button_skill_revoke", f"revoke {one.name}"),),
+        "quarantined": (
+            ("button_skill_approve", f"approve {one.name} {one.digest[:DIGEST]}"),
+            ("button_skill_revoke", f"revoke {one.name}"),
+        ),
+        "revoked": (("button_skill_approve", f"approve {one.name} {one.digest[:DIGEST]}"),),
+    }[entry.standing]
+    row = tuple(Button(label=phrase(key, language), action=f"{PRESS}/skill {words}") for key, words in offered)
+    fitting = tuple(button for button in row if len(button.action.encode()) <= MOST_ACTION)
+    return (fitting,) if fitting else ()
+
+
+def _fenced(text: str) -> str:
+    """As it is written, between fences that nothing in it can close."""
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}\n{text}\n{fence}"
+
+
+VERBS: dict[str, Callable[[Call, str], Awaitable[Reply]]] = {
+    "run": _run,
+    "show": _show,
+    "approve": _approve,
+    "revoke": _revoke,
+    "reject": _revoke,
+    "reload": _reload,
+}
+FOR_ADMINS = frozenset({"approve", "revoke", "reject", "reload"})
+
+SKILLS = Command(name="skills", run=skills, group="chat", immediate=True)
+SKILL = Command(name="skill", run=skill, group="chat", usage="name [words] | show name")
