@@ -3,14 +3,19 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
-from random import Random
-from typing import Literal
+from typing import Literal, Protocol
 
 Outcome = Literal["success", "failure", "neutral"]
 
 UNDECIDED = 0.5  # drawn for counts of which no Beta distribution can be made
 POINTS = 5  # simulated successes of a measured score of 1.0
 MOST_UNMEASURED = 1  # of a draft whose score nobody measured: 0.7 would be four successes that never were (G-26)
+
+
+class Chance(Protocol):
+    """Where draws come from; a seeded `random.Random` is one."""
+
+    def betavariate(self, alpha: float, beta: float) -> float: ...
 
 
 class NoCandidates(Exception):
@@ -35,20 +40,20 @@ class Draw:
     among: int
 
 
-def sample(arm: Arm, random: Random) -> float:
+def sample(arm: Arm, chance: Chance) -> float:
     """One draw from Beta(successes + 1, failures + 1); 0.5 where there is no such distribution."""
     alpha, beta = arm.successes + 1.0, arm.failures + 1.0
     if not (isfinite(alpha) and isfinite(beta) and alpha > 0 and beta > 0):
         return UNDECIDED
-    return random.betavariate(alpha, beta)
+    return chance.betavariate(alpha, beta)
 
 
-def choose(candidates: Sequence[str], arm_of: Callable[[str], Arm], random: Random) -> Draw:
+def choose(candidates: Sequence[str], arm_of: Callable[[str], Arm], chance: Chance) -> Draw:
     """Draw once for each candidate and take the highest (W-06). Raises NoCandidates."""
     best: Draw | None = None
     for name in candidates:
         arm = arm_of(name)
-        value = sample(arm, random)
+        value = sample(arm, chance)
         if best is None or value > best.value:
             best = Draw(name=name, value=value, arm=arm, among=len(candidates))
     if best is None:

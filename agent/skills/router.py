@@ -5,14 +5,13 @@ Counts are held in memory and added to the database in the background: a turn wa
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from random import Random
 
 from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.skills import arms, evolved
 from agent.skills.arms import Kept
-from agent.skills.bandit import Arm, Outcome, choose, credited, priors_by_rank
+from agent.skills.bandit import Arm, Chance, Outcome, choose, credited, priors_by_rank
 from agent.skills.learning_settings import LearningSettings
 from agent.skills.matching import called_in
 from agent.storage.database import Database
@@ -34,12 +33,12 @@ class Router:
     """One for the process: what one conversation shows helps all. Without a database it learns until its end."""
 
     def __init__(
-        self, database: Database | None, clock: Clock, *, settings: Callable[[], LearningSettings], random: Random
+        self, database: Database | None, clock: Clock, *, settings: Callable[[], LearningSettings], chance: Chance
     ) -> None:
         self._database = database
         self._clock = clock
         self._settings = settings
-        self._random = random
+        self._chance = chance
         self._arms: dict[str, Kept] = {}
         self._priors: Mapping[str, int] = {}
         self._ranks: tuple[Sequence[str], Mapping[str, int]] = ((), {})
@@ -64,7 +63,7 @@ class Router:
         if wanted is not None and (name := next((one for one in candidates if one.lower() == wanted), None)):
             kept = self.kept(name)
             return Pick(name=name, value=None, arm=kept.arm, simulated=kept.simulated, among=len(candidates))
-        draw = choose(candidates, lambda name: self.kept(name).arm, self._random)
+        draw = choose(candidates, lambda name: self.kept(name).arm, self._chance)
         simulated = self.kept(draw.name).simulated
         return Pick(name=draw.name, value=draw.value, arm=draw.arm, simulated=simulated, among=draw.among)
 

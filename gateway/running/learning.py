@@ -24,7 +24,7 @@ async def open_learning(
 ) -> Learning:
     """The router with what it knew, and the drafter, whose drafts hold no secret. The seed counts from the start on."""
     settings: Callable[[], LearningSettings] = lambda: live.settings.skills.learning  # noqa: E731
-    router = Router(database, clock, settings=settings, random=Random(settings().seed))  # noqa: S311 - no secret
+    router = Router(database, clock, settings=settings, chance=Random(settings().seed))  # noqa: S311 - no secret
     drafter = Drafter(database, clock, home=live.settings.home, known=catalogue, settings=settings, redact=redact)
     learning = Learning(router, drafter, clock, bus, settings=settings)
     await learning.open()

@@ -178,7 +178,7 @@ class World:
             return self.learning_settings
 
         return Learning(
-            Router(database, clock, settings=settings, random=Random(7)),
+            Router(database, clock, settings=settings, chance=Random(7)),
             Drafter(database, clock, home=self.home, known=self.skills, settings=settings),
             clock,
             self.bus,

@@ -66,7 +66,7 @@ CASES = (
 def route(case: Case, seed: int) -> tuple[list[float], float]:
     """The real router through one life; its regret after each turn, and how often it was right in the end."""
     clock, settings = FakeClock(), LearningSettings(decay=case.decay)
-    router = Router(None, clock, settings=lambda: settings, random=Random(seed))
+    router = Router(None, clock, settings=lambda: settings, chance=Random(seed))
     ends, candidates = Random(seed + 1_000_000), names(len(case.chances(0)))
 
     def pick(turn: int) -> int:

@@ -73,7 +73,7 @@ class Room:
                 settings=settings,
                 redact=lambda text: text.replace("sk-SECRET", "[secret]"),
             )
-        router = Router(self.database, self.clock, settings=settings, random=Random(self.seed))
+        router = Router(self.database, self.clock, settings=settings, chance=Random(self.seed))
         self.learning = Learning(router, drafter, self.clock, bus, settings=settings)
         self.router = router
 
