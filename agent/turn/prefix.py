@@ -61,7 +61,9 @@ class Fingerprints:
         """`skills` are the list of them at the end of the stable part, and those that fit, in the volatile one."""
         if self._system is None or self._system[0] != system:
             listed, fitting = skills
-            stable, volatile = system.stable.removesuffix(listed), system.volatile.replace(fitting, "", 1)
+            stable, volatile = system.stable.removesuffix(listed), system.volatile
+            if fitting:
+                volatile = volatile.replace(f"\n\n{fitting}", "", 1)
             known = _hash("\0".join(skills)) if any(skills) else ""
             self._system = (system, _hash(stable), _hash(volatile), known)
         if self._tools is None or self._tools[0] is not tools:

@@ -1,6 +1,6 @@
 """What the bot knows how to do in a set way: /skills lists it, /skill runs, shows, approves, takes back (SPEC §14.1).
 
-A skill holds for every chat, so whether it may be used is an admin's word; so is seeing what waits for that word.
+A skill holds for every chat: admins of the whole bot say whether it may be used, and only they see what waits.
 """
 
 import re
@@ -12,7 +12,7 @@ from agent.skills.catalogue import Entry, Snapshot
 from agent.skills.matching import calling
 from agent.skills.parsing import slug
 from agent.skills.skill import FILE
-from gateway.access.policy import Role
+from gateway.access.policy import Role, role_everywhere
 from gateway.commands.command import MOST_ACTION, PRESS, Call, Command, Reply, refused
 
 MOST_LISTED = 60
@@ -33,7 +33,7 @@ async def skills(call: Call) -> Reply:
         lines.append(phrase("skills_more", language, count=len(usable) - MOST_LISTED))
     waiting = [entry for entry in snapshot.entries.values() if entry.standing == "quarantined"]
     revoked = [entry.skill.name for entry in snapshot.entries.values() if entry.standing == "revoked"]
-    if waiting and call.role >= Role.ADMIN:
+    if waiting and _decides(call):
         lines += ["", phrase("skills_waiting", language), ""]
         lines += [
             phrase("skills_line", language, name=one.skill.name, origin=_origin(call, one.skill.origin),
@@ -42,11 +42,11 @@ async def skills(call: Call) -> Reply:
         ]  # fmt: skip
     elif waiting:
         lines += ["", phrase("skills_waiting_count", language, count=len(waiting))]
-    if revoked and call.role >= Role.ADMIN:
+    if revoked and _decides(call):
         lines += ["", phrase("skills_revoked", language, names=", ".join(revoked[:MOST_LISTED]))]
     if not call.house.skills_on():
         lines += ["", phrase("skills_off", language)]
-    hint = phrase("skills_hint_admin" if call.role >= Role.ADMIN else "skills_hint", language)
+    hint = phrase("skills_hint_admin" if _decides(call) else "skills_hint", language)
     return Reply(text="\n".join([*lines, "", hint]), private=True)
 
 
@@ -56,7 +56,7 @@ async def skill(call: Call) -> Reply:
     run = VERBS.get(verb.lower())
     if run is None:
         return await _run(call, call.args)
-    if verb.lower() in FOR_ADMINS and call.role < Role.ADMIN:
+    if verb.lower() in FOR_ADMINS and not _decides(call):
         return refused(call)
     return await run(call, rest.strip())
 
@@ -82,9 +82,9 @@ async def _run(call: Call, rest: str) -> Reply:
 
 async def _show(call: Call, rest: str) -> Reply:
     """All that there is of one, and buttons for who may decide."""
-    phrase, language, admin = call.house.phrase, call.incoming.language, call.role >= Role.ADMIN
+    phrase, language, decides = call.house.phrase, call.incoming.language, _decides(call)
     entry = _snapshot(call).entries.get(slug(rest))
-    if entry is None or (entry.standing != "ready" and not admin):
+    if entry is None or (entry.standing != "ready" and not decides):
         return _missing(call, rest)
     one = entry.skill
     facts = {
@@ -107,7 +107,7 @@ async def _show(call: Call, rest: str) -> Reply:
     lines += ["", _fenced(body or "–")]
     if len(one.body) > MOST_SHOWN:
         lines += ["", phrase("skill_longer", language, count=len(one.body) - MOST_SHOWN, file=str(one.folder / FILE))]
-    return Reply(text="\n".join(lines), private=True, buttons=_buttons(call, entry) if admin else ())
+    return Reply(text="\n".join(lines), private=True, buttons=_buttons(call, entry) if decides else ())
 
 
 async def _approve(call: Call, rest: str) -> Reply:
@@ -141,6 +141,10 @@ async def _reload(call: Call, rest: str) -> Reply:
     return Reply(text=call.house.phrase("skill_reloaded", call.incoming.language, **values), private=True)
 
 
+def _decides(call: Call) -> bool:
+    return role_everywhere(str(call.incoming.person), call.house.access(), call.house.book.grants) >= Role.ADMIN
+
+
 def _snapshot(call: Call) -> Snapshot:
     return call.house.skills.catalogue.snapshot
 
@@ -151,7 +155,7 @@ def _missing(call: Call, given: str) -> Reply:
     if not given:
         return Reply(text=phrase("skill_usage", language), private=True)
     entry = snapshot.entries.get(name)
-    if entry is not None and call.role >= Role.ADMIN:
+    if entry is not None and _decides(call):
         text = phrase(f"skill_{entry.standing}", language, why=_why(call, entry))
         return Reply(text=f"{name}: {text}", private=True, buttons=_buttons(call, entry))
     near = get_close_matches(name, [one.name for one in snapshot.usable], n=1)

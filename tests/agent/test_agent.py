@@ -44,6 +44,7 @@ def test_an_agent_has_only_named_states() -> None:
         "provider",
         "tool",
         "memory",
+        "skill",
         "runtime",
         "lifecycle",
         "goal",

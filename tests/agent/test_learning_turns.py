@@ -30,11 +30,11 @@ HINT = 'The skill "mail" may help here; use it only if it fits.'
 
 def with_skills(world: World, *names: str, standing: Standing = "ready", **more: Any) -> World:
     """The same with these skills in the catalogue."""
-    entries = dict(world.skills.snapshot.entries)
+    entries = dict(world.catalogue.snapshot.entries)
     for name in names:
         skill = Skill(name=name, description="d", body="b", origin="operator", folder=Path(), digest="d", **more)
         entries[name] = Entry(skill=skill, standing=standing)
-    world.skills.put(Snapshot(entries=entries))
+    world.catalogue.put(Snapshot(entries=entries))
     return world
 
 

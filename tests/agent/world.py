@@ -137,7 +137,7 @@ class World:
         self.built_ins = FakeBuiltIns()
         self.vectors: Vectors | None = None
         self.memory = self.new_memory()
-        self.skills = Catalogue()
+        self.catalogue = Catalogue()
         self.learning = self.new_learning()
         self.count = count
         self.tools = (*house_tools(self.clock, Outputs(self.home), FakeSchedules()), *tools)
@@ -179,7 +179,7 @@ class World:
 
         return Learning(
             Router(database, clock, settings=settings, chance=Random(7)),
-            Drafter(database, clock, home=self.home, known=self.skills, settings=settings),
+            Drafter(database, clock, home=self.home, known=self.catalogue, settings=settings),
             clock,
             self.bus,
             settings=settings,
@@ -208,10 +208,10 @@ class World:
             hearing=Hearing(home=self.home, clock=self.clock, ledger=self.ledger),
             memory=self.memory,
             learning=self.learning,
-            skills=self.skills,
             models=self.models,
             approvals=self.approvals,
             hooks=Hooks(lambda: self.hooks, self.home),
+            skills=self.catalogue,
             count=self.count,
             background=self.background,
         )

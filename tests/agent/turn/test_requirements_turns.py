@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from agent.core.events import ContextBuilt, ExecuteStarted
 from agent.core.messages import text_message
 from agent.providers.provider import Usage
+from agent.skills.showing import LOAD
 from agent.storage.database import Database
 from agent.tools.focus import FOCUS_TOOLS
 from agent.tools.plan_mode import EXIT
@@ -130,6 +131,6 @@ async def test_the_event_tells_how_many_tools_the_model_is_offered(sqlite_databa
     one.write_persona("default", "---\nname: T\n---\nHi.")
     await one.say("hi")
     counts = [event.tool_count for event in one.events if isinstance(event, ExecuteStarted)]
-    assert counts == [1, len({tool.spec.name for tool in one.tools} - FOCUS_TOOLS - {EXIT})], (
-        "Focus is off, plan mode too"
+    assert counts == [1, len({tool.spec.name for tool in one.tools} - FOCUS_TOOLS - {EXIT, LOAD})], (
+        "Focus is off, plan mode too, and there are no skills"
     )
