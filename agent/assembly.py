@@ -33,6 +33,7 @@ from agent.operations import follow_definition
 from agent.providers.calling import Models
 from agent.skills.catalogue import NOTHING as NO_SKILLS
 from agent.skills.catalogue import Catalogue
+from agent.skills.learning import Learning
 from agent.skills.tools import LoadSkill
 from agent.storage.database import Database
 from agent.tools.approvals import Approvals
@@ -95,6 +96,7 @@ class Shared:
     ledger: Ledger
     hearing: Hearing
     memory: Memory
+    learning: Learning
     models: Models
     approvals: Approvals
     hooks: Hooks
@@ -194,6 +196,7 @@ def assemble(
             ledger=shared.ledger,
             hearing=shared.hearing,
             memory=shared.memory,
+            learning=shared.learning,
             approvals=shared.approvals,
             hooks=shared.hooks,
             relief=shared.relief,

@@ -58,6 +58,7 @@ from gateway.running.alerts import Alerts
 from gateway.running.chosen import load_chosen
 from gateway.running.dispatching import Running, local_dispatcher
 from gateway.running.goals import Abandoned, goal_buttons, goal_role
+from gateway.running.learning import open_learning
 from gateway.running.overview import OverviewDesk
 from gateway.running.schedules import Scheduling
 from gateway.running.spending import SpendingDesk, open_ledger
@@ -169,6 +170,7 @@ async def build(
     )
     skills = Skills(database, clock, roots_of(settings.home, SHIPPED_SKILLS))
     await skills.reload()
+    learning = await open_learning(live, database, clock, bus, skills.catalogue, redact)
     outputs = Outputs(settings.home)
     tools = (*house_tools(clock, outputs, scheduling), *await working_tools_of(live, database, clock, delivery))
     executor = shared_executor(tools, clock, outputs, redact)
@@ -216,6 +218,7 @@ async def build(
         ask=partial(go_betweens.ask, delivery),
         schedules=scheduling.desk,
         memory=memory,
+        learning=learning,
         skills=skills,
         skills_on=lambda: live.settings.skills.enabled,
         goals=goals,
@@ -244,6 +247,7 @@ async def build(
             policy=lambda: live.settings.retry,
         ),
         memory=memory,
+        learning=learning,
         skills=skills.catalogue,
         models=models,
         approvals=approvals,
@@ -313,6 +317,7 @@ async def build(
         conversations=conversations,
         ledger=ledger,
         memory=memory,
+        learning=learning,
         skills=skills,
         approvals=approvals,
         schedules=scheduling.runner,

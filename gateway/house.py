@@ -12,6 +12,7 @@ from agent.goals.desk import Goals
 from agent.ledger.ledger import Ledger
 from agent.memory.memory import Memory
 from agent.providers.registry import Registry as Providers
+from agent.skills.learning import Learning
 from agent.skills.reloading import Skills
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
@@ -50,6 +51,7 @@ class House:
     conversations: Conversations
     ledger: Ledger
     memory: Memory
+    learning: Learning
     skills: Skills
     approvals: Approvals
     providers: Providers
@@ -77,6 +79,7 @@ class House:
         tasks.start_soon(self._reap)
         tasks.start_soon(self.background.run)
         tasks.start_soon(self.memory.misses.run)
+        tasks.start_soon(self.learning.run)
         tasks.start_soon(self.skills.run)
         tasks.start_soon(self.servers.run)
 
@@ -117,4 +120,5 @@ class House:
             await self.providers.aclose()
             await self.ledger.aclose()
             await self.memory.misses.flush()
+            await self.learning.flush()
             await self.database.aclose()

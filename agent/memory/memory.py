@@ -181,6 +181,20 @@ class Memory:
         found = await self._by_words(words, scope, ("code",))
         return tuple(item for item in found if coverage(words, item.text) >= ENOUGH_WORDS)[:most]
 
+    async def facts_like(self, query: str, scope: Scope, *, bill: Bill, least: float) -> tuple[Item, ...]:
+        """Facts that are at least so similar to the words (0..1), the nearest first: by vectors and by shared words."""
+        words = telling(query)
+        found = {
+            item.id: replace(item, score=coverage(words, item.text))
+            for item in await self._by_words(words, scope, ("fact",))
+        }
+        vectors = self.vectors if self.vectors is not None and await self.vectors.is_on() else None
+        if vectors is not None:
+            for id, item in (await self._by_meaning(query, scope, ("fact",), bill, vectors, unasked=False)).items():
+                found[id] = max(item, found.get(id, item), key=lambda one: one.score)
+        near = [item for item in found.values() if item.score >= least]
+        return tuple(sorted(near, key=lambda item: (-item.score, -item.id)))
+
     # Looking
 
     async def is_off(self, conversation: ConversationId) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from agent.core.ids import ConversationId
+from agent.storage.whole_files import put_whole
 
 FILE = "MEMORY.md"
 VERSIONS = "versions"
@@ -29,13 +30,9 @@ def read(path: Path, most: int) -> str:
 
 def write(path: Path, text: str, *, at: datetime) -> None:
     """Put the text in place of the notes, whole or not at all; what stood there stays as a version. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if path.exists():
         keep_version(path, read(path, LONGEST * 2), at=at)
-    partial = path.with_suffix(".part")
-    partial.write_text(text, "utf-8")
-    partial.chmod(0o600)
-    partial.replace(path)
+    put_whole(path, text)
     keep_version(path, text, at=at)
 
 

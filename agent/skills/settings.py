@@ -1,7 +1,9 @@
 """What an operator may set about skills; the gateway's configuration embeds the section (SPEC §14.1)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
+
+from agent.skills.learning_settings import LearningSettings
 
 FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
 
@@ -15,6 +17,7 @@ class SkillSettings:
 
     `min_score`: what fits less is left out; `clearly_better`: so is what fits that much less than the best.
     `list_chars` is how long the list of all skills in the prompt may get; 0: no list.
+    `learning` is `[skills.learning]`.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
@@ -25,6 +28,7 @@ class SkillSettings:
     clearly_better: float = 0.20
     prompt_mode: PromptMode = "auto"
     list_chars: int = 3_000
+    learning: LearningSettings = field(default_factory=LearningSettings)
 
     def __post_init__(self) -> None:
         mistakes = []

@@ -24,6 +24,7 @@ from agent.turn.execute import execute, keep_partial
 from agent.turn.hooking import fire, fire_soon, folder_changed, session_begins
 from agent.turn.intake import Opening, hear, take_in
 from agent.turn.landing import land
+from agent.turn.learning import learn_from, pick_skill
 from agent.turn.persist import persist
 from agent.turn.prompt import reminder_for
 from agent.turn.requests import recall_uses
@@ -59,6 +60,7 @@ async def turn(work: Work, definition: Definition, states: States, staged: Stage
         await fire("stop", run, states, {"verdict": endings[-1].verdict})
         with anyio.CancelScope(shield=True):  # whoever cancels now comes too late: it is done and will be stored
             await persist(endings[-1], run, states)
+        await learn_from(endings[-1], run, states)
         prepare_next(run, states)
         catch_up_soon(run, states, SideCalls(states))
         fire_soon("turn_end", run, states, {"verdict": endings[-1].verdict})
@@ -83,8 +85,10 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
     incoming = work.incoming
     reply_to = incoming.message_ref if incoming.chat_type != "direct" else None
     token, effective = CancelToken(), _effective(runtime.settings, definition, work)
+    id = opened.run if opened else RunId(runtime.new_id())
+    pick = await pick_skill(id, work, states, fresh=current is None)
     return Run(
-        id=opened.run if opened else RunId(runtime.new_id()),
+        id=id,
         work=work,
         session=opened.session if opened else current or SessionId(runtime.new_id()),
         fresh=current is None,
@@ -104,9 +108,10 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
             silent=incoming.may_be_silent or incoming.wake_up is not None,
         ),
         began=runtime.clock.monotonic(),
-        reminder=reminder_for(runtime.clock.now(), work, hint=_hint(states)),
+        reminder=reminder_for(runtime.clock.now(), work, hint=_hint(states), skill=pick.name if pick else ""),
         speech=Speech(runtime.outbox),
         staged=staged,
+        pick=pick,
         goal=incoming.wake_up.goal if incoming.wake_up is not None else None,
     )
 

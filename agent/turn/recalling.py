@@ -17,6 +17,7 @@ from agent.memory.memory import Memory
 from agent.memory.records import Item
 from agent.memory.showing import edge_line, fitting, lines_of
 from agent.memory.words import is_about_something
+from agent.skills.feedback import PREFIX
 from agent.storage.errors import StorageError
 from agent.turn.calling import bill_of
 from agent.turn.prompt import shown_name
@@ -81,6 +82,7 @@ async def _block(words: str, scope: Scope, run: Run, states: States) -> str:
         sections.append(("known facts", lines_of(facts, most_chars=int(settings.max_chars * FACTS_SHARE))))
     if settings.limit:
         sections += await _found(words, scope, memory, run, states, {fact.id for fact in facts})
+    sections += await _corrections(words, scope, run, states)
     room = settings.max_chars
     written: list[str] = []
     for title, lines in sections:
@@ -105,6 +107,17 @@ async def _found(
         ("code context", lines_of(code, most_chars=settings.max_chars)),
         ("graph facts", [edge_line(edge) for edge in found.edges]),
     ]
+
+
+async def _corrections(words: str, scope: Scope, run: Run, states: States) -> list[tuple[str, Sequence[str]]]:
+    """What people said was wrong the last time something like this was asked, where that is kept (SPEC §14.5)."""
+    learning = states.runtime.learning.settings
+    if not (learning.feedback and learning.corrections):
+        return []
+    memory, least = states.runtime.memory, learning.min_similarity
+    near = await memory.facts_like(words, scope, bill=bill_of(run, states), least=least)
+    told = [item for item in near if item.text.startswith(PREFIX)][: learning.corrections]
+    return [("corrections", lines_of(told, most_chars=run.settings.memory.recall.max_chars))]
 
 
 def _first_line(error: Exception) -> str:

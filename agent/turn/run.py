@@ -19,6 +19,7 @@ from agent.inbox import Work
 from agent.memory.audience import Scope
 from agent.providers.metering import Spent
 from agent.sessions.runs import Checkpoint, Loop
+from agent.skills.router import Pick
 from agent.storage.audit_rows import Record
 from agent.turn.guards import Progress
 from agent.turn.prefix import Prefix
@@ -139,11 +140,11 @@ class Run:
     recall: str = ""  # what it was reminded of, framed; stands before the reminder
     meanings: dict[str, float] = field(default_factory=dict)  # skills that are surely near its words, by name
     skills: str = ""  # those that fit its words, as the system prompt shows them
-    skill_hint: str = ""  # one line about a skill, at the very end of the system prompt (W-35)
     within: frozenset[str] | None = None  # the tools of the skill that a person called up by name; None: all
     staged: StagedChanges = field(default_factory=StagedChanges)
     opened: bool = False  # the turn row is committed
     resumed: bool = False
+    pick: Pick | None = None  # the skill that is hinted in it, until the turn's end takes it (W-07)
     goal: int | None = None  # the kept one that it works on, or counts for
     gave_way: bool = False  # it ended before it was done, for a person's sake
     messages: list[Message] = field(default_factory=list)

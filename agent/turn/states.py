@@ -35,6 +35,7 @@ from agent.providers.calling import Models
 from agent.providers.provider import Provider, ToolSchema
 from agent.providers.slot import Choice, Chooser
 from agent.skills.catalogue import NOTHING, Catalogue, Snapshot
+from agent.skills.learning import Learning
 from agent.storage.database import Database
 from agent.tools.approvals import Approvals
 from agent.tools.executor import Executor
@@ -222,6 +223,7 @@ class RuntimeState:
     ledger: Ledger
     hearing: Hearing
     memory: Memory
+    learning: Learning
     approvals: Approvals
     hooks: Hooks
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons]

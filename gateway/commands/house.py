@@ -15,6 +15,7 @@ from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Account
 from agent.memory.memory import Memory
 from agent.providers.registry import Registry
+from agent.skills.learning import Learning
 from agent.skills.reloading import Skills
 from agent.storage.database import Database
 from agent.tools.approvals import Approvals
@@ -65,6 +66,7 @@ class House:
     memory: Memory
     skills: Skills
     skills_on: Callable[[], bool]
+    learning: Learning
     goals: Goals
     goal_of: Callable[[ConversationId], int | None]
     hide_live: Callable[[ConversationId], None]

@@ -125,6 +125,8 @@ async def _forget(call: Call, what: str) -> Reply:
     if not await _sure(call, there):
         return Reply(text=phrase("memory_kept", language), private=True)
     erased = await forget(house.memory, target, home=house.home, outputs=OUTPUTS, clock=house.clock)
+    if target.item is None:
+        await house.learning.forget(erased.conversations, target.holds if target.words else None)
     call.agent.memory_changed()
     text = phrase("memory_forgotten", language, items=erased.items, messages=erased.messages)
     return Reply(text=text, private=True)

@@ -3,6 +3,7 @@
 from agent.storage.moments import to_us
 from gateway.access.policy import Role, role_everywhere
 from gateway.commands.command import Call, Command, Reply, refused
+from gateway.commands.hints import why_skill
 from gateway.storage import grants
 from gateway.storage.grants import Grant
 
@@ -82,7 +83,9 @@ async def whoami(call: Call) -> Reply:
 
 
 async def why(call: Call) -> Reply:
-    """The last messages of this chat that were not answered."""
+    """The last messages of this chat that were not answered; with "skill" why one was hinted."""
+    if call.args.strip().lower() == "skill":
+        return await why_skill(call)
     phrase, language = call.house.phrase, call.incoming.language
     found = call.house.decisions.of(str(call.key))
     if not found:
@@ -96,4 +99,4 @@ async def why(call: Call) -> Reply:
 
 ALLOW = Command(name="allow", run=allow, group="people", usage="[person | remove [person]]", admin=True, immediate=True)
 WHOAMI = Command(name="whoami", run=whoami, group="people", immediate=True)
-WHY = Command(name="why", run=why, group="people", immediate=True, admin_in_groups=True)
+WHY = Command(name="why", run=why, group="people", usage="[skill]", immediate=True, admin_in_groups=True)

@@ -2,8 +2,8 @@
 
 from sqlalchemy import BigInteger, Boolean, Column, Index, Table, Text, UniqueConstraint, text
 
+from agent.storage.learning_tables import metadata as metadata  # with those of memory, learning and gateway on it
 from agent.storage.partial import partial_index
-from agent.storage.skill_tables import metadata as metadata  # with those of memory, skills and gateway on it
 from agent.storage.tables import Id
 
 channel_preference = Table(

@@ -63,6 +63,9 @@ class _Collector:
         yield apart
         for name, text, value in (
             ("tieline_degraded_contexts", "Turns that went on without a full context.", totals.degraded_contexts),
+            ("tieline_skill_hints", "Turns in which a skill was hinted.", totals.skill_hints),
+            ("tieline_skill_drafts", "Skills that were drafted.", totals.skill_drafts),
+            ("tieline_learning_failures", "What could not be learnt.", totals.learning_failures),
             ("tieline_compactions", "Summaries that took the place of messages.", totals.compactions),
             ("tieline_hard_compactions", "Those at the hard threshold.", totals.hard_compactions),
             ("tieline_compaction_tokens_saved", "Tokens they freed.", totals.compaction_tokens_saved),

@@ -15,6 +15,7 @@ from agent.core.events import (
     ContextBuilt,
     ContextDegraded,
     DecisionCompleted,
+    LearningFailed,
     LoopEnded,
     LoopFailed,
     OutputSlotEscalated,
@@ -22,6 +23,8 @@ from agent.core.events import (
     ProviderSwitched,
     Published,
     RetryScheduled,
+    SkillDrafted,
+    SkillPicked,
     ToolEnded,
     ToolOutputsPruned,
 )
@@ -35,12 +38,15 @@ COUNTED = (
     ContextBuilt,
     ContextDegraded,
     DecisionCompleted,
+    LearningFailed,
     LoopEnded,
     LoopFailed,
     OutputSlotEscalated,
     ProviderStoodIn,
     ProviderSwitched,
     RetryScheduled,
+    SkillDrafted,
+    SkillPicked,
     ToolEnded,
     ToolOutputsPruned,
 )
@@ -86,6 +92,9 @@ class MetricsSnapshot:
     llm_calls: int = 0
     retries: int = 0
     degraded_contexts: int = 0
+    skill_hints: int = 0
+    skill_drafts: int = 0
+    learning_failures: int = 0
     prompt_tokens: int = 0
     output_tokens: int = 0
     cache_creation_tokens: int = 0
@@ -228,6 +237,12 @@ def _count(numbers: MetricsSnapshot, published: Published) -> None:
             numbers.breaker_trips += 1
         case ContextDegraded():
             numbers.degraded_contexts += 1
+        case SkillPicked():
+            numbers.skill_hints += 1
+        case SkillDrafted():
+            numbers.skill_drafts += 1
+        case LearningFailed():
+            numbers.learning_failures += 1
         case DecisionCompleted(provider=provider, model=model):
             numbers.llm_calls += 1
             numbers.provider, numbers.model = provider, model

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from itertools import count as numbers
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import anyio
@@ -35,6 +36,10 @@ from agent.providers.retries import RetryPolicy
 from agent.sessions import store
 from agent.sessions.records import Stored
 from agent.skills.catalogue import Catalogue
+from agent.skills.drafting import Drafter
+from agent.skills.learning import Learning
+from agent.skills.learning_settings import LearningSettings
+from agent.skills.router import Router
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.moments import to_us
@@ -120,6 +125,7 @@ class World:
         self.slot = FakeSlot(*providers)
         self.settings = settings or Settings()
         self.spending = Spending()
+        self.learning_settings = LearningSettings()
         self.events: list[Event] = []
         self.broken_listeners: list[Exception] = []
         self.bus = EventBus(lambda error, event: self.broken_listeners.append(error))
@@ -132,6 +138,7 @@ class World:
         self.vectors: Vectors | None = None
         self.memory = self.new_memory()
         self.catalogue = Catalogue()
+        self.learning = self.new_learning()
         self.count = count
         self.tools = (*house_tools(self.clock, Outputs(self.home), FakeSchedules()), *tools)
         self.epoch = 0
@@ -163,6 +170,21 @@ class World:
             vectors=self.vectors,
         )
 
+    def new_learning(self) -> Learning:
+        """What a process learns about its skills; it begins with what the one before has written."""
+        clock, database = self.clock, self.database
+
+        def settings() -> LearningSettings:
+            return self.learning_settings
+
+        return Learning(
+            Router(database, clock, settings=settings, chance=Random(7)),
+            Drafter(database, clock, home=self.home, known=self.catalogue, settings=settings),
+            clock,
+            self.bus,
+            settings=settings,
+        )
+
     def write_persona(self, name: str, text: str) -> Path:
         path = self.home / "agents" / name / "AGENT.md"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -185,6 +207,7 @@ class World:
             ledger=self.ledger,
             hearing=Hearing(home=self.home, clock=self.clock, ledger=self.ledger),
             memory=self.memory,
+            learning=self.learning,
             models=self.models,
             approvals=self.approvals,
             hooks=Hooks(lambda: self.hooks, self.home),

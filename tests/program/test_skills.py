@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 import pytest_asyncio
@@ -53,3 +54,48 @@ async def test_from_the_folder_to_the_prompt(stage: Stage) -> None:
     await ann.hears("may be used as it stands")
     await ann.say("/skill berth-harbour-report for June")
     assert "Begin with the berth." in await system(stage, "for June")
+
+
+@pytest.mark.requirement("W-57", "W-59", "W-07", "W-08", "G-26")
+async def test_what_goes_well_is_drafted_approved_hinted_and_revoked(stage: Stage) -> None:
+    ann, name = OnTelegram(stage.doubles), "billing-module-refactor"
+    draft = stage.program.home / "skills" / "auto" / name
+
+    async def three_go_well(when: str) -> None:
+        for number in range(3):
+            words = f"Please refactor the billing code module {when}{number}"
+            await ann.say(words)
+            await ann.hears(words)
+        await stage.program.settled()
+
+    async def hint(words: str) -> str:
+        """What stands before these words of hers."""
+        newest = (await stage.asking(words))["body"]["messages"][-1]
+        return str(newest["content"]).partition("</reminder>")[0]
+
+    async def drafted() -> bool:
+        return (draft / "SKILL.md").exists()
+
+    await three_go_well("1")
+    await becomes(drafted, True)
+    await ann.say("/skill reload")
+    await ann.hears("Read anew")
+    await ann.say("/skills")
+    waiting = await ann.hears(f"{name} (drafted by me): I drafted it")
+    assert waiting.index("Waiting for approval") < waiting.index(name)
+    await ann.say(f"/skill approve {name}")
+    await ann.hears(f"{name} may be used")
+    await ann.say(f"/skill {name} for March")
+    assert f'The skill "{name}" may help here' in await hint("for March")
+    await ann.hears("for March")
+    await stage.program.settled()
+    await ann.say("/why skill")
+    assert "counts for it" in await ann.hears(f"Skill hinted: {name}")
+
+    await ann.say(f"/skill revoke {name}")
+    await ann.hears(f"{name} is not used any more")
+    rmtree(draft)
+    await three_go_well("2")
+    await ann.say(f"@@skill={name} for April")
+    assert f'"{name}"' not in await hint("for April")
+    assert not draft.exists()

@@ -1,0 +1,93 @@
+"""Which skill to hint: Thompson sampling over Beta distributions (SPEC §14.2). Pure: chance comes as an argument."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Literal, Protocol
+
+Outcome = Literal["success", "failure", "neutral"]
+
+UNDECIDED = 0.5  # drawn for counts of which no Beta distribution can be made
+POINTS = 5  # simulated successes of a measured score of 1.0
+MOST_UNMEASURED = 1  # of a draft whose score nobody measured: 0.7 would be four successes that never were (G-26)
+
+
+class Chance(Protocol):
+    """Where draws come from; a seeded `random.Random` is one."""
+
+    def betavariate(self, alpha: float, beta: float) -> float: ...
+
+
+class NoCandidates(Exception):
+    """There is no skill to choose from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """How often a skill was hinted in turns that succeeded and that failed; decay makes fractions of it."""
+
+    successes: float = 0.0
+    failures: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """The skill with the highest sample, that sample (0..1), and among how many it was."""
+
+    name: str
+    value: float
+    arm: Arm
+    among: int
+
+
+def sample(arm: Arm, chance: Chance) -> float:
+    """One draw from Beta(successes + 1, failures + 1); 0.5 where there is no such distribution."""
+    alpha, beta = arm.successes + 1.0, arm.failures + 1.0
+    if not (isfinite(alpha) and isfinite(beta) and alpha > 0 and beta > 0):
+        return UNDECIDED
+    return chance.betavariate(alpha, beta)
+
+
+def choose(candidates: Sequence[str], arm_of: Callable[[str], Arm], chance: Chance) -> Draw:
+    """Draw once for each candidate and take the highest (W-06). Raises NoCandidates."""
+    best: Draw | None = None
+    for name in candidates:
+        arm = arm_of(name)
+        value = sample(arm, chance)
+        if best is None or value > best.value:
+            best = Draw(name=name, value=value, arm=arm, among=len(candidates))
+    if best is None:
+        raise NoCandidates
+    return best
+
+
+def credited(arm: Arm, outcome: Outcome) -> Arm:
+    """The arm after a turn; a neutral outcome changes neither count (W-55)."""
+    match outcome:
+        case "success":
+            return replace(arm, successes=arm.successes + 1)
+        case "failure":
+            return replace(arm, failures=arm.failures + 1)
+        case "neutral":
+            return arm
+
+
+def aged(arm: Arm, days: float, decay: float) -> Arm:
+    """What is left of the counts after so many days; a `decay` of 1.0 keeps them for ever."""
+    if decay >= 1.0 or days <= 0:
+        return arm
+    share = decay**days
+    return Arm(successes=max(0.0, arm.successes * share), failures=max(0.0, arm.failures * share))
+
+
+def prior_of(score: float, *, measured: bool) -> int:
+    """The simulated successes that a stored score (0..1) gives a skill with no outcomes yet."""
+    if not isfinite(score):
+        return 0
+    points = round(min(1.0, max(0.0, score)) * POINTS)
+    return points if measured else min(points, MOST_UNMEASURED)
+
+
+def priors_by_rank(names: Sequence[str]) -> dict[str, int]:
+    """Simulated successes of skills that somebody put into order, best first: 3, 2, 1 and 0 by quarter."""
+    return {name: 3 - place * 4 // len(names) for place, name in enumerate(names)}

@@ -1,0 +1,179 @@
+"""What the house learns about its skills: which one helps, what deserves to become one (SPEC §14). One for the process.
+
+Nothing here can end a turn, and no turn waits for it: what is to be written waits for `run`, within bounds.
+"""
+
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import anyio
+from sqlalchemy.exc import SQLAlchemyError
+
+from agent.core.clock import Clock
+from agent.core.events import EventBus, LearningFailed, SkillDrafted, SkillPicked
+from agent.core.ids import ConversationId, RunId
+from agent.skills.bandit import NoCandidates, Outcome
+from agent.skills.buckets import Buckets, DraftTrigger, Holds, Observed
+from agent.skills.drafting import Drafter
+from agent.skills.learning_settings import LearningSettings
+from agent.skills.router import Pick, Router
+from agent.skills.signatures import signature_of
+from agent.storage.errors import StorageError
+
+WRITTEN_WITHIN_S = 5.0
+MOST_TRIGGERS = 16  # drafts that wait to be written
+MOST_REMEMBERED = 1_000  # conversations whose last hint is known
+
+log = logging.getLogger("tieline.skills")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hinted:
+    """The last hint of a conversation. `outcome` None: its turn goes on, or was cut off."""
+
+    pick: Pick
+    at: datetime
+    outcome: Outcome | None = None
+
+
+class Learning:
+    """`drafter` None where there is no database to enter drafts in; turns are counted all the same (W-61)."""
+
+    def __init__(
+        self,
+        router: Router,
+        drafter: Drafter | None,
+        clock: Clock,
+        bus: EventBus,
+        *,
+        settings: Callable[[], LearningSettings],
+    ) -> None:
+        self.router = router
+        self.buckets = Buckets()
+        self._drafter = drafter
+        self._clock = clock
+        self._bus = bus
+        self._settings = settings
+        self._hinted: OrderedDict[ConversationId, Hinted] = OrderedDict()
+        self._triggers: deque[DraftTrigger] = deque(maxlen=MOST_TRIGGERS)
+        self._work = anyio.Event()
+        self._credited = ConversationId("")  # the conversation whose turn ended last
+
+    @property
+    def settings(self) -> LearningSettings:
+        return self._settings()
+
+    async def open(self) -> None:
+        """Read what was learnt before; where that fails it begins anew and adds to it later."""
+        try:
+            await self.router.open()
+        except (StorageError, SQLAlchemyError) as error:
+            log.warning("what was learnt about skills is not read: %s", _first_line(error))
+
+    async def pick(
+        self, candidates: Sequence[str], text: str, *, conversation: ConversationId, run: RunId, fresh: bool
+    ) -> Pick | None:
+        """The skill to hint in a turn; None where the router is off or there is none (W-05). `fresh`: a new session."""
+        if not self._settings().router:
+            return None
+        if fresh and self.router.unread:
+            try:
+                await self.router.read_priors()
+            except (StorageError, SQLAlchemyError) as error:
+                self._failed("priors", error, conversation, run)
+        try:
+            pick = self.router.pick(candidates, text)
+        except NoCandidates:
+            return None
+        self._note(conversation, Hinted(pick=pick, at=self._clock.now()))
+        self._bus.publish(
+            SkillPicked(conversation=conversation, run=run, skill=pick.name, asked_for=pick.value is None)
+        )
+        return pick
+
+    def credit(self, pick: Pick, outcome: Outcome, conversation: ConversationId) -> None:
+        """The turn in which the skill was hinted has ended so (W-07)."""
+        self.router.credit(pick.name, outcome)
+        last = self._hinted.get(conversation)
+        if last is not None and last.pick is pick:
+            self._note(conversation, replace(last, outcome=outcome))
+        self._credited = conversation
+
+    def observe(
+        self, conversation: ConversationId, text: str, outcome: Outcome, tools: Sequence[str]
+    ) -> DraftTrigger | None:
+        """A person's request was worked on; what went well often enough is drafted soon."""
+        trigger = self.buckets.observe(
+            Observed(
+                conversation=conversation,
+                signature=signature_of(text),
+                text=text,
+                outcome=outcome,
+                tools=tuple(tools),
+            )
+        )
+        if trigger is not None and self._drafter is not None and self._settings().drafting:
+            self._triggers.append(trigger)
+            self._work.set()
+        return trigger
+
+    def hinted(self, conversation: ConversationId) -> Hinted | None:
+        """The last hint there, since the process began: what `/why skill` tells of."""
+        return self._hinted.get(conversation)
+
+    async def forget(self, conversations: Sequence[ConversationId], holds: Holds | None) -> None:
+        """Somebody wants words forgotten (None: all of these conversations). Raises StorageError."""
+        for conversation in conversations:
+            self.buckets.forget(conversation, holds)
+        meant = [one for one in self._triggers if one.conversation in conversations]
+        for trigger in meant:  # not written yet
+            if holds is None or any(map(holds, (trigger.signature, *trigger.examples))):
+                self._triggers.remove(trigger)
+        if self._drafter is not None:
+            await self._drafter.forget(tuple(conversations), holds)
+
+    async def run(self) -> None:
+        """Write what was learnt, until cancelled."""
+        while True:
+            with anyio.move_on_after(WRITTEN_WITHIN_S):
+                await self._work.wait()
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write all that waits. What cannot be written is logged and counted; outcomes are tried again later."""
+        self._work = anyio.Event()
+        while self._triggers and self._drafter is not None:
+            trigger = self._triggers.popleft()
+            try:
+                name = await self._drafter.draft(trigger)
+            except (OSError, StorageError, SQLAlchemyError) as error:
+                self._failed("draft", error, trigger.conversation)
+                continue
+            if name is not None:
+                self.router.unread = True
+                drafted = SkillDrafted(conversation=trigger.conversation, skill=name, evidence=trigger.evidence)
+                self._bus.publish(drafted)
+        if self.router.waits:
+            try:
+                await self.router.flush()
+            except (StorageError, SQLAlchemyError) as error:
+                self._failed("outcomes", error, self._credited)
+
+    def _note(self, conversation: ConversationId, hinted: Hinted) -> None:
+        self._hinted[conversation] = hinted
+        self._hinted.move_to_end(conversation)
+        while len(self._hinted) > MOST_REMEMBERED:
+            self._hinted.popitem(last=False)
+
+    def _failed(self, step: str, error: Exception, conversation: ConversationId, run: RunId | None = None) -> None:
+        log.warning(
+            "nothing is learnt of this (%s): %s", step, _first_line(error), extra={"conversation": conversation}
+        )
+        self._bus.publish(LearningFailed(conversation=conversation, run=run, step=step))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__

@@ -1,0 +1,46 @@
+"""`[skills.learning]`: what an operator may set about hints, drafts and corrections (SPEC §14.2 to §14.5)."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
+MOST_CORRECTIONS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningSettings:
+    """`router` hints one skill a turn and credits it; `drafting` makes a draft of what went well three times.
+
+    `preferred` names skills, best first, that begin with simulated successes. `seed` None: draws that nobody foresees.
+    `feedback` keeps corrections that people make and reminds of them.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    router: bool = True
+    decay: float = 1.0  # of both counts, a day
+    seed: int | None = None
+    preferred: tuple[str, ...] = ()
+    drafting: bool = True
+    most_drafts: int = 50
+    feedback: bool = False
+    feedback_threshold: float = 0.7
+    corrections: int = 3
+    min_similarity: float = 0.75
+
+    def __post_init__(self) -> None:
+        mistakes = []
+        if not 0 < self.decay <= 1:
+            mistakes.append(f"decay is {self.decay}; it must be more than 0, and 1 (off) at most")
+        if self.most_drafts < 1:
+            mistakes.append(f"most_drafts is {self.most_drafts}; it must be 1 or more, or set drafting = false")
+        if not 0 <= self.feedback_threshold <= 1:
+            mistakes.append(f"feedback_threshold is {self.feedback_threshold}; it must be 0 to 1")
+        if not 0 <= self.corrections <= MOST_CORRECTIONS:
+            mistakes.append(f"corrections is {self.corrections}; it must be 0 to {MOST_CORRECTIONS}")
+        if not 0 <= self.min_similarity <= 1:
+            mistakes.append(f"min_similarity is {self.min_similarity}; it must be 0 to 1")
+        if len(set(self.preferred)) < len(self.preferred):
+            mistakes.append("preferred names a skill twice; name each once")
+        if mistakes:
+            raise ValueError("; ".join(mistakes))

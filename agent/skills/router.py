@@ -1,0 +1,115 @@
+"""Hints one skill a turn and learns from how the turn ended (SPEC §14.2). It knows skills by name alone.
+
+Counts are held in memory and added to the database in the background: a turn waits for neither.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from agent.core.clock import Clock
+from agent.skills import arms, evolved
+from agent.skills.arms import Kept
+from agent.skills.bandit import Arm, Chance, Outcome, choose, credited, priors_by_rank
+from agent.skills.learning_settings import LearningSettings
+from agent.skills.matching import called_in
+from agent.storage.database import Database
+from agent.storage.moments import to_us
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pick:
+    """The skill of one turn, and why it: its sample (None: somebody asked for it), its counts, among how many."""
+
+    name: str
+    value: float | None
+    arm: Arm
+    simulated: float
+    among: int
+
+
+class Router:
+    """One for the process: what one conversation shows helps all. Without a database it learns until its end."""
+
+    def __init__(
+        self, database: Database | None, clock: Clock, *, settings: Callable[[], LearningSettings], chance: Chance
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._settings = settings
+        self._chance = chance
+        self._arms: dict[str, Kept] = {}
+        self._priors: Mapping[str, int] = {}
+        self._ranks: tuple[Sequence[str], Mapping[str, int]] = ((), {})
+        self._more: dict[str, Arm] = {}  # outcomes that are not in the database yet
+        self.unread = False  # there are drafts whose priors were not read yet
+
+    async def open(self) -> None:
+        """Read what was learnt. Raises StorageError or SQLAlchemyError; it works without, and loses nothing of it."""
+        if self._database is not None:
+            self._arms = await self._database.read(arms.all_arms)
+            await self.read_priors()
+
+    async def read_priors(self) -> None:
+        """Let new drafts begin with what they were given (W-60); skills that are known keep what they have."""
+        if self._database is not None:
+            self._priors = await self._database.read(evolved.priors)
+        self.unread = False
+
+    def pick(self, candidates: Sequence[str], text: str) -> Pick:
+        """The skill for a turn with these words: the one they name, else the best draw. Raises NoCandidates."""
+        wanted = called_in(text)
+        if wanted is not None and (name := next((one for one in candidates if one.lower() == wanted), None)):
+            kept = self.kept(name)
+            return Pick(name=name, value=None, arm=kept.arm, simulated=kept.simulated, among=len(candidates))
+        draw = choose(candidates, lambda name: self.kept(name).arm, self._chance)
+        simulated = self.kept(draw.name).simulated
+        return Pick(name=draw.name, value=draw.value, arm=draw.arm, simulated=simulated, among=draw.among)
+
+    def credit(self, name: str, outcome: Outcome) -> None:
+        """Count how the turn ended for the skill that was hinted in it (W-07)."""
+        more = credited(Arm(), outcome)
+        if more == Arm():
+            return
+        self._arms[name] = self.kept(name).with_more(more, to_us(self._clock.now()))
+        self._more[name] = credited(self._more.get(name, Arm()), outcome)
+
+    def kept(self, name: str) -> Kept:
+        """What is known of a skill now."""
+        at, settings = to_us(self._clock.now()), self._settings()
+        known = self._arms.get(name)
+        if known is not None:
+            return known.now(at, settings.decay)
+        if self._ranks[0] is not settings.preferred:
+            self._ranks = (settings.preferred, priors_by_rank(settings.preferred))
+        return arms.beginning(max(self._priors.get(name, 0), self._ranks[1].get(name, 0)), at)
+
+    @property
+    def waits(self) -> bool:
+        """Whether there is something to write."""
+        return bool(self._more) and self._database is not None
+
+    async def flush(self) -> None:
+        """Add to the database what is not in it yet. Raises StorageError or SQLAlchemyError: it is kept for later."""
+        if not self.waits or self._database is None:
+            return
+        more, self._more = self._more, {}
+        at, decay = to_us(self._clock.now()), self._settings().decay
+        begin = {name: arms.beginning(round(self._arms[name].simulated), at) for name in more}
+        shown = {name: self.kept(name).outcomes for name in more}
+
+        def write(conn: Connection) -> None:
+            arms.add(conn, more, begin, at=at, decay=decay)
+            for name, outcomes in shown.items():
+                evolved.measure(conn, name, outcomes)
+
+        try:
+            await self._database.write(write)
+        except BaseException:
+            for name, outcomes in more.items():
+                since = self._more.get(name, Arm())
+                self._more[name] = Arm(
+                    successes=outcomes.successes + since.successes, failures=outcomes.failures + since.failures
+                )
+            raise

@@ -1,0 +1,102 @@
+"""Steps 3, 19 and 20 of a turn (SPEC §2.4): a skill is hinted, the same one is credited, requests are counted.
+
+None of it ends a turn: what fails is logged and counted, and the turn goes on as if nothing were learnt.
+"""
+
+import logging
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from agent.core.events import CorrectionHeard, LearningFailed
+from agent.core.ids import RunId
+from agent.inbox import Work
+from agent.memory.records import Kept
+from agent.skills.bandit import Outcome
+from agent.skills.feedback import heard, kept_as
+from agent.skills.matching import called_in, without_call
+from agent.skills.outcomes import outcome_of
+from agent.skills.router import Pick
+from agent.storage.errors import StorageError
+from agent.turn.prompt import shown_name, words_of
+from agent.turn.run import Executed, Run
+from agent.turn.states import States
+
+log = logging.getLogger("tieline.turn")
+
+
+async def pick_skill(run: RunId, work: Work, states: States, *, fresh: bool) -> Pick | None:
+    """The skill to hint, out of those that the model may use now; what nobody has just written gets no hint."""
+    learning = states.runtime.learning
+    if work.kind != "message":
+        return None
+    snapshot, called = states.skill.snapshot, called_in(work.incoming.text)
+    candidates = [skill.name for skill in snapshot.offered]
+    if called is not None and called not in candidates and snapshot.find(called) is not None:
+        return None  # a skill for people only: they have called it up, and no other one is to be hinted beside it
+    conversation = states.session.conversation
+    return await learning.pick(candidates, work.incoming.text, conversation=conversation, run=run, fresh=fresh)
+
+
+async def learn_from(executed: Executed, run: Run, states: States) -> None:
+    """What the turn's end says: of the skill that was hinted, of requests like this one, of the answer before."""
+    learning, conversation = states.runtime.learning, states.session.conversation
+    outcome = _outcome(executed, run)
+    pick, run.pick = run.pick, None
+    if pick is not None:
+        learning.credit(pick, outcome, conversation)
+    if run.work.kind != "message" or not run.opened:
+        return
+    learning.observe(conversation, without_call(run.work.incoming.text), outcome, _used(run))
+    if learning.settings.feedback:
+        await _keep_correction(run, states)
+
+
+def _outcome(executed: Executed, run: Run) -> Outcome:
+    declined = executed.notice is not None and executed.notice.phrase == "model_declined"
+    return outcome_of(executed.verdict, stopped=run.token.fired, gave_way=run.gave_way, declined=declined)
+
+
+def _used(run: Run) -> tuple[str, ...]:
+    """The tools whose calls gave something, in order of first use."""
+    gave = {result.tool_use_id for message in run.messages for result in message.tool_results if not result.is_error}
+    uses = (use for message in run.messages for use in message.tool_uses)
+    return tuple(dict.fromkeys(use.name for use in uses if use.id in gave))
+
+
+def _asked_before(run: Run, states: States) -> str:
+    """What the person's last message but this one said, as far as the window has it."""
+    own = {id(message.parts) for message in run.messages}
+    for message in reversed(states.message.window.messages):
+        if message.role == "user" and not message.tool_results and id(message.parts) not in own:
+            return words_of(message)
+    return ""
+
+
+async def _keep_correction(run: Run, states: States) -> None:
+    """Keep it as a fact, which people see, change and forget like any other; nothing where the memory is off."""
+    runtime, words = states.runtime, run.work.incoming.text
+    signal = heard(words, runtime.learning.settings.feedback_threshold)
+    if signal is None:
+        return
+    conversation = states.session.conversation
+    event = CorrectionHeard(conversation=conversation, run=run.id, kind=signal.kind, confidence=signal.confidence)
+    runtime.bus.publish(event)
+    if run.memory is None:
+        return
+    incoming = run.work.incoming
+    correction = Kept(
+        kind="fact",
+        text=kept_as(words, _asked_before(run, states)),
+        source="chat",
+        person=incoming.person,
+        speaker=shown_name(incoming),
+        confidence=signal.confidence,
+        session=run.session,
+        inbox_id=run.work.inbox_id,
+    )
+    try:
+        await runtime.memory.remember(run.memory, correction)
+    except (StorageError, SQLAlchemyError) as error:
+        reason = str(error).partition("\n")[0]
+        log.warning("a correction is not kept: %s", reason, extra={"run": run.id})
+        runtime.bus.publish(LearningFailed(conversation=conversation, run=run.id, step="correction"))

@@ -1,0 +1,33 @@
+"""Why a skill was hinted: what `/why skill` tells."""
+
+from agent.skills.learning import Hinted
+from gateway.commands.command import Call, Reply
+
+
+async def why_skill(call: Call) -> Reply:
+    """The last hint of this chat: by which draw or whose wish, with which counts, and what came of it."""
+    phrase, language, learning = call.house.phrase, call.incoming.language, call.house.learning
+    hinted = learning.hinted(call.agent.conversation)
+    if hinted is None:
+        key = "why_skill_none" if learning.settings.router else "why_skill_off"
+        return Reply(text=phrase(key, language), private=True)
+    return Reply(text="\n".join(_told(call, hinted)), private=True)
+
+
+def _told(call: Call, hinted: Hinted) -> list[str]:
+    phrase, language, pick = call.house.phrase, call.incoming.language, hinted.pick
+    lines = [phrase("why_skill_title", language, name=f"`{pick.name}`", when=f"{hinted.at:%H:%M:%S} UTC")]
+    if pick.value is None:
+        lines.append(phrase("why_skill_asked", language, among=pick.among))
+    else:
+        lines.append(phrase("why_skill_drawn", language, among=pick.among, value=f"{pick.value:.2f}"))
+    counts = {"successes": _count(pick.arm.successes), "failures": _count(pick.arm.failures)}
+    lines.append(phrase("why_skill_counts", language, **counts))
+    if pick.simulated:
+        lines.append(phrase("why_skill_simulated", language, simulated=_count(pick.simulated)))
+    lines.append(phrase(f"why_skill_{hinted.outcome or 'open'}", language))
+    return lines
+
+
+def _count(number: float) -> str:
+    return f"{round(number, 1):g}"

@@ -1,0 +1,223 @@
+"""Whole turns with skills: which one is hinted, where the hint stands, who is credited, what is drafted of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from sqlalchemy import Connection
+
+from agent.core.errors import ProviderRefused
+from agent.core.events import CorrectionHeard, LearningFailed, SkillPicked
+from agent.skills.bandit import Arm
+from agent.skills.catalogue import Entry, Snapshot, Standing
+from agent.skills.learning_settings import LearningSettings
+from agent.skills.skill import Skill
+from agent.storage.database import Database
+from agent.storage.errors import StorageError
+from agent.tools.plan_mode import INSTRUCTIONS
+from agent.turn.settings import AgentSettings, Settings
+from tests.agent.world import World
+from tests.fakes.databases import open_sqlite
+from tests.fakes.provider import Script, ScriptedProvider, calls, fails, says
+from tests.fakes.tools import FakeTool
+from tests.fakes.waiting import until
+
+HINT = 'The skill "mail" may help here; use it only if it fits.'
+
+
+def with_skills(world: World, *names: str, standing: Standing = "ready", **more: Any) -> World:
+    """The same with these skills in the catalogue."""
+    entries = dict(world.catalogue.snapshot.entries)
+    for name in names:
+        skill = Skill(name=name, description="d", body="b", origin="operator", folder=Path(), digest="d", **more)
+        entries[name] = Entry(skill=skill, standing=standing)
+    world.catalogue.put(Snapshot(entries=entries))
+    return world
+
+
+def prompts(provider: ScriptedProvider) -> list[tuple[str, str, str]]:
+    """All that stands around the messages of each request."""
+    return [(one.system.stable, one.system.volatile, one.reminder) for one in provider.requests]
+
+
+@pytest.mark.requirement("W-05", "W-07", "W-08")
+async def test_one_line_hints_a_skill_and_the_turn_credits_it(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider()
+    world = with_skills(World(sqlite_database, tmp_path, provider), "mail")
+    await world.say("write to Ida")
+    (request,) = provider.requests
+    assert request.reminder.splitlines()[-2:] == [HINT, "</reminder>"], "the very last before the person's words"
+    assert sum(part.count('The skill "') for part in prompts(provider)[0]) == 1
+    assert [message.content for message in request.messages] == ["write to Ida"]
+    assert all("The skill" not in text for _, text in await world.texts()), "a hint is stored nowhere"
+    assert world.learning.router.kept("mail").arm == Arm(successes=1)
+    hinted = world.learning.hinted(world.key)
+    assert hinted is not None
+    assert (hinted.pick.name, hinted.pick.among, hinted.outcome) == ("mail", 1, "success")
+    assert [event.skill for event in world.events if isinstance(event, SkillPicked)] == ["mail"]
+
+
+@pytest.mark.requirement("W-09", "W-05")
+@pytest.mark.parametrize(
+    ("skills", "hints"),
+    [
+        pytest.param([], 0, id="no skills"),
+        pytest.param([{"standing": "quarantined"}], 0, id="it waits for approval"),
+        pytest.param([{"standing": "revoked"}], 0, id="it was revoked"),
+        pytest.param([{"invocable_by_model": False}], 0, id="only people may use it"),
+        pytest.param([{}], 2, id="but for the hint itself"),
+    ],
+)
+async def test_without_a_router_not_one_byte_differs(
+    tmp_path: Path, sqlite_template: Path, skills: Sequence[dict[str, Any]], hints: int
+) -> None:
+    async def asked(*, router: bool) -> list[tuple[str, str, str]]:
+        home = tmp_path / str(router)
+        home.mkdir()
+        database = await open_sqlite(home, sqlite_template)
+        provider = ScriptedProvider()
+        world = World(database, home, provider)
+        world.learning_settings = LearningSettings(router=router)
+        for skill in skills:
+            with_skills(world, "mail", **skill)
+        await world.say("write to Ida")
+        await world.say("and to Bob @@skill=mail")
+        assert sum(isinstance(event, SkillPicked) for event in world.events) == (hints if router else 0)
+        await database.aclose()
+        return prompts(provider)
+
+    with_router = [
+        (stable, volatile, reminder.replace(f"\n{HINT}\n", "\n"))
+        for stable, volatile, reminder in await asked(router=True)
+    ]
+    assert with_router == await asked(router=False)
+
+
+@pytest.mark.requirement("W-35")
+async def test_the_prompt_is_base_then_plan_mode_then_the_hint(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(scripts=[calls("EnterPlanMode", id="1"), says("thinking")])
+    world = with_skills(World(sqlite_database, tmp_path, provider, tools=(FakeTool(),)), "mail")
+    await world.say("do it")
+    before, planning = prompts(provider)
+    assert planning[1] == f"{before[1]}\n\n{INSTRUCTIONS}"
+    for stable, volatile, reminder in (before, planning):
+        whole = "\n".join((stable, volatile, reminder))
+        assert whole.count(HINT) == 1
+        assert whole.endswith(f"{HINT}\n</reminder>")
+    assert world.learning.router.kept("mail").arm == Arm(successes=1), "two calls are one turn"
+
+
+@pytest.mark.requirement("W-54", "W-07")
+@pytest.mark.parametrize(
+    ("scripts", "settings", "arm"),
+    [
+        pytest.param([calls("echo", {"text": "x"}), says("done")], {}, Arm(successes=1), id="with tools"),
+        pytest.param([calls("echo", {"text": "x"})] * 3, {"max_turns": 2}, Arm(failures=1), id="too many calls"),
+        pytest.param([fails(ProviderRefused("400"))], {}, Arm(failures=1), id="an error"),
+    ],
+)
+async def test_who_is_credited_and_how(
+    sqlite_database: Database, tmp_path: Path, scripts: Sequence[Script], settings: dict[str, int], arm: Arm
+) -> None:
+    provider = ScriptedProvider(scripts=list(scripts))
+    chosen = Settings(agent=replace(AgentSettings(), **settings))  # type: ignore[arg-type]
+    world = World(sqlite_database, tmp_path, provider, settings=chosen, tools=(FakeTool(),))
+    with_skills(world, "mail", "travel", "sums")
+    await world.say("@@skill=travel off to Oslo")
+    assert world.learning.router.kept("travel").arm == arm
+    assert {world.learning.router.kept(name).arm for name in ("mail", "sums")} == {Arm()}
+
+
+@pytest.mark.requirement("W-54", "W-55")
+async def test_a_stop_is_a_failure_and_what_never_ran_is_nothing(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(scripts=[Script(stalls=True)])
+    world = with_skills(World(sqlite_database, tmp_path, provider), "mail")
+    work = await world.admit("write to Ida")
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.run, work)
+        await until(lambda: bool(provider.requests))
+        world.agent.stop("stop")
+    assert world.learning.router.kept("mail").arm == Arm(failures=1)
+    await world.say("x" * 40_000)
+    assert len(provider.requests) == 1
+    assert world.learning.router.kept("mail").arm == Arm(failures=1)
+
+
+async def test_reminders_are_neither_hinted_nor_counted(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider()
+    world = with_skills(World(sqlite_database, tmp_path, provider), "mail")
+    for _ in range(3):
+        await world.say("the billing report is due", kind="reminder")
+    assert all(HINT not in request.reminder for request in provider.requests)
+    assert len(world.learning.buckets) == 0
+
+
+@pytest.mark.requirement("W-57", "W-58", "W-59", "W-61")
+async def test_three_requests_that_go_well_are_drafted(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(
+        scripts=[says("a"), fails(ProviderRefused("400")), says("b"), calls("echo", {"text": "x"}), says("c")]
+    )
+    world = World(sqlite_database, tmp_path, provider, tools=(FakeTool(),))
+    drafts = tmp_path / "skills" / "auto"
+    for expected in (0, 0, 0, 0, 1):
+        await world.say("Please refactor the billing code module")
+        await world.learning.flush()
+        assert len(list(drafts.glob("*"))) == expected, "a failure begins anew"
+    text = (drafts / "billing-module-refactor" / "SKILL.md").read_text()
+    assert "`echo`" in text
+
+
+async def test_trouble_with_learning_ends_no_turn(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider()
+    world = with_skills(World(sqlite_database, tmp_path, provider), "mail")
+
+    async def refuse(work: Callable[[Connection], Any]) -> Any:
+        raise StorageError("disk full")
+
+    class Broken:
+        dialect = sqlite_database.dialect
+        write = read = staticmethod(refuse)
+
+        async def aclose(self) -> None: ...
+
+    world.database = Broken()  # type: ignore[assignment]
+    world.learning = world.new_learning()
+    world.database = sqlite_database
+    await world.learning.open()
+    world.learning.router.unread = True
+    await world.restart()
+    for _ in range(3):
+        assert await world.say("Please refactor the billing code module") == ["ok"]
+    await world.learning.flush()
+    steps = [event.step for event in world.events if isinstance(event, LearningFailed)]
+    assert steps == ["priors", "outcomes"]
+    assert (tmp_path / "skills" / "auto" / "billing-module-refactor" / "SKILL.md").exists(), "the file is what counts"
+    assert world.learning.router.kept("mail").arm == Arm(successes=3), "it is written when the database is back"
+
+
+@pytest.mark.requirement("Z-05")
+async def test_a_correction_is_kept_and_comes_back_where_it_fits(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider()
+    world = World(sqlite_database, tmp_path, provider)
+    world.learning_settings = LearningSettings(feedback=True)
+    await world.say("How tall is the Eiffel tower?")
+    await world.say("No, that is wrong, I want metres.")
+    heard = [event for event in world.events if isinstance(event, CorrectionHeard)]
+    assert [(event.kind, event.confidence) for event in heard] == [("rejection", 0.9)]
+    await world.say("tell me a joke about cats and their owners")
+    assert "[corrections]" not in provider.requests[-1].reminder
+    await world.say("How tall is the Eiffel tower now?")
+    block = provider.requests[-1].reminder.partition("<reminder>")[0]
+    told = block[block.index("[corrections]") :]
+    assert "Correction: No, that is wrong, I want metres." in told
+    assert "Eiffel" in told
+
+
+async def test_corrections_are_off_by_default(sqlite_database: Database, tmp_path: Path) -> None:
+    world = World(sqlite_database, tmp_path, ScriptedProvider())
+    await world.say("How tall is the Eiffel tower?")
+    await world.say("No, that is wrong, I want metres.")
+    assert not [event for event in world.events if isinstance(event, CorrectionHeard)]

@@ -1,0 +1,86 @@
+"""From three requests that went well to a skill that people approve, that is hinted and credited, and that can go."""
+
+from pathlib import Path
+from shutil import rmtree
+
+import pytest
+
+from tests.fakes.waiting import until
+from tests.gateway.test_memory import bytes_of
+from tests.gateway.world import World
+
+NAME = "billing-module-refactor"
+ASKED = "Please refactor the billing code module"
+HINT = f'The skill "{NAME}" may help here'
+
+
+def folder(world: World) -> Path:
+    return world.home / "skills" / "auto" / NAME
+
+
+async def three_go_well(world: World, words: str = ASKED) -> None:
+    for number in range(3):
+        await world.answered(f"{words} {number}", f"{words} {number}")
+    await world.house.learning.flush()
+
+
+def hinted(world: World) -> bool:
+    """Whether the newest request has the hint; the double's own answers repeat older ones."""
+    reminder, _, words = str(world.llm.bodies[-1]["messages"][-1]["content"]).partition("</reminder>")
+    assert words
+    return HINT in reminder
+
+
+@pytest.mark.requirement("G-26", "W-59", "W-60", "W-07", "W-08")
+async def test_a_draft_waits_is_approved_hinted_credited_and_revoked(world: World) -> None:
+    await three_go_well(world)
+    await world.house.skills.reload()
+    waiting = await world.asks("/skills", "Waiting for approval")
+    assert NAME in waiting.partition("Waiting for approval")[2]
+    await world.answered(f"@@skill={NAME} before anybody approved it", "before anybody approved it")
+    assert not hinted(world)
+    assert "it had the highest draw" in await world.asks("/why skill", "Skill hinted:"), "another one was"
+
+    assert "may be used" in await world.asks(f"/skill approve {NAME}")
+    await world.asks("/new")
+    await world.answered(f"@@skill={NAME} and now for June", "and now for June")
+    assert hinted(world)
+    why = await world.asks("/why skill", f"Skill hinted: {NAME}")
+    assert "asked for it by name" in why
+    assert "well 1 times and badly 0 times" in why
+    assert "Of the successes 1 were given to it" in why, "in the next session: a score that nobody measured"
+    assert "went well, which counts for it" in why
+    await world.answered(f"@@skill={NAME} and for July", "and for July")
+    warum = await world.asks("/why skill", "Hinweis auf die Fähigkeit", language="de")
+    assert "2-mal gut" in warum
+
+    await world.asks(f"/skill revoke {NAME}")
+    await world.answered(f"@@skill={NAME} and for August", "and for August")
+    assert not hinted(world)
+    rmtree(folder(world))
+    await world.house.skills.reload()
+    await three_go_well(world)
+    assert not folder(world).exists(), "what was revoked is not drafted again"
+
+
+async def test_what_was_learnt_outlives_the_process(world_of: object) -> None:
+    world: World = world_of()  # type: ignore[operator]
+    async with world.process():
+        await world.answered("@@skill=travel-plan to Oslo", "to Oslo")
+    async with world.process():
+        assert world.house.learning.router.kept("travel-plan").arm.successes == 1
+
+
+async def test_what_is_forgotten_is_in_no_draft(world: World) -> None:
+    words = "Please draft the quetzal newsletter article"
+    await three_go_well(world, words)
+    (draft,) = (world.home / "skills" / "auto").iterdir()
+    assert "quetzal" in (draft / "SKILL.md").read_text()
+    await world.hears(world.said("/memory forget quetzal"))
+    await world.shows("Forget this for good?")
+    await world.hears(world.said("yes"))
+    await world.shows("Forgotten.")
+    await until(lambda: not draft.exists())
+    await world.settled()
+    await world.house.upkeep.tidy()
+    assert b"quetzal" not in bytes_of(world.home)
