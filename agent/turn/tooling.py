@@ -18,6 +18,7 @@ from agent.tools.executor import Outcome
 from agent.turn.approving import LeftForLater
 from agent.turn.decision import parts_with
 from agent.turn.dispatching import Ready, interrupted, not_run, record, refused, run_call, stopped, through_the_gate
+from agent.turn.eliciting import cut_off
 from agent.turn.requests import scope_of
 from agent.turn.run import SHUTDOWN, Run, Step
 from agent.turn.saving import save_progress
@@ -45,7 +46,7 @@ async def run_calls(calls: tuple[ToolUse, ...], reply: Reply, run: Run, states: 
 
 async def finish_calls(run: Run, states: States) -> None:
     """Take up the calls that a crash cut off: finished results are reused, unfinished ones are not run again unless
-    their tool allows it (DESIGN §4.4)."""
+    their tool allows it (DESIGN §4.4). Raises LeftForLater, Fenced or StorageTrouble."""
     calls = run.messages[-1].tool_uses
     executor = states.tool.executor
     known = dict(run.checkpoint.results)
@@ -54,7 +55,7 @@ async def finish_calls(run: Run, states: States) -> None:
     for use in calls:
         begun = use.id in run.checkpoint.started and use.id not in known
         if begun and (use.id in executed or not executor.is_retryable(use.name)):
-            known[use.id] = not_run(use, interrupted(), run, states)
+            known[use.id] = not_run(use, interrupted(await cut_off(use, run, states)), run, states)
     known |= _searched(calls, run, states)
     await _answer(calls, known, run, states)
 
