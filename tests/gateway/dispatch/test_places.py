@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import anyio
+import pytest
 
 from agent.core.ids import ConversationId
 from agent.inbox import Source, Work
@@ -35,6 +36,7 @@ class Parking(EchoAgent):
             await self.database.write(lambda conn, work=work: self._commit(conn, work))
 
 
+@pytest.mark.requirement("R-54")
 async def test_who_waits_for_a_person_takes_no_place_and_gets_one_again(database: Database) -> None:
     Parking.word, Parking.parked = anyio.Event(), 0
     busy, free = anyio.Event(), anyio.Event()
@@ -68,6 +70,7 @@ def answered(database: Database, *texts: str) -> "Callable[[], object]":
     return said
 
 
+@pytest.mark.requirement("R-51")
 async def test_runs_that_came_to_wait_for_a_person_are_no_failed_tries(database: Database) -> None:
     """A restart in each of them: more than a message has tries, and then it is done."""
     tries = ONE.most_attempts + 2
