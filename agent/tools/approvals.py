@@ -65,7 +65,7 @@ class Approvals:
     changed: Callable[[str], None] = lambda id: None
     look_again_s: float = LOOK_AGAIN_S
     _bells: dict[str, anyio.Event] = field(default_factory=dict)
-    _questions: dict[str, Approval] = field(default_factory=dict)  # those that are waited for, for answers by text
+    _questions: dict[str, Approval] = field(default_factory=dict)  # open ones, for answers by text
     _closing: bool = False
 
     @property
@@ -87,6 +87,7 @@ class Approvals:
                 one = await self.database.read(lambda conn: approval_rows.find(conn, id))
                 assert one is not None, "approvals are never removed while somebody waits"
                 if one.status != "pending" or self._closing:
+                    self._questions.pop(id, None)
                     return one
                 if one.choices:
                     self._questions[id] = one
@@ -98,7 +99,6 @@ class Approvals:
                     await bell.wait()
         finally:
             self._bells.pop(id, None)
-            self._questions.pop(id, None)
 
     def asks(self, conversation: ConversationId, person: PersonId, text: str) -> tuple[str, int] | None:
         """The question that these words of that person answer, and the number of the answer."""
@@ -154,12 +154,19 @@ class Approvals:
         if await self.database.write(lambda conn: approval_rows.withdraw(conn, id, at=self._now())):
             self._tell(id)
 
+    async def take_up(self) -> None:
+        """Know the questions that an earlier process asked, before their runs wait for them again."""
+        for one in await self.database.read(approval_rows.pending):
+            if one.choices:
+                self._questions[one.id] = one
+
     async def reap(self) -> None:
         """Once: end what nobody answered in time, whether or not somebody still waits for it."""
         for id in await self.database.read(lambda conn: approval_rows.overdue(conn, self._now())):
             await self.end(id, "expired")
 
     def _tell(self, id: str) -> None:
+        self._questions.pop(id, None)
         if (bell := self._bells.get(id)) is not None:
             bell.set()
         self.changed(id)

@@ -89,9 +89,9 @@ class Executor:
         return spec.side_by_side(call.input)
 
     def is_retryable(self, name: str) -> bool:
-        """Whether a call that may or may not have run can be run again."""
+        """Whether a call that may or may not have run can be run again; nobody knows of one whose tool is gone."""
         tool = self.toolbox.get(name)
-        return tool is None or tool.spec.retryable
+        return tool is not None and tool.spec.retryable
 
     async def look(
         self, call: ToolUse, context: ToolContext, *, allowed: frozenset[str], malformed: str = ""

@@ -24,6 +24,8 @@ from agent.turn.run import SHUTDOWN, Run, Step
 from agent.turn.saving import save_progress
 from agent.turn.states import States
 
+SERVERS_COME_WITHIN_S = 30.0  # after a start; until then their tools are unknown
+
 REPEATED = (
     "Not run: this is call number {count} of {name} with the same arguments in this task, and the result would be "
     "the same. Use the results above, or change the arguments."
@@ -52,6 +54,9 @@ async def finish_calls(run: Run, states: States) -> None:
     known = dict(run.checkpoint.results)
     inbox_id = run.work.inbox_id
     executed = await states.runtime.database.read(lambda conn: approval_rows.executed_calls(conn, inbox_id))
+    with anyio.move_on_after(SERVERS_COME_WITHIN_S), run.interrupts.scope():
+        for use in calls:
+            await executor.toolbox.arrived(use.name)
     for use in calls:
         begun = use.id in run.checkpoint.started and use.id not in known
         if begun and (use.id in executed or not executor.is_retryable(use.name)):
