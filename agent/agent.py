@@ -87,6 +87,7 @@ class Agent:
         Raises Fenced: drop the agent. Raises StorageTrouble: the piece is still in the inbox and the person was told.
         """
         source.opens_with(self._open)
+        self.lifecycle.source = source
         async for work in source:
             self._take_reloads()
             try:

@@ -88,5 +88,11 @@ class Source(Protocol):
         An opening that fails takes nothing with it: the work is begun without.
         """
 
+    def park(self) -> None:
+        """The run waits for a person and takes no place of those that work; may be said by several of its calls."""
+
+    async def unpark(self) -> None:
+        """It goes on, as soon as there is a place; once for each `park`."""
+
     def __aiter__(self) -> AsyncIterator[Work]:
         """Work until there has been none for the linger time."""

@@ -180,6 +180,7 @@ async def build(
         settings.home,
         lend=executor.toolbox.lend,
         health=partial(go_betweens.mcp_health, troubles),
+        expect=executor.toolbox.expect,
     )
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor.toolbox.names | WORKING))
     tokenizer = Tokenizer(settings.context.tokenizer)

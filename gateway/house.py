@@ -85,6 +85,7 @@ class House:
 
     async def take_in(self, tasks: TaskGroup) -> None:
         """Open the accounts and let them hear."""
+        await self.approvals.take_up()
         await self.accounts.open_all()
         specs = all_commands().specs(lambda key: self.phrase(key, "en"))
         await self.accounts.run(self.router.admit, specs, tasks)

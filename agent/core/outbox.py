@@ -122,8 +122,5 @@ class Outbox(Protocol):
         sent by the same commit.
         """
 
-    async def ask(self, question: Question) -> Answer:
-        """Ask and wait for the answer or the time-out; never raises for either."""
-
     async def end(self) -> None:
         """The turn is over: presence, status and unfinished previews go away. Called in every case."""

@@ -54,7 +54,7 @@ class ToolSpec:
     side_by_side: Callable[[Mapping[str, Any]], bool] | None = None  # the same, for calls with these arguments
     keys: Callable[[Mapping[str, Any]], frozenset[str]] | None = None  # calls with a key in common run one by one
     retryable: bool = False  # may be run again after a transient failure or a crash
-    core: bool = False  # always shown to the model, however many tools there are (SPEC §6.5)
+    core: bool = False  # used in most turns: always shown to the model, others once `tool_search` asks (SPEC §6.5)
     untrusted: bool = False  # strangers wrote what it returns: it is framed before the model reads it
     appraise: "Callable[[Mapping[str, Any], ToolContext], Awaitable[Appraisal]] | None" = None
 

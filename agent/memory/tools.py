@@ -38,6 +38,7 @@ class Remember:
             "additionalProperties": False,
         },
         risk="safe",
+        core=True,
         retryable=True,
     )  # fmt: skip
 

@@ -1,21 +1,21 @@
-"""Rows of calls that wait for a person's word, and of what was allowed for good (SPEC §12.4).
+"""Rows of calls that wait for a person's word, of what calls ask people, and of what was allowed for good (SPEC §12.4).
 
-pending → approved → executed, or rejected, expired, cancelled. Every step is a compare-and-set: whoever comes second
-changes nothing. Nothing here decides who may decide.
+pending → approved → executed, or answered, rejected, expired, cancelled. Every step is a compare-and-set:
+whoever comes second changes nothing. Nothing here decides who may decide.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Row, Select, Text, bindparam, delete, func, insert, select, update
 
 from agent.core.ids import ConversationId, PersonId
 from agent.storage.conflicts import or_ignore
 from agent.storage.tables import approval, approval_rule
 
-ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "cancelled", "executed"]
-ENDED = frozenset({"rejected", "expired", "cancelled", "executed"})
+ApprovalStatus = Literal["pending", "approved", "answered", "rejected", "expired", "cancelled", "executed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,9 @@ class Approval:
     """One call that was asked about, as it is frozen. `arguments` is canonical JSON; moments are UTC microseconds.
 
     `inbox_id`, `call_id` and `position` are where the loop goes on. `requester` None: nobody asked for it themselves.
+
+    With `choices` it is no call to be allowed but a question that a call asks (SPEC §2.5): `shown` is its words, its
+    `call_id` that of the call with the question's number, `requester` who may answer (None: anybody).
     """
 
     id: str
@@ -47,6 +50,8 @@ class Approval:
     decided_name: str | None = None
     decided_at: int | None = None
     message_ref: str | None = None
+    choices: tuple[str, ...] = ()
+    answer: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +66,18 @@ class Rule:
     created_at: int
 
 
+_NUMBERED = "\x1f"  # between a call's id and the number of its question: no provider gives such an id
+
 _ONE = approval.c.id == bindparam("wanted")
 _OF_CALL = select(approval).where(approval.c.inbox_id == bindparam("inbox"), approval.c.call_id == bindparam("call"))
+_ASKED_BY_CALL = (
+    select(approval)
+    .where(
+        approval.c.inbox_id == bindparam("inbox"),
+        func.substr(approval.c.call_id, 1, bindparam("length")) == bindparam("prefix"),
+    )
+    .order_by(approval.c.created_at)
+)
 _OF_CONVERSATION = approval.c.conv == bindparam("conversation")
 _PENDING = select(approval).where(approval.c.status == "pending").order_by(approval.c.created_at, approval.c.id)
 _OVERDUE = select(approval.c.id).where(approval.c.status == "pending", approval.c.expires_at <= bindparam("now"))
@@ -75,6 +90,7 @@ _MOVE = (
         decided_by=bindparam("by"),
         decided_name=bindparam("name"),
         decided_at=bindparam("at"),
+        answer=bindparam("answer", type_=Text),
         screen="open",
     )
 )
@@ -107,6 +123,7 @@ def ask(conn: Connection, one: Approval) -> Approval:
         "chat_type": one.chat_type,
         "created_at": one.created_at,
         "expires_at": one.expires_at,
+        "choices": json.dumps(one.choices, ensure_ascii=False) if one.choices else None,
     }
     conn.execute(insert(approval).values(values))
     return one
@@ -119,6 +136,18 @@ def find(conn: Connection, id: str) -> Approval | None:
 def of_call(conn: Connection, inbox_id: int, call: str) -> Approval | None:
     """What was asked about that call."""
     return _one(conn, _OF_CALL, {"inbox": inbox_id, "call": call})
+
+
+def question_key(call: str, number: int) -> str:
+    """What the call's question of that number is known by."""
+    return f"{call}{_NUMBERED}{number}"
+
+
+def questions_of(conn: Connection, inbox_id: int, call: str) -> tuple[Approval, ...]:
+    """What that call has asked people, oldest first."""
+    prefix = f"{call}{_NUMBERED}"
+    found = conn.execute(_ASKED_BY_CALL, {"inbox": inbox_id, "length": len(prefix), "prefix": prefix})
+    return tuple(map(_read, found))
 
 
 def pending(conn: Connection, conversation: ConversationId | None = None) -> tuple[Approval, ...]:
@@ -139,16 +168,31 @@ def unsettled(conn: Connection) -> tuple[str, ...]:
 
 
 def decide(
-    conn: Connection, id: str, status: ApprovalStatus, *, at: int, by: str | None = None, name: str | None = None
+    conn: Connection,
+    id: str,
+    status: ApprovalStatus,
+    *,
+    at: int,
+    by: str | None = None,
+    name: str | None = None,
+    answer: str | None = None,
 ) -> bool:
     """Give a pending one its answer; False when it has one already. `name` is how people know who gave it."""
-    moved = {"wanted": id, "before": "pending", "after": status, "by": by, "name": name, "at": at}
+    moved = {"wanted": id, "before": "pending", "after": status, "by": by, "name": name, "at": at, "answer": answer}
     return conn.execute(_MOVE, moved).rowcount == 1
 
 
 def withdraw(conn: Connection, id: str, *, at: int) -> bool:
     """An approved one is not run after all."""
-    moved = {"wanted": id, "before": "approved", "after": "cancelled", "by": None, "name": None, "at": at}
+    moved = {
+        "wanted": id,
+        "before": "approved",
+        "after": "cancelled",
+        "by": None,
+        "name": None,
+        "at": at,
+        "answer": None,
+    }
     return conn.execute(_MOVE, moved).rowcount == 1
 
 
@@ -247,4 +291,6 @@ def _read(row: Row[Any]) -> Approval:
         decided_name=row.decided_name,
         decided_at=row.decided_at,
         message_ref=row.message_ref,
+        choices=tuple(json.loads(row.choices)) if row.choices is not None else (),
+        answer=row.answer,
     )

@@ -1,7 +1,8 @@
 """Rows of the inbox: what was said to an agent and what became of it (SPEC §3.1, G-12, G-13).
 
 A row is `new` until its run ends it. `attempts` counts the runs begun: as long as it is 0, the row can still be
-edited, taken back, merged or cleared; afterwards only its run's owner touches it.
+edited, taken back, merged or cleared; afterwards only its run's owner touches it. `forgiven` of them
+are no failed tries.
 """
 
 import logging
@@ -49,6 +50,7 @@ class InboxRow:
     kind: WorkKind
     incoming: Incoming
     attempts: int
+    forgiven: int = 0
     not_before: int | None
     created_at: int
 
@@ -86,6 +88,7 @@ _FINISH = Hot(
     .values(status=bindparam("ending"), done_epoch=bindparam("by"), note=bindparam("why"))
 )
 _BEGIN = Hot(update(inbox).where(_ONE, _NEW).values(attempts=inbox.c.attempts + 1, payload=bindparam("text")))
+_FORGIVE = update(inbox).where(_ONE, _NEW).values(forgiven=inbox.c.attempts)
 _CALLED = (
     select(inbox.c.id)
     .where(_CONV, _NEW, inbox.c.kind == "system", inbox.c.attempts <= bindparam("begun"))
@@ -211,6 +214,11 @@ def begin(conn: Connection, row: InboxRow, incoming: Incoming, absorbed: Sequenc
     return row.attempts + 1
 
 
+def forgive(conn: Connection, id: int) -> None:
+    """The runs begun so far are no failed tries: the newest came to where it waits for a person."""
+    conn.execute(_FORGIVE, {"row": id})
+
+
 def finish(
     conn: Connection, ids: Sequence[int], status: InboxStatus, epoch: int | None = None, note: str | None = None
 ) -> int:
@@ -261,6 +269,7 @@ def _row(row: Row[Any]) -> InboxRow:
         kind=cast(WorkKind, row.kind),
         incoming=decode_incoming(row.payload),
         attempts=row.attempts,
+        forgiven=row.forgiven,
         not_before=row.not_before,
         created_at=row.created_at,
     )

@@ -79,6 +79,7 @@ inbox = Table(
     Column("payload", Text, nullable=False),
     Column("status", Text, nullable=False, server_default="new"),  # new | done | merged | refused | dead
     Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("forgiven", Integer, nullable=False, server_default="0"),  # so many of them are no failed tries
     Column("done_epoch", BigInteger),
     Column("not_before", BigInteger),
     Column("note", Text),  # why it was refused or is dead
@@ -135,7 +136,7 @@ control = Table(
     Column("created_at", BigInteger, nullable=False),
 )
 
-# What a person is asked to allow: one call, frozen as it will run (SPEC §12.4).
+# What a person is asked to allow: one call, frozen as it will run (SPEC §12.4); or what a call asks of them.
 approval = Table(
     "approval",
     metadata,
@@ -154,7 +155,7 @@ approval = Table(
     Column("requester", Text),
     Column("language", Text, nullable=False),
     Column("chat_type", Text, nullable=False),
-    # pending → approved → executed, or rejected, expired, cancelled
+    # pending → approved → executed, or answered, rejected, expired, cancelled
     Column("status", Text, nullable=False, server_default="pending"),
     Column("created_at", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
@@ -163,6 +164,8 @@ approval = Table(
     Column("decided_at", BigInteger),
     Column("message_ref", Text),  # the platform's id of the message with the buttons, once it shows how it ended
     Column("screen", Text, nullable=False, server_default="open"),  # open | settled: what that message shows
+    Column("choices", Text),  # JSON: the answers there are to a question; None: it is a call to be allowed
+    Column("answer", Text),
     UniqueConstraint("inbox_id", "call_id"),
 )
 partial_index("ix_approval_pending", approval.c.conv, approval.c.expires_at, where="status = 'pending'")

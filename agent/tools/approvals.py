@@ -1,5 +1,7 @@
 """Who waits for a person's word, and who gives it: one desk for all conversations of a process (SPEC §12.4).
 
+A word allows one call or forbids it, or answers what a call asks.
+
 The database is the truth; what is in memory only wakes who waits. Nothing here runs a call or speaks to anybody.
 """
 
@@ -29,6 +31,7 @@ class Finding(StrEnum):
     NOT_YOURS = "not_yours"
     OVER = "over"  # it has its answer, or its time is up
     NOT_FOR_GOOD = "not_for_good"  # this person may not allow it for good, or nobody may
+    NO_SUCH_ANSWER = "no_such_answer"  # it is a question with other answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +44,15 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """Somebody's answer. `may_allow_for_good`: they have the role that this takes."""
+    """Somebody's answer. `may_allow_for_good`: they have the role that this takes. `choice` is the number of an answer
+    to a question; without it `approve` means "yes" or "no"."""
 
     by: PersonId
     name: str
     approve: bool
     for_good: bool = False
     may_allow_for_good: bool = False
+    choice: int | None = None
 
 
 @dataclass(slots=True)
@@ -60,6 +65,7 @@ class Approvals:
     changed: Callable[[str], None] = lambda id: None
     look_again_s: float = LOOK_AGAIN_S
     _bells: dict[str, anyio.Event] = field(default_factory=dict)
+    _questions: dict[str, Approval] = field(default_factory=dict)  # open ones, for answers by text
     _closing: bool = False
 
     @property
@@ -81,7 +87,10 @@ class Approvals:
                 one = await self.database.read(lambda conn: approval_rows.find(conn, id))
                 assert one is not None, "approvals are never removed while somebody waits"
                 if one.status != "pending" or self._closing:
+                    self._questions.pop(id, None)
                     return one
+                if one.choices:
+                    self._questions[id] = one
                 left_s = (one.expires_at - self._now()) / 1e6
                 if left_s <= 0:
                     await self.end(id, "expired")
@@ -91,28 +100,39 @@ class Approvals:
         finally:
             self._bells.pop(id, None)
 
+    def asks(self, conversation: ConversationId, person: PersonId, text: str) -> tuple[str, int] | None:
+        """The question that these words of that person answer, and the number of the answer."""
+        word = text.strip().casefold()
+        for id, one in self._questions.items():
+            if one.conversation == conversation and _may_answer(one, person):
+                for number, choice in enumerate(one.choices):
+                    if word == choice.casefold():
+                        return id, number
+        return None
+
     async def answer(self, id: str, conversation: ConversationId, word: Word) -> Ruling:
         """Somebody gives their word, in that conversation. What it changes is committed when this returns."""
         settings = self.settings()
 
         def rule(conn: Connection) -> Ruling:
             one = approval_rows.find(conn, id)
-            if one is None or one.conversation != conversation:
+            if one is None or one.conversation != conversation or (word.choice is not None and not one.choices):
                 return Ruling(Finding.UNKNOWN)
-            if not may_decide(
-                word.by, requester=one.requester, approvers=settings.approvers, requester_may=settings.requester
-            ):
+            if not (_may_answer(one, word.by) if one.choices else _may_allow(one, word.by, settings)):
                 return Ruling(Finding.NOT_YOURS, one)
             if one.status != "pending":
                 return Ruling(Finding.OVER, one)
+            if one.choices and _chosen(one, word) is None:
+                return Ruling(Finding.NO_SUCH_ANSWER, one)
             if word.for_good and (one.covers is None or not word.may_allow_for_good):
                 return Ruling(Finding.NOT_FOR_GOOD, one)
             now = self._now()
             if one.expires_at <= now:
                 approval_rows.decide(conn, id, "expired", at=now)
                 return Ruling(Finding.OVER, approval_rows.find(conn, id))
-            status: ApprovalStatus = "approved" if word.approve else "rejected"
-            approval_rows.decide(conn, id, status, by=word.by, name=word.name, at=now)
+            status: ApprovalStatus = "answered" if one.choices else "approved" if word.approve else "rejected"
+            chosen = _chosen(one, word)
+            approval_rows.decide(conn, id, status, by=word.by, name=word.name, at=now, answer=chosen)
             if word.for_good and one.covers is not None:
                 approval_rows.allow(
                     conn, conversation, tool=one.tool, covers=one.covers, shown=one.shown, by=word.by, at=now
@@ -134,15 +154,40 @@ class Approvals:
         if await self.database.write(lambda conn: approval_rows.withdraw(conn, id, at=self._now())):
             self._tell(id)
 
+    async def take_up(self) -> None:
+        """Know the questions that an earlier process asked, before their runs wait for them again."""
+        for one in await self.database.read(approval_rows.pending):
+            if one.choices:
+                self._questions[one.id] = one
+
     async def reap(self) -> None:
         """Once: end what nobody answered in time, whether or not somebody still waits for it."""
         for id in await self.database.read(lambda conn: approval_rows.overdue(conn, self._now())):
             await self.end(id, "expired")
 
     def _tell(self, id: str) -> None:
+        self._questions.pop(id, None)
         if (bell := self._bells.get(id)) is not None:
             bell.set()
         self.changed(id)
 
     def _now(self) -> int:
         return to_us(self.clock.now())
+
+
+def _may_allow(one: Approval, person: PersonId, settings: ApprovalSettings) -> bool:
+    return may_decide(
+        person, requester=one.requester, approvers=settings.approvers, requester_may=settings.requester
+    )  # fmt: skip
+
+
+def _may_answer(one: Approval, person: PersonId) -> bool:
+    return one.requester in (None, person)
+
+
+def _chosen(one: Approval, word: Word) -> str | None:
+    """The answer that the word means; None where it means none, or nothing was asked."""
+    if word.choice is not None:
+        return one.choices[word.choice] if word.choice < len(one.choices) else None
+    plain = "yes" if word.approve else "no"
+    return plain if plain in one.choices else None

@@ -51,12 +51,12 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 
 class Calculate:
-    """`calculate(expression)`: + - * / // % **, parentheses, and the functions that its description names."""
+    """`calculate(expression)`: + - * / // % **, parentheses, and the functions above."""
 
     spec = ToolSpec(
         name="calculate",
-        description="Calculates an arithmetic expression exactly. Operators: + - * / // % ** and parentheses; "
-        f"functions: {', '.join(_FUNCTIONS)}; constants: {', '.join(_CONSTANTS)}.",
+        description="Calculates an arithmetic expression exactly, written as in Python, with its functions of "
+        "arithmetic, such as sqrt, log10, sin, gcd, factorial, and pi and e.",
         schema={
             "type": "object",
             "properties": {

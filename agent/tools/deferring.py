@@ -1,4 +1,4 @@
-"""Which tools a model is only told the names of, because all their definitions would fill its window. Pure (SPEC §6.5).
+"""Which tools a model is only told the names of, since definitions are paid for in every call. Pure (SPEC §6.5).
 
 It loads one with `tool_search`; what was loaded once stays loaded for the session.
 """
@@ -11,6 +11,7 @@ from agent.core.tools import ToolSpec
 
 SEARCH = "tool_search"
 SHARE = 0.10  # of the window; above it definitions are left out
+OWN_TOKENS = 2_000  # of the house's own tools; above it those that few turns use are left out, whatever the window
 CORE = frozenset({"shell", "read", "write", "edit", "glob", "grep"})  # never left out; others say so in their spec
 
 
@@ -21,10 +22,14 @@ def size_of(spec: ToolSpec) -> int:
 
 
 def deferred(specs: Sequence[ToolSpec], window: int, loaded: Collection[str]) -> tuple[str, ...]:
-    """The names to leave out, in order; none while the definitions take no more than their share of `window` tokens."""
-    if sum(map(size_of, specs)) <= window * SHARE:
-        return ()
-    return tuple(sorted(spec.name for spec in specs if not _is_core(spec) and spec.name not in loaded))
+    """The names to leave out, in order: of the house's own tools above `OWN_TOKENS`, of all above their share of the
+    `window`; never what is core or was loaded."""
+    own = [spec for spec in specs if spec.category != "mcp"]  # servers' tools are chosen by what fits (SPEC §12.7)
+    rare = {spec.name for spec in specs if not _is_core(spec) and spec.name not in loaded}
+    out = rare & {spec.name for spec in own} if sum(map(size_of, own)) > OWN_TOKENS else set()
+    if sum(size_of(spec) for spec in specs if spec.name not in out) > window * SHARE:
+        out = rare
+    return tuple(sorted(out))
 
 
 def search_tool(names: Iterable[str]) -> ToolSpec:

@@ -4,7 +4,7 @@ One executor serves all agents of a process (Z-03). It holds no state of any con
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
@@ -17,6 +17,8 @@ from agent.core.clock import Clock
 from agent.core.errors import OutOfScope, ToolError
 from agent.core.ids import ConversationId
 from agent.core.messages import ToolUse
+from agent.core.outbox import Answer, Question
+from agent.core.time_limit import TimeLimit
 from agent.core.tools import Appraisal, Category, Tool, ToolContext
 from agent.storage.audit_rows import Verdict
 from agent.tools.arguments import mistakes_in
@@ -24,6 +26,8 @@ from agent.tools.overflow import Outputs
 from agent.tools.toolbox import Toolbox
 
 _RETRY_WAIT_S = 0.2
+
+Elicit = Callable[[Question], Awaitable[Answer]]
 
 log = logging.getLogger("tieline.tools")
 
@@ -85,9 +89,9 @@ class Executor:
         return spec.side_by_side(call.input)
 
     def is_retryable(self, name: str) -> bool:
-        """Whether a call that may or may not have run can be run again."""
+        """Whether a call that may or may not have run can be run again; nobody knows of one whose tool is gone."""
         tool = self.toolbox.get(name)
-        return tool is None or tool.spec.retryable
+        return tool is not None and tool.spec.retryable
 
     async def look(
         self, call: ToolUse, context: ToolContext, *, allowed: frozenset[str], malformed: str = ""
@@ -150,9 +154,11 @@ class Executor:
         timeout = limits.timeouts.get(cleared.tool.spec.category, limits.timeouts["exec"])
         token = CancelToken()  # of this call alone: a time-out must not end the whole run
         name = cleared.call.name
-        with anyio.move_on_after(timeout):
+        limit = TimeLimit(timeout)
+        with limit.running():
             try:
-                return await self._retrying(cleared, replace(context, cancel=token), limits, confirmed=confirmed)
+                within = replace(context, cancel=token, elicit=_in_their_time(context.elicit, limit))
+                return await self._retrying(cleared, within, limits, confirmed=confirmed)
             except anyio.get_cancelled_exc_class():
                 token.fire("cancelled")  # for what the tool has started and cannot await
                 raise
@@ -184,3 +190,15 @@ class Executor:
 
 def _refused(why: str) -> Outcome:
     return Outcome(content=why, is_error=True, verdict="refused")
+
+
+def _in_their_time(elicit: Elicit | None, limit: TimeLimit) -> Elicit | None:
+    """What a person takes to answer is not the tool's time."""
+    if elicit is None:
+        return None
+
+    async def ask(question: Question) -> Answer:
+        with limit.paused():
+            return await elicit(question)
+
+    return ask

@@ -13,6 +13,7 @@ class StartFocus:
     """`start_focus(scope)`: what follows is for one purpose."""
 
     spec = ToolSpec(
+        core=True,
         name="start_focus",
         description=(
             "Opens a focus: a longer piece of work with one purpose. When it is closed with complete_focus, only what "
@@ -43,6 +44,7 @@ class CompleteFocus:
     """`complete_focus(summary)`: only the summary stays."""
 
     spec = ToolSpec(
+        core=True,
         name="complete_focus",
         description="Closes the focus. Put everything into the summary that is needed later: it is all that stays.",
         schema={

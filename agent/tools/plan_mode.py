@@ -59,6 +59,7 @@ class ExitPlanMode:
             "required": ["plan"],
             "additionalProperties": False,
         },
+        core=True,
         concurrency_safe=False,
         risk="write",
         appraise=_reviewed,

@@ -7,21 +7,20 @@ from agent.core.tools import ToolContext, ToolSpec
 
 LONGEST_NAME, LONGEST_CRON, LONGEST_KIND, LONGEST_TEXT = 128, 64, 64, 512  # characters (G-16)
 
-_NAME = {"type": "string", "description": "Names it in this conversation; the same name again replaces it.",
+_NAME = {"type": "string", "description": "The same name again replaces it.",
          "minLength": 1, "maxLength": LONGEST_NAME}  # fmt: skip
 _KIND = {
     "type": "string",
-    "description": '"reminder": the text is sent to the people as it is, without you. Any other word, such as "custom" '
-    'or "health_check": you are woken with the text as your task and answer in this conversation.',
+    "description": '"reminder": the text is sent to the people as it is. Any other word, such as "custom": you are '
+    "woken with it as your task.",
     "minLength": 1,
     "maxLength": LONGEST_KIND,
 }
-_TEXT = {"type": "string", "description": "The words of the reminder, or your task.", "minLength": 1,
+_TEXT = {"type": "string", "description": "The reminder, or your task.", "minLength": 1,
          "maxLength": LONGEST_TEXT}  # fmt: skip
 _ZONE = {
     "type": "string",
-    "description": 'IANA time zone such as "Europe/Berlin". Left out: the zone of the person you talk with if known, '
-    "else UTC.",
+    "description": 'IANA name such as "Europe/Berlin". Left out: the person\'s zone if known, else UTC.',
     "maxLength": 64,
 }
 
@@ -123,6 +122,7 @@ class ScheduleDeferred:
         concurrency_safe=False,
         retryable=True,
         risk="safe",
+        core=True,
     )
 
     def __init__(self, schedules: Schedules) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+import anyio
+
 from agent.core.tools import Tool, ToolSpec
 from agent.providers.provider import ToolSchema
 
@@ -23,6 +25,8 @@ class Toolbox:
                 raise ValueError(f"two tools are called {tool.spec.name!r}; rename one")
             self._tools[tool.spec.name] = tool
         self._lent: dict[str, frozenset[str]] = {}
+        self._expected: dict[str, str] = {}
+        self._came = anyio.Event()
         self.inventory = 0
         self._schemas: dict[tuple[frozenset[str], tuple[str, ...]], ToolSchema] = {}
 
@@ -40,8 +44,20 @@ class Toolbox:
         added = {tool.spec.name: tool for tool in tools if tool.spec.name not in self._tools}
         self._tools |= added
         self._lent[lender] = frozenset(added)
+        self._expected.pop(lender, None)
+        self._came.set()
+        self._came = anyio.Event()
         self._schemas.clear()
         self.inventory += 1
+
+    def expect(self, lender: str, prefix: str) -> None:
+        """That lender will lend tools whose names begin so, as soon as it can."""
+        self._expected[lender] = prefix
+
+    async def arrived(self, name: str) -> None:
+        """Wait until the tool is there, or nobody is expected any more who might lend it. Give it a deadline."""
+        while name not in self._tools and any(map(name.startswith, self._expected.values())):
+            await self._came.wait()
 
     def specs(self, names: frozenset[str]) -> tuple[ToolSpec, ...]:
         """How the tools of these names present themselves."""

@@ -7,7 +7,7 @@ from agent.core.gate_events import ApprovalRequired, ApprovalResumed, Suspended
 from agent.core.messages import ToolUse
 from agent.core.outbox import Button, Say
 from agent.core.tools import ToolContext
-from agent.storage import approval_rows, outbox_rows
+from agent.storage import approval_rows, inbox_rows, outbox_rows
 from agent.storage.approval_rows import Approval
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
@@ -47,14 +47,14 @@ async def ask_person(cleared: Cleared, reason: str, run: Run, states: States) ->
     passing("approval.asked")
     began = states.runtime.clock.monotonic()
     decided: Approval | None = None
-    with run.time.paused(), states.runtime.outbox.awaiting(), run.interrupts.scope():
+    with run.interrupts.scope():
         decided = await desk.decided(one.id)
     if decided is not None and decided.status == "pending":  # the desk has closed: whoever is next asks on
         run.token.fire(SHUTDOWN)
     if run.token.fired:
         if run.token.reason == SHUTDOWN:
             raise LeftForLater
-        await desk.end(one.id, "cancelled")
+        await (desk.withdraw(one.id) if decided is not None else desk.end(one.id, "cancelled"))
         return Outcome(content=CANCELLED.format(name=name), is_error=True, verdict="stopped")
     assert decided is not None
     waited_ms = round((states.runtime.clock.monotonic() - began) * 1000)
@@ -124,6 +124,8 @@ async def _asked(cleared: Cleared, reason: str, run: Run, states: States) -> App
     def write(conn: Connection) -> Approval:
         check_epoch(conn, conversation, work.epoch)
         one = approval_rows.ask(conn, fresh)
+        if one.status == "pending":
+            inbox_rows.forgive(conn, work.inbox_id)
         if one is fresh:
             outbox_rows.add(
                 conn,

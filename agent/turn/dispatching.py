@@ -18,10 +18,11 @@ from agent.storage.audit_rows import Record
 from agent.storage.moments import to_us
 from agent.tools.executor import Cleared, Outcome
 from agent.tools.gate import Rules, canonical, covers_of, gate_for
-from agent.turn.approving import ask_person, still_the_same
+from agent.turn.approving import LeftForLater, ask_person, still_the_same
 from agent.turn.hooking import file_changed, fire, fire_soon, of_call
+from agent.turn.parking import parked
 from agent.turn.requests import scope_of
-from agent.turn.run import Run
+from agent.turn.run import SHUTDOWN, Run
 from agent.turn.shortening import shortened
 from agent.turn.states import States, announce
 from agent.turn.surroundings import limits_of, tool_context
@@ -87,14 +88,14 @@ async def through_the_gate(
         passed.results[use.id] = not_run(use, answer, run, states, by="person")
 
     with first_error():
-        async with anyio.create_task_group() as group:
+        async with parked(run, states), anyio.create_task_group() as group:
             for cleared, context in asking:
                 group.start_soon(ask, cleared, context)
     return passed
 
 
 async def run_call(ready: Ready, run: Run, states: States) -> ToolResult:
-    """Run it, and give what the model reads of it."""
+    """Run it, and give what the model reads of it. Raises LeftForLater where the end of the process cuts it off."""
     use, conversation = ready.use, states.session.conversation
     announce(states, ToolStarted(conversation=conversation, run=run.id, tool_name=use.name, tool_call_id=use.id))
     outcome = stopped()
@@ -103,6 +104,8 @@ async def run_call(ready: Ready, run: Run, states: States) -> ToolResult:
         outcome = await states.tool.executor.perform(
             ready.cleared, ready.context, limits_of(run.settings), confirmed=ready.approval is not None
         )
+    if outcome.verdict == "stopped" and run.token.reason == SHUTDOWN:
+        raise LeftForLater
     passing("tool.ended")
     _announce_end(use, outcome, run, states)
     if states.context.dumps.on:
@@ -139,8 +142,8 @@ def stopped() -> Outcome:
     return Outcome(content=STOPPED, is_error=True, verdict="stopped")
 
 
-def interrupted() -> Outcome:
-    return Outcome(content=INTERRUPTED, is_error=True, verdict="interrupted")
+def interrupted(why: str | None = None) -> Outcome:
+    return Outcome(content=why or INTERRUPTED, is_error=True, verdict="interrupted")
 
 
 def refused(why: str) -> Outcome:

@@ -13,6 +13,7 @@ from agent.core.events import LoopEnded, LoopFailed, LoopStarted
 from agent.core.groups import first_error
 from agent.core.ids import RunId, SessionId
 from agent.core.outbox import Audience
+from agent.core.time_limit import TimeLimit
 from agent.core.tools import ExecutionContext
 from agent.definitions import Definition
 from agent.inbox import Work
@@ -29,7 +30,7 @@ from agent.turn.persist import persist
 from agent.turn.prompt import reminder_for
 from agent.turn.requests import recall_uses
 from agent.turn.room import prepare_next
-from agent.turn.run import SHUTDOWN, Executed, Interrupts, Notice, Run, StagedChanges, TimeLimit
+from agent.turn.run import SHUTDOWN, Executed, Interrupts, Notice, Run, StagedChanges
 from agent.turn.settings import Settings
 from agent.turn.side_calls import SideCalls
 from agent.turn.speech import Speech

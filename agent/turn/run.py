@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from math import inf
 from typing import Literal
 
 import anyio
@@ -13,6 +12,7 @@ from agent.core.cancel import CancelToken
 from agent.core.ids import RunId, SessionId
 from agent.core.messages import Message
 from agent.core.outbox import Audience, Buttons
+from agent.core.time_limit import TimeLimit
 from agent.core.tools import ExecutionContext
 from agent.definitions import Definition
 from agent.inbox import Work
@@ -54,41 +54,6 @@ class Interrupts:
         """End every open wait."""
         for scope in tuple(self._open):
             scope.cancel()
-
-
-class TimeLimit:
-    """How long a run may work (B-40). What it waits for a person does not count."""
-
-    def __init__(self, limit_s: float) -> None:
-        self._limit_s = limit_s
-        self._scope: anyio.CancelScope | None = None
-        self._paused = 0
-        self._left_s = limit_s
-
-    @contextmanager
-    def running(self) -> Iterator[anyio.CancelScope]:
-        """The scope that the limit cancels."""
-        with anyio.move_on_after(self._limit_s) as scope:
-            self._scope = scope
-            yield scope
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """The clock stands still; may be asked for by several at once."""
-        scope = self._scope
-        if scope is None:
-            yield
-            return
-        if not self._paused:
-            self._left_s = scope.deadline - anyio.current_time()
-            scope.deadline = inf
-        self._paused += 1
-        try:
-            yield
-        finally:
-            self._paused -= 1
-            if not self._paused:
-                scope.deadline = anyio.current_time() + self._left_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +132,7 @@ class Run:
     repeats: dict[str, int] = field(default_factory=dict)
     records: list[Record] = field(default_factory=list)  # of its calls, for the audit
     records_stored: int = 0
+    asked: dict[str, int] = field(default_factory=dict)  # questions of its calls to people, by call
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from agent.goals.lifecycle import IDLE, SessionGoal
 from agent.goals.roles import RoleOf, role_then
 from agent.goals.telling import Buttoned, no_buttons
 from agent.hearing import Hearing
-from agent.inbox import Incoming
+from agent.inbox import Incoming, Source
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
 from agent.memory.memory import Memory
@@ -233,6 +233,7 @@ class RuntimeState:
 class LifecycleState:
     """The run that goes on now, and what the next one begins with: its working directory (None: the workspace) and
     what hooks have set in its environment. `worked_in` is where the turn before was, `changes` counts those of files.
+    `source` is where its work comes from.
     """
 
     run: RunId | None = None
@@ -243,6 +244,7 @@ class LifecycleState:
     env: dict[str, str] = field(default_factory=dict)
     worked_in: Path | None = None
     changes: dict[str, int] = field(default_factory=dict)
+    source: Source | None = None
 
     def move(self, folder: Path) -> None:
         """Work there from the next turn on (Z-112)."""

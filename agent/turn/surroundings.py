@@ -9,6 +9,7 @@ from agent.memory.desk import MemoryDesk
 from agent.sessions.recollection import Recollection
 from agent.tools.executor import Limits
 from agent.turn.calling import bill_of
+from agent.turn.eliciting import elicit
 from agent.turn.run import Run
 from agent.turn.settings import Settings
 from agent.turn.skills import load_skill
@@ -40,7 +41,7 @@ def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
         skill=partial(load_skill, run, states) if states.skill.snapshot.offered else None,
         execution=run.execution,
         progress=runtime.outbox.status,
-        elicit=runtime.outbox.ask,
+        elicit=partial(elicit, use=use, run=run, states=states),
         move=states.lifecycle.move,
         planning=partial(states.tool.plan, run.session),
     )

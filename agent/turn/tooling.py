@@ -18,10 +18,13 @@ from agent.tools.executor import Outcome
 from agent.turn.approving import LeftForLater
 from agent.turn.decision import parts_with
 from agent.turn.dispatching import Ready, interrupted, not_run, record, refused, run_call, stopped, through_the_gate
+from agent.turn.eliciting import cut_off
 from agent.turn.requests import scope_of
 from agent.turn.run import SHUTDOWN, Run, Step
 from agent.turn.saving import save_progress
 from agent.turn.states import States
+
+SERVERS_COME_WITHIN_S = 30.0  # after a start; until then their tools are unknown
 
 REPEATED = (
     "Not run: this is call number {count} of {name} with the same arguments in this task, and the result would be "
@@ -45,16 +48,19 @@ async def run_calls(calls: tuple[ToolUse, ...], reply: Reply, run: Run, states: 
 
 async def finish_calls(run: Run, states: States) -> None:
     """Take up the calls that a crash cut off: finished results are reused, unfinished ones are not run again unless
-    their tool allows it (DESIGN §4.4)."""
+    their tool allows it (DESIGN §4.4). Raises LeftForLater, Fenced or StorageTrouble."""
     calls = run.messages[-1].tool_uses
     executor = states.tool.executor
     known = dict(run.checkpoint.results)
     inbox_id = run.work.inbox_id
     executed = await states.runtime.database.read(lambda conn: approval_rows.executed_calls(conn, inbox_id))
+    with anyio.move_on_after(SERVERS_COME_WITHIN_S), run.interrupts.scope():
+        for use in calls:
+            await executor.toolbox.arrived(use.name)
     for use in calls:
         begun = use.id in run.checkpoint.started and use.id not in known
         if begun and (use.id in executed or not executor.is_retryable(use.name)):
-            known[use.id] = not_run(use, interrupted(), run, states)
+            known[use.id] = not_run(use, interrupted(await cut_off(use, run, states)), run, states)
     known |= _searched(calls, run, states)
     await _answer(calls, known, run, states)
 

@@ -9,6 +9,7 @@ from agent.tools.gate import may_decide
 from agent.turn.approving import PRESS
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused
+from gateway.delivery.prompts import label_of
 
 ALWAYS = ("always", "immer")
 SHOWN = 120  # characters of a call in a list
@@ -28,13 +29,15 @@ async def pressed(
 ) -> str | None:
     """What is told to somebody who pressed a button; None for a button that belongs to something else."""
     id, _, choice = action.removeprefix(PRESS).partition(":")
-    if not action.startswith(PRESS) or choice not in ("y", "n", "a"):
+    number = int(choice) if choice.isdecimal() else None
+    if not action.startswith(PRESS) or (choice not in ("y", "n", "a") and number is None):
         return None
     word = Word(
         by=person,
         name=name,
         approve=choice != "n",
         for_good=choice == "a",
+        choice=number,
         may_allow_for_good=_may_allow_for_good(role, in_group=in_group),
     )
     return told(await approvals.answer(id, conversation, word), word, phrase, language)
@@ -43,6 +46,8 @@ async def pressed(
 def told(ruling: Ruling, word: Word, phrase: Phrases, language: str) -> str:
     """One sentence about what became of somebody's word."""
     one = ruling.approval
+    if one is not None and one.choices:
+        return _told_of_question(ruling.finding, one, phrase, language)
     match ruling.finding:
         case Finding.DONE if word.for_good:
             return phrase("approval_told_always", language)
@@ -59,6 +64,30 @@ def told(ruling: Ruling, word: Word, phrase: Phrases, language: str) -> str:
             return phrase("approval_admin_for_good", language)
         case _:
             return phrase("approval_unknown", language)
+
+
+def _told_of_question(finding: Finding, one: Approval, phrase: Phrases, language: str) -> str:
+    match finding:
+        case Finding.DONE:
+            return phrase("answered", language, choice=label_of(one, phrase, language))
+        case Finding.OVER:
+            return phrase("question_over", language)
+        case Finding.NOT_YOURS:
+            return phrase("not_yours", language)
+        case _:
+            return phrase("answer_by_text", language, choices=" / ".join(one.choices))
+
+
+async def answered_by_text(
+    text: str, approvals: Approvals, conversation: ConversationId, *, person: PersonId, name: str
+) -> bool:
+    """Whether the words answer what a tool of that conversation has asked; then they have done so."""
+    found = approvals.asks(conversation, person, text)
+    if found is None:
+        return False
+    id, number = found
+    word = Word(by=person, name=name, approve=False, choice=number)
+    return (await approvals.answer(id, conversation, word)).finding is Finding.DONE
 
 
 async def approve(call: Call) -> Reply:
@@ -130,7 +159,8 @@ async def _answerable(call: Call, conversation: ConversationId, person: PersonId
     return [
         one
         for one in waiting
-        if may_decide(person, requester=one.requester, approvers=settings.approvers, requester_may=settings.requester)
+        if not one.choices
+        and may_decide(person, requester=one.requester, approvers=settings.approvers, requester_may=settings.requester)
     ]
 
 

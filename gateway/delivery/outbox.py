@@ -9,7 +9,7 @@ from typing import Protocol
 
 from agent.core.clock import Clock
 from agent.core.events import Event
-from agent.core.outbox import Answer, Audience, Question
+from agent.core.outbox import Audience
 from agent.core.outbox import Button as AgentButton
 from agent.core.phrases import Phrases
 from gateway.channels.channel import Channel
@@ -19,7 +19,6 @@ from gateway.delivery.composing import buttons_of
 from gateway.delivery.draft import Draft
 from gateway.delivery.egress import Guard
 from gateway.delivery.presence import Presence
-from gateway.delivery.questions import Questions
 from gateway.delivery.rows import Settle
 from gateway.delivery.settings import Settings
 from gateway.delivery.showing import Showing
@@ -36,7 +35,6 @@ class Stage(Protocol):
     clock: Clock
     phrase: Phrases
     showing: Showing
-    questions: Questions
     guard: Guard
     is_busy: Callable[[], bool]
 
@@ -156,12 +154,6 @@ class ConversationOutbox:
 
     def committing(self) -> AbstractContextManager[Settle]:
         return self._stage.committing(self._key)
-
-    async def ask(self, question: Question) -> Answer:
-        channel = self._open()
-        if channel is None:
-            return Answer(None)
-        return await self._stage.questions.ask(channel, question, self._audience.language)
 
     async def end(self) -> None:
         self._finish()

@@ -118,8 +118,15 @@ class Prompts:
 
 def outcome_of(one: Approval, phrase: Phrases) -> str:
     """How it ended, in one line."""
+    if one.choices and one.status in ("answered", "expired"):
+        return phrase(one.status, one.language, choice=label_of(one, phrase, one.language))
     status = "approved" if one.status == "executed" else one.status
     return phrase(f"approval_{status}", one.language, who=one.decided_name or one.decided_by or "")
+
+
+def label_of(one: Approval, phrase: Phrases, language: str) -> str:
+    """What people read of the answer to a question."""
+    return phrase(one.answer, language) if one.answer in ("yes", "no") else one.answer or ""
 
 
 def _look(conn: Connection, id: str) -> _Asked | None:

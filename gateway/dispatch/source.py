@@ -71,6 +71,8 @@ class InboxSource:
         self._forgiven = forgiven
         self._stopped = anyio.Event()
         self._had_all = False  # the last look gave all there was
+        self._has_place = False  # among the turns under way
+        self._parked = 0
         self._opening: Opening | None = None
 
     def opens_with(self, opening: Opening) -> None:
@@ -112,8 +114,26 @@ class InboxSource:
 
     def close(self) -> None:
         """The turn under way, if there is one, is over."""
-        if self.is_running:
-            self.is_running = False
+        self.is_running = False
+        self._leave_place()
+
+    def park(self) -> None:
+        self._parked += 1
+        self._leave_place()
+
+    async def unpark(self) -> None:
+        self._parked -= 1
+        if self._parked or self._has_place or not self.is_running:
+            return
+        await self._turns.acquire()
+        if self._parked or self._has_place or not self.is_running:  # meanwhile
+            self._turns.release()
+        else:
+            self._has_place = True
+
+    def _leave_place(self) -> None:
+        if self._has_place:
+            self._has_place = False
             self._turns.release()
 
     def forgive(self) -> None:
@@ -151,6 +171,7 @@ class InboxSource:
             raise
         if isinstance(found, Work):
             self.last, self.is_running = found, True
+            self._has_place, self._parked = True, 0
             return found
         self._turns.release()
         if isinstance(found, DeadLetter):
@@ -177,7 +198,7 @@ class InboxSource:
         if choice is None:
             return None
         row = choice.row
-        if row.attempts - self._forgiven[row.id] >= self._timing.most_attempts:
+        if row.attempts - row.forgiven - self._forgiven[row.id] >= self._timing.most_attempts:
             dead = _dead(row, f"given up after {row.attempts} attempts")
             self._bury(conn, dead)
             return dead

@@ -19,6 +19,7 @@ from gateway.access.limits import Flood, Take
 from gateway.access.policy import Role, person_name
 from gateway.access.settings import AccessSettings
 from gateway.channels.inbound import Outcome, Pressed, Receipt, Said
+from gateway.commands.approvals import answered_by_text
 from gateway.dispatch.queue_modes import Verdict, verdict
 from gateway.router.house import House
 from gateway.router.identity import dedup_key, event_key
@@ -64,6 +65,11 @@ class Admission:
                 return Receipt(Outcome.DUPLICATE)
             if house.questions.text(said.key, person_of(said), said.text):
                 return await self._end(arrival, "done", "answered a question", Outcome.ACCEPTED)
+        if origin is None and house.approvals.asks(arrival.conversation, person_of(said), said.text):
+            if await self._is_known(arrival):
+                return Receipt(Outcome.DUPLICATE)
+            if await self._answers_a_tool(arrival):
+                return await self._end(arrival, "done", "answered a question", Outcome.ACCEPTED)
         found = house.desk.find(said.text)
         if (found is None or not found[0].unlimited) and (flooded := self._flooded(said)) is not Take.TAKEN:
             return await self._flood_refused(arrival, flooded)
@@ -73,6 +79,16 @@ class Admission:
         if what is Verdict.REFUSE_BUSY:
             return await self._end(arrival, "refused", "busy", Outcome.REFUSED, house.phrase("busy", language_of(said)))
         return await self._queue(arrival, interrupt=what is Verdict.ADMIT_AND_CANCEL)
+
+    async def _answers_a_tool(self, arrival: _Arrival) -> bool:
+        said = arrival.said
+        return await answered_by_text(
+            said.text,
+            self._house.approvals,
+            arrival.conversation,
+            person=person_of(said),
+            name=said.sender.display or person_name(said),
+        )
 
     async def _queue(self, arrival: _Arrival, *, interrupt: bool) -> Receipt:
         """Into the inbox, for the conversation's agent."""

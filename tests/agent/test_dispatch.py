@@ -20,6 +20,7 @@ from agent.storage.audit_rows import Record
 from agent.storage.database import Database
 from agent.tools.approvals import Word
 from agent.tools.settings import ApprovalSettings, HookSettings
+from agent.turn.run import SHUTDOWN
 from agent.turn.settings import Settings, TimeoutSettings
 from tests.agent.world import ANN, World
 from tests.fakes.mortal import Crash
@@ -205,6 +206,30 @@ async def test_an_approved_call_that_a_crash_cut_off_is_never_run_again(
     assert len(tool.calls) == 1
     assert "not known whether this call took effect" in (await results(world))[0].content
     assert [record.verdict for record in await records(world)] == ["interrupted"]
+
+
+@pytest.mark.requirement("R-51")
+async def test_after_a_restart_it_waits_for_the_server_whose_tool_was_asked_about(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    lent = FakeTool(spec=named("mcp__s__echo", category="mcp", risk="write"))
+    world = world_with(sqlite_database, tmp_path, calls("mcp__s__echo", {"text": "x"}), says("done"), tools=())
+    world.agent.tool.executor.toolbox.lend("s", [lent])
+    work = await world.admit("go")
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.run, work)
+        one = await asked(world)
+        world.agent.stop(SHUTDOWN)
+    await approve(world, one)
+    await world.restart()
+    toolbox = world.agent.tool.executor.toolbox
+    toolbox.expect("s", "mcp__s__")
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.run, await world.again(work))
+        await anyio.wait_all_tasks_blocked()
+        toolbox.lend("s", [lent])
+    assert len(lent.calls) == 1
+    assert [result.content for result in await results(world)] == ["x"]
 
 
 @pytest.mark.requirement("B-90")

@@ -18,10 +18,14 @@ from tests.fakes.waiting import until
 PLAN = {"plan": "1. write\n2. look"}
 
 
+# So few that none of them has to be looked for.
+FEW = "---\nname: Test\ntools: [EnterPlanMode, ExitPlanMode, echo, write]\n---\n\nYou are a test agent.\n"
+
+
 def planning(database: Database, home: Path, *scripts: object) -> tuple[World, ScriptedProvider, FakeTool]:
     provider = ScriptedProvider(scripts=list(scripts))  # type: ignore[arg-type]
     write = FakeTool(spec=named("write", category="edit"))
-    return World(database, home, provider, tools=(FakeTool(), write)), provider, write
+    return World(database, home, provider, tools=(FakeTool(), write), agent_md=FEW), provider, write
 
 
 def tools_of(provider: ScriptedProvider) -> list[set[str]]:

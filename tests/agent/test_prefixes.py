@@ -13,10 +13,7 @@ from agent.providers.anthropic_requests import Encoder
 from agent.providers.openai_requests import Dialect
 from agent.providers.openai_requests import Encoder as OpenAIEncoder
 from agent.providers.provider import Usage
-from agent.skills.showing import LOAD
 from agent.storage.database import Database
-from agent.tools.focus import FOCUS_TOOLS
-from agent.tools.plan_mode import EXIT
 from agent.turn.hints import cache_tier_for
 from tests.agent.world import World
 from tests.fakes.provider import ScriptedProvider, calls, says
@@ -27,7 +24,11 @@ class Fat:
 
     def __init__(self, name: str) -> None:
         self.spec = ToolSpec(
-            name=name, description="x" * 4000, schema={"type": "object", "properties": {}}, risk="safe"
+            name=name,
+            description="x" * 4000,
+            schema={"type": "object", "properties": {}},
+            risk="safe",
+            category="mcp",
         )
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
@@ -92,8 +93,9 @@ async def test_fifty_fat_tools_are_named_loaded_one_by_one_and_then_stay(databas
     await world.say("hi")
     await world.say("again")
     shown = [request.tools for request in provider.requests]
-    assert [spec.name for spec in shown[0].specs] == ["calculate", "current_time", "tool_search"]
-    assert "fat_07" in shown[0].specs[2].description
+    own = ["calculate", "current_time", "remember", "schedule_deferred", "tool_search"]
+    assert [spec.name for spec in shown[0].specs] == own
+    assert "fat_07" in shown[0].specs[-1].description
     assert shown[0] is shown[1], "the same bytes until something changes"
 
     provider.scripts = [calls("tool_search", {"tool_name": "fat_07"}), calls("fat_07"), says("done")]
@@ -120,7 +122,11 @@ async def test_below_the_share_every_tool_is_shown(sqlite_database: Database, tm
     world = World(sqlite_database, tmp_path, provider, tools=tuple(Fat(f"fat_{number:02}") for number in range(15)))
     await world.say("hi")
     names = {spec.name for spec in provider.requests[0].tools.specs}
-    assert names == {tool.spec.name for tool in world.tools} - FOCUS_TOOLS - {EXIT, LOAD}  # which are off
+    assert names >= {tool.spec.name for tool in world.tools if isinstance(tool, Fat)}
+    world.write_persona("default", "---\nname: Test\ntools: [current_time, recall, forget]\n---\n\nYou are a test.\n")
+    await world.say("hi")
+    names = {spec.name for spec in provider.requests[1].tools.specs}
+    assert names == {"current_time", "recall", "forget"}, "few of the house's own are not worth a search"
 
 
 @pytest.mark.requirement("R-02")

@@ -82,6 +82,12 @@ class ListSource:
     def opens_with(self, opening: Opening) -> None:
         """This source counts no runs, so it has no transaction for it."""
 
+    def park(self) -> None:
+        """There are as many places as there are turns."""
+
+    async def unpark(self) -> None:
+        """As above."""
+
     async def __aiter__(self) -> AsyncIterator[Work]:
         while self.work:
             yield self.work.pop(0)

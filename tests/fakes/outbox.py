@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.core.events import Event
-from agent.core.outbox import Answer, Audience, Button, Question
+from agent.core.outbox import Audience, Button
 
 
 @dataclass(kw_only=True)
 class FakeOutbox:
     """`preview_text` is what people see of the streaming reply. `answer` is given to every question."""
 
-    answer: Answer = field(default_factory=lambda: Answer(None))
     preview_text: str = ""
     previews: list[str] = field(default_factory=list)  # what was visible after each change
     resets: int = 0
@@ -22,7 +21,6 @@ class FakeOutbox:
     lives: list[str] = field(default_factory=list)
     shown: list[Event] = field(default_factory=list)
     commits: int = 0
-    questions: list[Question] = field(default_factory=list)
     audiences: list[Audience] = field(default_factory=list)
     ended: int = 0
     busy: bool = False
@@ -61,10 +59,6 @@ class FakeOutbox:
     def committing(self) -> Iterator[Callable[[Any], None]]:
         yield lambda conn: None
         self.commits += 1
-
-    async def ask(self, question: Question) -> Answer:
-        self.questions.append(question)
-        return self.answer
 
     async def end(self) -> None:
         self.ended += 1

@@ -1,4 +1,4 @@
-"""Secrets told in one place, over random schedules of turns, sessions, tools and reminders: none reaches another.
+"""Secrets told or filed in one place, over random schedules of turns, sessions, tools, files: none reaches another.
 
 Every request that leaves for the model is looked at, whoever's turn made it (PEERS §4.14).
 """
@@ -6,6 +6,7 @@ Every request that leaves for the model is looked at, whoever's turn made it (PE
 import json
 import random
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -27,7 +28,8 @@ PLACES: dict[str, tuple[str, str, str]] = {
     "topic-by-ann": (ANN, TOPIC, "group"),
 }
 CANARY = re.compile(r"canary-(\w+)-\d+")
-STEPS = 24
+STEPS = 30
+UNASKED = "[approvals]\nauto_approve = true\n"
 
 
 def tool(name: str, arguments: dict[str, Any], when: str) -> list[dict[str, Any]]:
@@ -74,17 +76,36 @@ def leaks(world: World, place_of_step: dict[int, str]) -> list[str]:
     return found
 
 
+def prying(world: World, draw: random.Random) -> tuple[str, dict[str, Any]]:
+    """A call that looks into the place's own folder, or tries to get out of it."""
+    folders = sorted(one.name for one in (world.home / "workspaces").glob("*"))
+    other = draw.choice(folders) if folders else "nowhere"
+    return draw.choice(
+        (
+            ("read", {"path": "password.txt"}),
+            ("grep", {"pattern": "canary"}),
+            ("read", {"path": f"/workspace/../{other}/password.txt"}),
+            ("read", {"path": str(world.home / "workspaces" / other / "password.txt")}),
+            ("shell", {"command": f"cat password.txt ../{other}/* {world.home}/workspaces/{other}/*"}),
+        )
+    )
+
+
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.requirement("G-25")
-async def test_no_canary_crosses(world: World, seed: int) -> None:
-    draw = random.Random(seed)
+async def test_no_canary_crosses(world_of: "Callable[..., World]", seed: int) -> None:
+    async with world_of(config=UNASKED).process() as world:
+        await wander(world, random.Random(seed))
+
+
+async def wander(world: World, draw: random.Random) -> None:
     place_of_step: dict[int, str] = {}
     for step in range(STEPS):
         place = place_of_step[step] = draw.choice(list(PLACES))
         person, chat, audience = PLACES[place]
         canary = f"canary-{audience}-{step}"
         to = {"person": person, "chat": chat}
-        match draw.choice(("tell", "tell", "keep", "ask", "search", "new", "remind")):
+        match draw.choice(("tell", "tell", "keep", "ask", "search", "new", "remind", "file", "pry", "pry")):
             case "tell":
                 await world.answered(f"the gate password is {canary}, step {step}!", f"step {step}!", **to)
             case "keep":
@@ -100,6 +121,16 @@ async def test_no_canary_crosses(world: World, seed: int) -> None:
                 world.script(*tool(name, {"query": "gate password canary"}, when))
                 await world.answered(when, f"done {when}", **to)
                 world.script()
+            case "file":
+                when = f"file the gate password, step {step}!"
+                world.script(*tool("write", {"path": "password.txt", "content": f"It is {canary}."}, when))
+                await world.answered(when, f"done {when}", **to)
+                world.script()
+            case "pry":
+                when = f"look up the filed password, step {step}!"
+                world.script(*tool(*prying(world, draw), when))
+                await world.answered(when, f"done {when}", **to)
+                world.script()
             case "new":
                 await world.asks("/new", **to)
             case _:
@@ -109,3 +140,5 @@ async def test_no_canary_crosses(world: World, seed: int) -> None:
     assert leaks(world, place_of_step) == []
     recalled = [one for one in map(json.dumps, world.llm.bodies) if "<memory>" in one and CANARY.search(one)]
     assert recalled, "and within an audience they do come back"
+    results = [one for body in world.llm.bodies for one in body["messages"] if one["role"] == "tool"]
+    assert any(CANARY.search(str(one["content"])) for one in results), "files as well"

@@ -22,15 +22,16 @@ from tests.program.doubles import (
     all_doubles,
     until,
 )
-from tests.program.people import OnDiscord, OnSlack, OnTelegram
+from tests.program.people import GROUP, OnDiscord, OnSlack, OnTelegram
 from tests.program.running import Program
 
-ASK = '[approvals]\nask = ["calculate"]\n'
-CALL = {"type": "tool_use", "name": "calculate", "input": {"expression": "6 * 7"}}
+COMMAND = "echo 42 >> ran; cat ran"  # run twice it would say so
+CALL = {"type": "tool_use", "name": "shell", "input": {"command": COMMAND}}
+BOB = {"id": 78, "first_name": "Bob"}
 SECRETS = (TELEGRAM_TOKEN, SLACK_BOT_TOKEN, SLACK_APP_TOKEN, SLACK_SECRET, DISCORD_TOKEN)
 LEAK = f"They are {', '.join(SECRETS)} @everyone. " + "So it goes on. " * 40
 RULES = [
-    {"match": {"tool_result": True, "tool_result_contains": "42"}, "reply": {"text": "It is 42."}},
+    {"match": {"tool_result": True, "tool_result_contains": "exit code 0"}, "reply": {"text": "It is 42."}},
     {"match": {"tool_result": True}, "reply": {"text": "Then not."}},
     {"match": {"contains": "your tokens"}, "reply": {"text": LEAK, "token_delay": 0.02}},
     {"match": {"contains": "work it out"}, "reply": {"blocks": [CALL]}},
@@ -38,13 +39,13 @@ RULES = [
 
 
 @asynccontextmanager
-async def everywhere(home: Path) -> AsyncIterator[tuple[Doubles, Program, dict[str, Place]]]:
+async def everywhere(home: Path, more: str = "") -> AsyncIterator[tuple[Doubles, Program, dict[str, Place]]]:
     """One program with all five channels; each has had one exchange, so that it can be caught up with."""
     async with all_doubles() as doubles:
         program = Program(home, "")
         places = {name: make(doubles, program) for name, make in PLACES.items()}
         accounts = "".join(place.config() for place in places.values())
-        program.write(configs.ACCESS + "messages_per_minute = 600\n" + ASK + configs.models(doubles, "a") + accounts)
+        program.write(configs.ACCESS + "messages_per_minute = 600\n" + more + configs.models(doubles, "a") + accounts)
         await doubles.llm.post("script", RULES)
         async with program:
             yield doubles, program, places
@@ -113,7 +114,7 @@ async def received(doubles: Doubles) -> str:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.requirement("G-01", "G-02", "G-03", "R-51", "Z-14")
+@pytest.mark.requirement("G-01", "G-02", "G-03", "G-35", "R-51", "Z-14")
 async def test_asked_killed_pressed_done_once_on_all_five(tmp_path_factory: pytest.TempPathFactory) -> None:
     async with everywhere(tmp_path_factory.mktemp("h")) as (doubles, program, places):
         for place in places.values():
@@ -129,8 +130,9 @@ async def test_asked_killed_pressed_done_once_on_all_five(tmp_path_factory: pyte
             assert not any(secret in words for secret in (*SECRETS, "@everyone")), place.name
             await place.say("work it out")
         for place in places.values():
-            await says(place, "May I do this? (calculate)")
+            await says(place, "May I do this? (shell)")
         await program.settled()
+        await _nobody_else_in_a_group(doubles, places["telegram"])
         found = {name: await button(name, doubles, place, "Approve") for name, place in places.items()
                  if name != "console"}  # fmt: skip
         program.kill()
@@ -144,8 +146,12 @@ async def test_asked_killed_pressed_done_once_on_all_five(tmp_path_factory: pyte
         for place in places.values():
             await says(place, "It is 42.")
         await program.settled()
-        assert rows(program, "select verdict, count(*) from tool_call group by verdict") == [("ran", 5)]
-        assert rows(program, "select distinct status from approval") == [("executed",)]
+        found = rows(program, "select verdict, count(*) from tool_call group by verdict order by verdict")
+        assert found == [("denied", 1), ("ran", 5)]
+        statuses = rows(program, "select status, count(*) from approval group by status order by status")
+        assert statuses == [("executed", 5), ("rejected", 1)]
+        written = [file.read_text() for file in (program.home / "workspaces").glob("*/ran")]
+        assert written == ["42\n"] * 5, "each of them once"
         for name, place in places.items():
             shown = await place.shown()
             assert sum("It is 42." in text for text in shown) == 1, name
@@ -155,3 +161,64 @@ async def test_asked_killed_pressed_done_once_on_all_five(tmp_path_factory: pyte
             return not [one for place in places.values() for one in await place.transient()]
 
         await until(quiet, seconds=30, what="no buttons any more")
+
+
+async def _nobody_else_in_a_group(doubles: Doubles, telegram: Place) -> None:
+    """Somebody else presses and is told so; then the one who asked says no."""
+    ann, chat = OnTelegram(doubles), {"chat": GROUP}
+    await telegram.say("work it out", in_group=True)
+
+    async def asked() -> dict[str, Any] | None:
+        return next((one for one in await ann.messages(int(str(GROUP["id"]))) if one.get("reply_markup")), None)
+
+    message = await until(asked, what="the question in the group")
+    row = message["reply_markup"]["inline_keyboard"][0]
+    await ann.press(message["message_id"], row[0]["callback_data"], user=BOB, **chat)
+
+    async def told() -> bool:
+        return "Only the person who asked for it, or an approver, can decide this." in await received(doubles)
+
+    await until(told, what="the sentence for somebody else")
+    await ann.press(message["message_id"], row[1]["callback_data"], **chat)
+    await ann.hears("Then not.", chat=int(str(GROUP["id"])))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.requirement("G-01", "G-03")
+async def test_too_late_and_what_was_changed_are_refused_on_all_five(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    async with everywhere(tmp_path_factory.mktemp("h"), "[approvals]\nttl_secs = 60\n") as (_, program, places):
+        for place in places.values():
+            await place.say("work it out")
+        for place in places.values():
+            await says(place, "May I do this? (shell)")
+        await program.settled()
+        program.kill()
+        with closing(sqlite3.connect(program.home / "tieline.db", timeout=30)) as database, database:
+            database.execute('update approval set arguments = \'{"command":"echo 43 >> ran"}\'')
+        program.start()
+        await program.ready()
+        for place in places.values():
+            await place.say("/approve")
+            await says(place, "Then not.")
+            await says(place, "Withdrawn: it was not done.")
+            await place.say("work it out")
+        for place in places.values():
+            await says(place, "May I do this? (shell)", times=2)
+        await program.settled()
+        asked = dict(rows(program, "select conv, id from approval where status = 'pending'"))
+        program.kill()
+        with closing(sqlite3.connect(program.home / "tieline.db", timeout=30)) as database, database:
+            database.execute("update approval set expires_at = 1 where status = 'pending'")
+        program.start()
+        await program.ready()
+        for place in places.values():
+            await says(place, "Nobody answered in time, so it was not done.")
+            await says(place, "Then not.", times=2)
+            (id,) = [id for conversation, id in asked.items() if conversation.partition(":")[0] == place.name]
+            await place.say(f"/approve {id}")
+            await says(place, "Too late: this question has expired.")
+        assert rows(program, "select distinct verdict from tool_call") == [("denied",)]
+        assert not [*(program.home / "workspaces").glob("*/ran")]

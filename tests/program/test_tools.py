@@ -4,14 +4,19 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 import pytest_asyncio
+from aiohttp import web
 
+from agent.turn.dispatching import STOPPED
 from tests.program import configs
-from tests.program.doubles import until
+from tests.program.doubles import free_port, until
 from tests.program.people import OnTelegram
 from tests.program.stage import Stage, on_stage
 
@@ -30,6 +35,51 @@ approval = "never"
 """
 
 
+PAGES = free_port()
+
+
+@dataclass
+class Pages:
+    """A site whose pages wait until the test lets them go."""
+
+    waiting: list[str] = field(default_factory=list)
+    open: anyio.Event = field(default_factory=anyio.Event)
+
+    async def page(self, request: web.Request) -> web.Response:
+        self.waiting.append(request.path)
+        await self.open.wait()
+        return web.Response(text=f"this is {request.path}")
+
+    async def all_six(self) -> bool:
+        return len(self.waiting) == 6
+
+
+@asynccontextmanager
+async def pages() -> AsyncIterator[Pages]:
+    site, app = Pages(), web.Application()
+    app.router.add_get("/{name}", site.page)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", PAGES).start()
+    try:
+        yield site
+    finally:
+        site.open.set()
+        await runner.cleanup()
+
+
+def six(words: str) -> list[dict[str, Any]]:
+    """The model fetches six pages at once when it reads these words."""
+    uses = [
+        {"type": "tool_use", "name": "web_fetch", "input": {"url": f"http://127.0.0.1:{PAGES}/{words}{number}"}}
+        for number in range(6)
+    ]
+    return [
+        {"match": {"contains": words, "tool_result": True}, "reply": {"text": f"Read all {words}."}},
+        {"match": {"contains": words}, "reply": {"blocks": uses}},
+    ]
+
+
 def call(name: str, **arguments: Any) -> dict[str, Any]:
     return {"blocks": [{"type": "tool_use", "name": name, "input": arguments}]}
 
@@ -37,7 +87,7 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
     def channels(doubles: Any, program: Any) -> str:
-        opened = f'[tools.web]\ninternal = ["127.0.0.1:{doubles.slack.port}"]\n'
+        opened = f'[tools.web]\ninternal = ["127.0.0.1:{doubles.slack.port}", "127.0.0.1:{PAGES}"]\n'
         return opened + SERVERS + configs.telegram(doubles)
 
     async with on_stage(tmp_path_factory.mktemp("h"), channels) as made:
@@ -175,3 +225,61 @@ async def offered(stage: Stage, tool: str) -> None:
         return f"MCP server {server} is connected" in stage.program.log.read_text()
 
     await until(connected, seconds=60, what=f"the MCP server {server}")
+
+
+@pytest.mark.requirement("G-04", "R-34")
+async def test_six_pages_are_fetched_at_once_and_read_in_order(stage: Stage) -> None:
+    ann = OnTelegram(stage.doubles)
+    await stage.doubles.llm.post("script", six("birds"))
+    async with pages() as site:
+        await ann.say("read about birds")
+        await until(site.all_six, what="six requests at once, none of them answered")
+        site.open.set()
+        await ann.hears("Read all birds.")
+    read = [one.splitlines()[-2] for one in (await results(stage))[-6:]]
+    assert read == [f"this is /birds{number}" for number in range(6)]
+
+
+@pytest.mark.requirement("W-21", "R-53")
+async def test_a_stop_does_not_wait_for_them_and_leaves_a_sound_history(stage: Stage) -> None:
+    ann = OnTelegram(stage.doubles)
+    await stage.doubles.llm.post("script", six("fish"))
+    await stage.script("and now", "Now this.")
+    async with pages() as site:
+        await ann.say("read about fish")
+        await until(site.all_six, what="six requests at once")
+        await ann.say("/stop")
+        await ann.hears("Stopped.")
+        assert not site.open.is_set(), "none of the pages has come"
+        await ann.say("and now")
+        await ann.hears("Now this.")
+    messages = (await stage.asked("and now"))[0]["body"]["messages"]
+    asked = [use["id"] for one in messages for use in one.get("tool_calls") or ()]
+    answered = [one["tool_call_id"] for one in messages if one["role"] == "tool"]
+    assert asked == answered
+    assert all(STOPPED in one for one in [one["content"] for one in messages if one["role"] == "tool"][-6:])
+
+
+@pytest.mark.requirement("G-18")
+async def test_what_a_server_asks_survives_a_kill_and_the_answer_reaches_the_model(stage: Stage) -> None:
+    ann = OnTelegram(stage.doubles)
+    await stage.doubles.llm.post(
+        "script",
+        [
+            {"match": {"tool_result_contains": 'Answered: "yes"'}, "reply": {"text": "You are sure, then."}},
+            {"match": {"contains": "are you sure"}, "reply": call("mcp__fake__confirm")},
+        ],
+        append="1",
+    )
+    await offered(stage, "mcp__fake__confirm")
+    await ann.say("are you sure")
+    await ann.hears("The MCP server fake asks: Really?")
+    await stage.program.settled()
+    stage.program.kill()
+    stage.program.start()
+    await stage.program.ready()
+    await ann.hears("This question still stands")
+    await ann.say("Yes")
+    await ann.hears("You are sure, then.")
+    assert sum("Really?" in text for text in await ann.texts()) == 1, "asked once"
+    await ann.hears("Answered: Yes")

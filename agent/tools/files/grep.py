@@ -29,8 +29,8 @@ _SNIFFED = 8_192
 
 
 class _Grep(Arguments):
-    pattern: str = Field(min_length=1, max_length=1_000, description="A regular expression, looked for line by line.")
-    path: str = Field(default=".", min_length=1, description=f"A folder or file. {PATH} Left out: working directory.")
+    pattern: str = Field(min_length=1, max_length=1_000, description="For one line.")
+    path: str = Field(default=".", min_length=1, description=f"A folder or file. {PATH}")
     files: str = Field(default="**", max_length=500, min_length=1, description="Only these, such as **/*.py.")
     ignore_case: bool = False
     around: int = Field(default=0, ge=0, le=10, description="Lines shown before and after each.")

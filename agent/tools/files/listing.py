@@ -21,7 +21,7 @@ MOST_PARTS = 32  # of a pattern
 
 Pattern = tuple["re.Pattern[str] | None", ...]  # for each name its own; None stands for any folders, and none
 
-_HERE = Field(default=".", description=f"The folder. {PATH} Left out: the working directory.", min_length=1)
+_HERE = Field(default=".", description=f"The folder. {PATH}", min_length=1)
 
 
 class _List(Arguments):

@@ -8,7 +8,7 @@ from agent.core.tools import Appraisal, ToolContext
 from agent.tools.files.paths import Names, grounded, names_of, shown
 from agent.tools.files.tree import Tree
 
-PATH = "Relative to the working directory, or below /workspace."
+PATH = "Relative, or below /workspace."
 
 
 def tree_of(context: ToolContext) -> Tree:

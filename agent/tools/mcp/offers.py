@@ -85,9 +85,14 @@ def specs_of(offers: Collection[Offer], server: ServerSettings) -> dict[str, Too
     return found
 
 
+def prefix_of(server: str) -> str:
+    """What the names of all its tools begin with."""
+    return f"{PREFIX}{server}__"
+
+
 def name_of(server: str, tool: str, taken: Collection[str] = ()) -> str:
     """`mcp__server__tool`, of letters that every provider takes, unlike any in `taken` (W-32)."""
-    name = f"{PREFIX}{server}__{re.sub(r'[^A-Za-z0-9_-]', '_', tool)}"
+    name = f"{prefix_of(server)}{re.sub(r'[^A-Za-z0-9_-]', '_', tool)}"
     if len(name) <= LONGEST_NAME and name not in taken:
         return name
     mark = hashlib.blake2b(tool.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()

@@ -10,9 +10,10 @@ import anyio
 
 from agent.core.clock import Clock
 from agent.core.errors import ToolError
+from agent.core.ids import PersonId
 from agent.core.outbox import Question
 from agent.core.tools import Tool, ToolContext
-from agent.tools.mcp.asking import answer_in, question_for
+from agent.tools.mcp.asking import Asked, answer_in, question_for
 from agent.tools.mcp.offers import Offer, specs_of
 from agent.tools.mcp.results import text_of
 from agent.tools.mcp.settings import ServerSettings
@@ -21,6 +22,7 @@ from agent.tools.mcp.tool import McpTool
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 CALL_WAITS_S = 20.0  # for a server that is just being connected
 PROBE_EVERY_S = 60.0
+ASKS_FOR_S = 300.0  # as long as an approval (SPEC §12.4)
 LOST = "the connection was lost"
 WIRE = "agent.tools.mcp.wire"
 
@@ -165,5 +167,9 @@ class Server:
         context, asked = self._calls[0], question_for(self.settings.name, message, schema)
         if asked is None or context.elicit is None:
             return None
-        answer = await context.elicit(Question(prompt=asked.prompt, asked_of=context.person, choices=asked.choices))
+        answer = await context.elicit(_question(asked, context.person))
         return answer_in(asked, answer.choice)
+
+
+def _question(asked: Asked, person: PersonId | None) -> Question:
+    return Question(prompt=asked.prompt, asked_of=person, choices=asked.choices, timeout_s=ASKS_FOR_S)

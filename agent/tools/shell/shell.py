@@ -34,7 +34,7 @@ class Room:
 
 class _Shell(Arguments):
     command: str = Field(min_length=1, max_length=LONGEST, description="What /bin/bash (or sh) is given.")
-    cwd: str = Field(default=".", min_length=1, description="A folder of the workspace. Left out: working directory.")
+    cwd: str = Field(default=".", min_length=1, description="A folder of the workspace.")
     timeout_s: float | None = Field(default=None, gt=0, le=600, description="Seconds it may take.")
 
 
@@ -58,9 +58,8 @@ class Shell:
         )
         self.spec = ToolSpec(
             name="shell",
-            description=f"Runs a shell command in {where}. Single commands that only look (ls, cat, grep, git "
-            "status …) run at once; for anything else a person is asked first. Nothing can be typed into it, and what "
-            "it leaves running is ended with it.",
+            description=f"Runs a shell command in {where}. Single commands that only look (ls, cat, git "
+            "status …) run at once; for others a person is asked. It gets no input; what it leaves running is ended.",
             schema=schema_from(_Shell),
             category="exec",
             risk="write",

@@ -36,6 +36,7 @@ class WebFetch:
             "asked for as a stranger would: without any login.",
             schema=schema_from(_Url),
             risk="safe",
+            core=True,
             retryable=True,
             untrusted=True,
             appraise=_grounded(settings),

@@ -4,10 +4,10 @@ import pytest
 
 from agent.core.messages import Message, ToolResult, ToolUse
 from agent.core.tools import ToolSpec
-from agent.tools.deferring import SEARCH, deferred, loaded_in, search_tool, size_of
+from agent.tools.deferring import OWN_TOKENS, SEARCH, deferred, loaded_in, search_tool, size_of
 
 
-def fat(name: str, **more: bool) -> ToolSpec:
+def fat(name: str, **more: object) -> ToolSpec:
     return ToolSpec(
         name=name,
         description="x" * 4000,
@@ -23,7 +23,7 @@ def test_a_definition_is_measured_by_its_bytes() -> None:
 
 @pytest.mark.requirement("R-04")
 def test_above_a_tenth_of_the_window_all_but_the_core_are_left_out() -> None:
-    specs = [*(fat(f"t{number}") for number in range(50)), fat("shell"), fat("mine", core=True)]
+    specs = [*(fat(f"t{number}", category="mcp") for number in range(50)), fat("shell"), fat("mine", core=True)]
     size = sum(map(size_of, specs))
     assert deferred(specs, size * 10, frozenset()) == (), "exactly a tenth is allowed"
     left_out = deferred(specs, size * 10 - 1, frozenset())
@@ -32,6 +32,21 @@ def test_above_a_tenth_of_the_window_all_but_the_core_are_left_out() -> None:
     assert "t7" not in deferred(specs, 1000, {"t7"}), "what was loaded stays"
     listed = search_tool(left_out)
     assert all(name in listed.description for name in left_out)
+
+
+@pytest.mark.requirement("R-04")
+def test_of_the_houses_own_those_that_few_turns_use_are_left_out_whatever_the_window() -> None:
+    def own(name: str, size: int, **more: object) -> ToolSpec:
+        return ToolSpec(name=name, description="x" * (4 * size - 4), schema={}, **more)  # type: ignore[arg-type]
+
+    few = [own("a", OWN_TOKENS - 3), own("b", 1, core=True)]
+    assert sum(map(size_of, few)) == OWN_TOKENS
+    assert deferred(few, 1_000_000, frozenset()) == ()
+    lent = [own(f"m{number}", 1000, category="mcp") for number in range(9)]
+    many = [*few, own("c", 1), *lent]
+    assert deferred(many, 1_000_000, frozenset()) == ("a", "c"), "servers' tools are chosen by what fits"
+    assert deferred(many, 1_000_000, {"a"}) == ("c",)
+    assert deferred(many, 90_000, frozenset()) == ("a", "c", *(spec.name for spec in lent)), "and the share"
 
 
 def test_a_history_tells_what_was_loaded() -> None:

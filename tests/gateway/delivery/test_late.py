@@ -13,7 +13,7 @@ from gateway.delivery.outbox import ConversationOutbox
 from tests.fakes.channel import DEFAULT, Act, Screen
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running
-from tests.gateway.delivery.world import ANN, World, audience, key
+from tests.gateway.delivery.world import ANN, World, ask, audience, key
 
 SILENT = replace(DEFAULT, typing=False, reactions=False)
 KEYED = replace(SILENT, idempotent_send="lookup")
@@ -172,9 +172,7 @@ async def test_a_question_that_arrives_late_has_no_buttons_for_long(world: World
     screen = world.screen()
     screen.delay("send", CUT)
     async with world.process() as delivery:
-        voice = delivery.outbox_for(key())
-        voice.begin(audience())
-        answer = await voice.ask(Question(prompt="Delete it?", asked_of=ANN))
+        answer = await ask(delivery, Question(prompt="Delete it?", asked_of=ANN))
         assert answer.choice is None
         screen.catch_up()
         assert screen.shown[0].actions
@@ -218,13 +216,11 @@ async def test_without_keys_a_question_whose_answer_is_late_loses_its_buttons(ke
     gate = screen.hold("send")
     answers: list[Answer] = []
     async with keyless.process() as delivery:
-        voice = delivery.outbox_for(key())
-        voice.begin(audience())
 
-        async def ask() -> None:
-            answers.append(await voice.ask(Question(prompt="Delete it?", asked_of=ANN)))
+        async def asking() -> None:
+            answers.append(await ask(delivery, Question(prompt="Delete it?", asked_of=ANN)))
 
-        async with running(ask):
+        async with running(asking):
             await keyless.pass_time(12)
             assert [answer.choice for answer in answers] == [None]
             gate.set()

@@ -13,7 +13,7 @@ from gateway.delivery.questions import Finding
 from tests.fakes.channel import DEFAULT
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running
-from tests.gateway.delivery.world import ANN, BOB, World, audience, key
+from tests.gateway.delivery.world import ANN, BOB, World, ask, key
 
 QUESTION = Question(prompt="Delete **everything**?", asked_of=ANN)
 
@@ -27,10 +27,7 @@ class Asked:
         self.answers: list[Answer] = []
 
     async def run(self) -> None:
-        voice = self.world.delivery.outbox_for(key())
-        voice.begin(audience(reply_to=None))
-        self.answers.append(await voice.ask(self.question))
-        await voice.end()
+        self.answers.append(await ask(self.world.delivery, self.question))
 
     @property
     def shown(self) -> str:

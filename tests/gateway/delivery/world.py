@@ -9,7 +9,7 @@ import anyio
 from sqlalchemy import select
 
 from agent.core.ids import ConversationId, PersonId
-from agent.core.outbox import Audience, Say
+from agent.core.outbox import Answer, Audience, Question, Say
 from agent.storage import ephemeral_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.moments import to_us
@@ -174,6 +174,13 @@ class World:
         """Until the database has done what it was asked for so far, however slow the machine, and a moment more."""
         await self.database.write(lambda conn: None)
         await anyio.sleep(0.001)
+
+
+async def ask(delivery: Delivery, question: Question) -> Answer:
+    """Ask in the first place, as a command does."""
+    channel = delivery.channel_for(key())
+    assert channel is not None
+    return await delivery.questions.ask(channel, question, "en")
 
 
 def audience(**values: object) -> Audience:
