@@ -7,6 +7,7 @@ from typing import Protocol
 
 from agent.core.cancel import CancelToken
 
+AGENT = "Agent"  # what the tool is called
 STEPS = 10  # calls of the model in one errand
 TIMEOUT_S = 120.0
 
@@ -16,7 +17,8 @@ class Errand:
     """One piece of work, told in full: who does it knows nothing of the conversation but `context`.
 
     `tools` are the only ones it may call, of those the conversation has; None: all of them. `context` is told beside
-    the text, such as what the work before has found.
+    the text, such as what the work before has found; it is data. `agent` names a definition (`agents/<name>.md`),
+    whose steps and time count then.
     """
 
     text: str
@@ -24,11 +26,12 @@ class Errand:
     steps: int = STEPS
     timeout_s: float = TIMEOUT_S
     context: str = ""
+    agent: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What an errand came to. `steps` are the calls of the model it took, `cost` is in USD; None: a price is unknown."""
+    """What an errand came to. `steps` are the replies of the model it took, `cost` is in USD; None: nobody knows."""
 
     text: str
     is_error: bool = False
