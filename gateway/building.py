@@ -22,6 +22,8 @@ from agent.providers.opening import Surroundings as ProviderSurroundings
 from agent.providers.registry import Registry as Providers
 from agent.providers.transcription import Transcribers
 from agent.storage.retries import SteadyDatabase
+from agent.subagent.fleet import Fleet
+from agent.subagent.profiles import Profiles
 from agent.tools.approvals import Approvals
 from agent.tools.hooks import Hooks
 from agent.tools.mcp.servers import Servers
@@ -178,7 +180,7 @@ async def build(
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor.toolbox.names | WORKING))
     tokenizer = Tokenizer(settings.context.tokenizer)
     waking: Waking
-    background = BetweenTurns()
+    background, fleet = BetweenTurns(), Fleet()
     goals = Goals(
         database,
         clock,
@@ -213,6 +215,8 @@ async def build(
         schedules=scheduling.desk,
         memory=memory,
         goals=goals,
+        fleet=fleet,
+        profiles=Profiles(definitions.roots, known_tools=definitions.known_tools),
         goal_of=lambda conversation: waking.goal_of(conversation),
         hide_live=lambda conversation: delivery.show_live(ConversationKey.parse(conversation), ""),
         setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
@@ -248,6 +252,7 @@ async def build(
         ring=lambda conversation: dispatcher.wake(conversation),
         goal_buttons=goal_buttons(phrase),
         goal_role=goal_role(book, live),
+        fleet=fleet,
     )
     waking = Waking(
         shared,

@@ -16,6 +16,8 @@ from agent.ledger.spending import Account
 from agent.memory.memory import Memory
 from agent.providers.registry import Registry
 from agent.storage.database import Database
+from agent.subagent.fleet import Fleet
+from agent.subagent.profiles import Profiles
 from agent.tools.approvals import Approvals
 from agent.tools.mcp.servers import Servers
 from gateway.access.book import AccessBook
@@ -35,6 +37,7 @@ class House:
 
     `held` tells which provider holds for a place; `preference_changed` is told where somebody chose another.
     `more_allowed` is told for whom somebody raised a budget, and where.
+    `fleet` knows the sub-agents that work now, `profiles` those that are defined.
     `goal_of` is the goal whose own turn runs there now, `hide_live` takes the message away that follows its work.
     """
 
@@ -63,6 +66,8 @@ class House:
     schedules: Schedules
     memory: Memory
     goals: Goals
+    fleet: Fleet
+    profiles: Profiles
     goal_of: Callable[[ConversationId], int | None]
     hide_live: Callable[[ConversationId], None]
     setting_changed: Callable[[ConversationId, str, str], None]

@@ -22,7 +22,7 @@ from tests.fakes.provider import Script, ScriptedProvider, calls, says
 
 async def rows(world: World) -> list[tuple[int, str, str, str]]:
     statement = select(task.c.id, task.c.description, task.c.status, task.c.output).order_by(task.c.id)
-    return [tuple(row) for row in await world.database.read(lambda conn: conn.execute(statement).all())]  # type: ignore[misc]
+    return [tuple(row) for row in await world.database.read(lambda conn: conn.execute(statement).all())]
 
 
 async def results(world: World) -> list[ToolResult]:
