@@ -36,6 +36,10 @@ from agent.skills.catalogue import Catalogue
 from agent.skills.learning import Learning
 from agent.skills.tools import LoadSkill
 from agent.storage.database import Database
+from agent.subagent.crew import Crew
+from agent.subagent.fleet import Fleet
+from agent.subagent.profiles import Profiles
+from agent.subagent.tool import Agent as AgentTool
 from agent.tools.approvals import Approvals
 from agent.tools.calculate import Calculate
 from agent.tools.current_time import CurrentTime
@@ -47,6 +51,7 @@ from agent.tools.plan_mode import EnterPlanMode, ExitPlanMode
 from agent.tools.read_output import ReadOutput
 from agent.tools.recall_transcript import RecallTranscript
 from agent.tools.schedules import CancelTask, ListSchedules, ScheduleDeferred, SchedulePeriodic, Schedules
+from agent.tools.tasks import TASK_TOOLS, task_tools
 from agent.tools.toolbox import Toolbox
 from agent.tools.working import WORKING
 from agent.tools.workspace import workspace_of
@@ -81,7 +86,7 @@ class Shared:
     """What all agents of a process have in common. `settings` are asked between turns; `models` makes the calls.
 
     `ring` says that a conversation has work; `goal_buttons` are offered below what is told of goals; `goal_role`
-    is the role of a goal's owner today.
+    is the role of a goal's owner today. `fleet` knows the sub-agents that work now.
     """
 
     home: Path
@@ -109,6 +114,7 @@ class Shared:
     goal_buttons: Buttoned = no_buttons
     goal_role: RoleOf = role_then
     skills: Catalogue = field(default_factory=Catalogue)
+    fleet: Fleet = field(default_factory=Fleet)
 
 
 def house_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[Tool, ...]:
@@ -128,6 +134,8 @@ def house_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[T
         CompleteFocus(),
         EnterPlanMode(),
         ExitPlanMode(),
+        AgentTool(),
+        *task_tools(),
         SchedulePeriodic(schedules),
         ScheduleDeferred(schedules),
         ListSchedules(schedules),
@@ -147,9 +155,10 @@ def house_tool_names() -> frozenset[str]:
         CompleteFocus,
         EnterPlanMode,
         ExitPlanMode,
+        AgentTool,
     )
     later = (SchedulePeriodic, ScheduleDeferred, ListSchedules, CancelTask)
-    return frozenset(tool.spec.name for tool in (*tools, *later)) | MEMORY_TOOLS | WORKING
+    return frozenset(tool.spec.name for tool in (*tools, *later)) | MEMORY_TOOLS | TASK_TOOLS | WORKING
 
 
 def shared_executor(
@@ -208,6 +217,8 @@ def assemble(
         metrics=MetricsState(estimator=estimator),
         command=CommandState(built_ins=shared.built_ins),
     )
+    profiles = Profiles(shared.definitions.roots, known_tools=shared.definitions.known_tools)
+    agent.tool.crew = Crew(agent, profiles, shared.fleet)
     agent.context.engine = Engine(
         conversation=conversation,
         state=agent.message.compaction,

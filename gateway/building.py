@@ -24,6 +24,8 @@ from agent.providers.transcription import Transcribers
 from agent.skills.loading import roots_of
 from agent.skills.reloading import Skills
 from agent.storage.retries import SteadyDatabase
+from agent.subagent.fleet import Fleet
+from agent.subagent.profiles import Profiles
 from agent.tools.approvals import Approvals
 from agent.tools.hooks import Hooks
 from agent.tools.mcp.servers import Servers
@@ -185,7 +187,7 @@ async def build(
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor.toolbox.names | WORKING))
     tokenizer = Tokenizer(settings.context.tokenizer)
     waking: Waking
-    background = BetweenTurns()
+    background, fleet = BetweenTurns(), Fleet()
     goals = Goals(
         database,
         clock,
@@ -223,6 +225,8 @@ async def build(
         skills=skills,
         skills_on=lambda: live.settings.skills.enabled,
         goals=goals,
+        fleet=fleet,
+        profiles=Profiles(definitions.roots, known_tools=definitions.known_tools),
         goal_of=lambda conversation: waking.goal_of(conversation),
         hide_live=lambda conversation: delivery.show_live(ConversationKey.parse(conversation), ""),
         setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
@@ -260,6 +264,7 @@ async def build(
         ring=lambda conversation: dispatcher.wake(conversation),
         goal_buttons=goal_buttons(phrase),
         goal_role=goal_role(book, live),
+        fleet=fleet,
     )
     waking = Waking(
         shared,

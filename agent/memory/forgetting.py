@@ -38,6 +38,7 @@ from agent.storage.tables import (
     passage,
     session,
     session_goal,
+    task,
     tool_call,
     turn,
 )
@@ -108,6 +109,7 @@ def erase(conn: Connection, target: Target, *, at: int) -> Erased:
     sessions = {hit.session_id for hit in hits}
     _sessions(conn, target, conversations, sessions)
     _goals(conn, target, conversations, sessions)
+    _tasks(conn, target, conversations, sessions)
     _boxes(conn, target, conversations, runs)
     _calls(conn, target, conversations, runs)
     _misses(conn, target, conversations)
@@ -237,6 +239,17 @@ def _goals(conn: Connection, target: Target, conversations: Sequence[str], touch
         meant = target.holds(row.text) or (target.everything and row.status in ("completed", "cleared"))
         if theirs and meant:
             conn.execute(update(goal).where(goal.c.id == row.id).values(text=FORGOTTEN))
+
+
+def _tasks(conn: Connection, target: Target, conversations: Sequence[str], touched: Collection[str]) -> None:
+    """What sessions have set themselves to do tells of what was said in them."""
+    for row in conn.execute(select(task).where(task.c.conv.in_(conversations))).all():
+        if (
+            target.holds(row.description)
+            or target.holds(row.output)
+            or (not target.words and row.session_id in touched)
+        ):
+            conn.execute(delete(task).where(task.c.id == row.id))
 
 
 def _boxes(conn: Connection, target: Target, conversations: Sequence[str], runs: Collection[int]) -> None:

@@ -8,6 +8,7 @@ from agent.core.tools import Asker, ToolContext
 from agent.memory.desk import MemoryDesk
 from agent.sessions.recollection import Recollection
 from agent.tools.executor import Limits
+from agent.tools.tasks import SessionTasks
 from agent.turn.calling import bill_of
 from agent.turn.eliciting import elicit
 from agent.turn.run import Run
@@ -21,12 +22,13 @@ def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
     runtime, incoming = states.runtime, run.work.incoming
     numbered = enumerate(use.id for message in run.messages for use in message.tool_uses)
     number = next((str(number) for number, id in numbered if id == use.id), use.id)
+    alone = run.parent is None
     return ToolContext(
         conversation=states.session.conversation,
         run=run.id,
         call=CallId(use.id),
         person=incoming.person,
-        idempotency_key=f"{run.work.inbox_id}:{number}",
+        idempotency_key=f"{run.work.inbox_id}:{number}" if alone else f"{run.work.inbox_id}:{run.id}:{number}",
         cancel=run.token,
         asker=Asker(
             display=incoming.display,
@@ -41,9 +43,16 @@ def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
         skill=partial(load_skill, run, states) if states.skill.snapshot.offered else None,
         execution=run.execution,
         progress=runtime.outbox.status,
-        elicit=partial(elicit, use=use, run=run, states=states),
-        move=states.lifecycle.move,
+        elicit=partial(elicit, use=use, run=run, states=states) if alone else None,
+        move=states.lifecycle.move if alone else run.move,
         planning=partial(states.tool.plan, run.session),
+        tasks=SessionTasks(
+            database=runtime.database,
+            clock=runtime.clock,
+            conversation=states.session.conversation,
+            session=run.session,
+        ),
+        subagents=states.tool.crew.of(run) if alone else None,
     )
 
 

@@ -18,6 +18,8 @@ from agent.providers.registry import Registry
 from agent.skills.learning import Learning
 from agent.skills.reloading import Skills
 from agent.storage.database import Database
+from agent.subagent.fleet import Fleet
+from agent.subagent.profiles import Profiles
 from agent.tools.approvals import Approvals
 from agent.tools.mcp.servers import Servers
 from gateway.access.book import AccessBook
@@ -37,6 +39,7 @@ class House:
 
     `held` tells which provider holds for a place; `preference_changed` is told where somebody chose another.
     `more_allowed` is told for whom somebody raised a budget, and where.
+    `fleet` knows the sub-agents that work now, `profiles` those that are defined.
     `goal_of` is the goal whose own turn runs there now, `hide_live` takes the message away that follows its work.
     """
 
@@ -68,6 +71,8 @@ class House:
     skills_on: Callable[[], bool]
     learning: Learning
     goals: Goals
+    fleet: Fleet
+    profiles: Profiles
     goal_of: Callable[[ConversationId], int | None]
     hide_live: Callable[[ConversationId], None]
     setting_changed: Callable[[ConversationId, str, str], None]
