@@ -15,6 +15,7 @@ from agent.compaction.settings import (
     TacoSettings,
 )
 from agent.goals.settings import GoalSettings
+from agent.plans.settings import PlanSettings
 from agent.tools.mcp.settings import McpSettings
 from agent.tools.reach import FileSettings, ShellSettings, WebSettings
 from agent.tools.settings import ApprovalSettings
@@ -254,3 +255,4 @@ class Settings:
     memory: MemorySettings = field(default_factory=MemorySettings)
     debug: DebugSettings = field(default_factory=DebugSettings)
     mcp: McpSettings = field(default_factory=McpSettings)
+    plans: PlanSettings = field(default_factory=PlanSettings)

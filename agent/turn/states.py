@@ -31,6 +31,9 @@ from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
 from agent.memory.memory import Memory
+from agent.plans.desk import Plans
+from agent.plans.telling import Buttoned as PlanButtons
+from agent.plans.telling import no_buttons as no_plan_buttons
 from agent.providers.calling import Models
 from agent.providers.provider import Provider, ToolSchema
 from agent.providers.slot import Choice, Chooser
@@ -194,7 +197,7 @@ class MemoryState:
 class RuntimeState:
     """What the agent runs in. `settings` are taken from `current_settings` between turns only (Z-21).
 
-    `relief` gives what may be pressed where a budget is used up.
+    `relief` gives what may be pressed where a budget is used up, `plan_buttons` what may be pressed below a plan.
     """
 
     settings: Settings
@@ -210,7 +213,9 @@ class RuntimeState:
     memory: Memory
     approvals: Approvals
     hooks: Hooks
+    plans: Plans
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons]
+    plan_buttons: PlanButtons = no_plan_buttons
 
 
 @dataclass(slots=True, kw_only=True)

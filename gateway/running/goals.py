@@ -6,7 +6,7 @@ from functools import partial
 from agent.between_turns import Jobs
 from agent.core.outbox import Button
 from agent.goals.desk import Goals
-from agent.goals.roles import RoleOf
+from agent.goals.roles import Owned, RoleOf
 from agent.goals.stored import Goal
 from agent.goals.telling import Buttoned, Buttons, Offer
 from agent.inbox import AccessRole
@@ -59,7 +59,7 @@ class Abandoned:
 def goal_role(book: AccessBook, live: Live) -> RoleOf:
     """The owner's role of today; None for one who was blocked since."""
 
-    def role(goal: Goal) -> AccessRole | None:
+    def role(goal: Owned) -> AccessRole | None:
         owner = goal.owner
         if is_blocked(book, owner.person):
             return None
