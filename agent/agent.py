@@ -248,4 +248,4 @@ def _going_on(work: Work, result: CommandResult) -> Work:
     """The work with a command's words in place of the command."""
     assert result.go_on_with is not None
     incoming = replace(work.incoming, text=result.go_on_with, files=result.go_on_files, quoted=result.go_on_quoted)
-    return replace(work, incoming=incoming)
+    return replace(work, incoming=incoming, by_hand=result.go_on_call)

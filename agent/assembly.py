@@ -32,6 +32,10 @@ from agent.memory.tools import MEMORY_TOOLS, Forget, Recall, Remember, SessionSe
 from agent.operations import follow_definition
 from agent.providers.calling import Models
 from agent.storage.database import Database
+from agent.subagent.crew import Crew
+from agent.subagent.fleet import Fleet
+from agent.subagent.profiles import Profiles
+from agent.subagent.tool import Agent as AgentTool
 from agent.tools.approvals import Approvals
 from agent.tools.calculate import Calculate
 from agent.tools.current_time import CurrentTime
@@ -76,7 +80,7 @@ class Shared:
     """What all agents of a process have in common. `settings` are asked between turns; `models` makes the calls.
 
     `ring` says that a conversation has work; `goal_buttons` are offered below what is told of goals; `goal_role`
-    is the role of a goal's owner today.
+    is the role of a goal's owner today. `fleet` knows the sub-agents that work now.
     """
 
     home: Path
@@ -102,6 +106,7 @@ class Shared:
     ring: Callable[[ConversationId], None] = lambda conversation: None
     goal_buttons: Buttoned = no_buttons
     goal_role: RoleOf = role_then
+    fleet: Fleet = field(default_factory=Fleet)
 
 
 def house_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[Tool, ...]:
@@ -120,6 +125,7 @@ def house_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[T
         CompleteFocus(),
         EnterPlanMode(),
         ExitPlanMode(),
+        AgentTool(),
         SchedulePeriodic(schedules),
         ScheduleDeferred(schedules),
         ListSchedules(schedules),
@@ -138,6 +144,7 @@ def house_tool_names() -> frozenset[str]:
         CompleteFocus,
         EnterPlanMode,
         ExitPlanMode,
+        AgentTool,
     )
     later = (SchedulePeriodic, ScheduleDeferred, ListSchedules, CancelTask)
     return frozenset(tool.spec.name for tool in (*tools, *later)) | MEMORY_TOOLS | WORKING
@@ -195,6 +202,8 @@ def assemble(
         metrics=MetricsState(estimator=estimator),
         command=CommandState(built_ins=shared.built_ins),
     )
+    profiles = Profiles(shared.definitions.roots, known_tools=shared.definitions.known_tools)
+    agent.tool.crew = Crew(agent, profiles, shared.fleet)
     agent.context.engine = Engine(
         conversation=conversation,
         state=agent.message.compaction,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent.core.messages import FilePart
+from agent.core.messages import FilePart, ToolUse
 from agent.core.outbox import Say
 from agent.inbox import Work
 from agent.operations import Operations
@@ -11,12 +11,16 @@ from agent.operations import Operations
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """What a command came to: things to say, perhaps words to run a turn with, perhaps the end of the loop."""
+    """What a command came to: things to say, perhaps words to run a turn with, perhaps the end of the loop.
+
+    `go_on_call` is run in that turn in place of asking the model.
+    """
 
     says: tuple[Say, ...] = ()
     go_on_with: str | None = None
     go_on_files: tuple[FilePart, ...] = ()
     go_on_quoted: str | None = None
+    go_on_call: ToolUse | None = None
     end: bool = False
 
 

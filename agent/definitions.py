@@ -20,7 +20,7 @@ from agent.core.errors import AgentInvalid, AgentMissing
 
 FILE = "AGENT.md"
 LARGEST = 256 * 1024  # bytes; an identity is sent with every call
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 log = logging.getLogger("tieline.definitions")
 
@@ -74,14 +74,14 @@ class Definitions:
     """Gives definitions by name; a file that changed is read again the next time it is asked for."""
 
     def __init__(self, roots: Sequence[Path], *, known_tools: frozenset[str]) -> None:
-        self._roots = tuple(roots)
-        self._known_tools = known_tools
+        self.roots = tuple(roots)
+        self.known_tools = known_tools
         self._read: dict[str, _Read] = {}
 
     def names(self) -> tuple[str, ...]:
         """Every definition there is, also those with mistakes."""
-        found = {path.parent.name for root in self._roots for path in root.glob(f"*/{FILE}")}
-        return tuple(sorted(name for name in found if _NAME.fullmatch(name)))
+        found = {path.parent.name for root in self.roots for path in root.glob(f"*/{FILE}")}
+        return tuple(sorted(name for name in found if NAME.fullmatch(name)))
 
     def load(self, name: str) -> Definition:
         """The definition as the file stands now; the same object while the file is the same.
@@ -112,8 +112,8 @@ class Definitions:
             return current
 
     def _path(self, name: str) -> Path:
-        if _NAME.fullmatch(name):
-            for root in self._roots:
+        if NAME.fullmatch(name):
+            for root in self.roots:
                 if (path := root / name / FILE).is_file():
                     return path
         known = self.names()
@@ -122,19 +122,18 @@ class Definitions:
         raise AgentMissing(f"there is no agent {name!r}; {hint}")
 
     def _parse(self, path: Path, name: str) -> Definition:
-        written = _text(path)
-        front, identity, mistakes = _split(written)
+        front, identity, mistakes = split(text_of(path))
         if mistakes:  # what could not be read at all has no further mistakes worth telling
             raise AgentInvalid(str(path), mistakes)
         try:
             matter = FrontMatter.model_validate(front)
         except ValidationError as error:
-            mistakes += [_told(detail) for detail in error.errors()]
+            mistakes += [told(detail, FrontMatter) for detail in error.errors()]
             matter = None
         if not identity:
             mistakes.append("the text after the front matter is empty; describe there who the agent is")
         if matter is not None:
-            mistakes += self._unknown_tools(matter)
+            mistakes += unknown_tools(matter.tools or (), self.known_tools)
         if mistakes or matter is None:
             raise AgentInvalid(str(path), mistakes)
         return Definition(
@@ -148,17 +147,20 @@ class Definitions:
             max_tokens=matter.max_tokens,
         )
 
-    def _unknown_tools(self, matter: FrontMatter) -> list[str]:
-        mistakes = []
-        for tool in matter.tools or ():
-            if tool not in self._known_tools and not tool.startswith(LENT):
-                near = get_close_matches(tool, sorted(self._known_tools), n=1)
-                hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(self._known_tools))}"
-                mistakes.append(f"tools: there is no tool {tool!r}; {hint}")
-        return mistakes
+
+def unknown_tools(tools: Sequence[str], known_tools: frozenset[str]) -> list[str]:
+    """What is wrong with names of tools in a definition."""
+    mistakes, known = [], sorted(known_tools)
+    for tool in tools:
+        if tool not in known_tools and not tool.startswith(LENT):
+            near = get_close_matches(tool, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+            mistakes.append(f"tools: there is no tool {tool!r}; {hint}")
+    return mistakes
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """What the file says. Raises AgentInvalid where it is too large or no text."""
     raw = path.read_bytes()
     if len(raw) > LARGEST:
         raise AgentInvalid(str(path), [f"the file has {len(raw)} bytes; {LARGEST} is the most"])
@@ -168,7 +170,7 @@ def _text(path: Path) -> str:
         raise AgentInvalid(str(path), [f"the file is not UTF-8 (byte {error.start})"]) from error
 
 
-def _split(written: str) -> tuple[Mapping[str, Any], str, list[str]]:
+def split(written: str) -> tuple[Mapping[str, Any], str, list[str]]:
     """Front matter, body, and what is wrong with the split itself."""
     if not written.startswith("---\n"):
         return {}, written.strip(), ['the file must begin with a line "---" and the front matter']
@@ -188,12 +190,13 @@ def _split(written: str) -> tuple[Mapping[str, Any], str, list[str]]:
     return {str(key): value for key, value in front.items()}, body.strip(), []
 
 
-def _told(detail: Any) -> str:
+def told(detail: Any, keys: type[BaseModel]) -> str:
+    """A mistake in the front matter, which has these `keys`, and its mending."""
     key = ".".join(map(str, detail["loc"]))
     if detail["type"] == "extra_forbidden":
-        near = get_close_matches(key, list(FrontMatter.model_fields), n=1)
+        near = get_close_matches(key, list(keys.model_fields), n=1)
         return f"{key}: unknown key; " + (
-            f"did you mean {near[0]}?" if near else f"known: {', '.join(FrontMatter.model_fields)}"
+            f"did you mean {near[0]}?" if near else f"known: {', '.join(keys.model_fields)}"
         )
     if detail["type"] == "missing":
         return f"{key}: missing; add a line `{key}: …`"

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from agent.core.ids import ConversationId, PersonId
-from agent.core.messages import FilePart
+from agent.core.messages import FilePart, ToolUse
 
 WorkKind = Literal["message", "reminder", "system"]
 ChatType = Literal["direct", "group", "channel"]
@@ -67,7 +67,8 @@ class Work:
     """One run's worth of inbox: usually one row, several where texts in quick succession were merged (G-13).
 
     `attempt` counts the runs begun for it, 1 for the first; after a crash what is stored of the run is reused.
-    `opened` is what the agent's own opening gave (`Source.opens_with`).
+    `opened` is what the agent's own opening gave (`Source.opens_with`). `by_hand` is a call that a person made with a
+    command: it is run in place of asking the model.
     """
 
     inbox_ids: tuple[int, ...]
@@ -76,6 +77,7 @@ class Work:
     attempt: int
     epoch: int
     opened: object = None
+    by_hand: ToolUse | None = None
 
     @property
     def inbox_id(self) -> int:

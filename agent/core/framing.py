@@ -25,6 +25,12 @@ def framed(text: str, source: str) -> str:
     return f'<untrusted source="{source}">\n{defused(text)}\n</untrusted>'
 
 
+def unframed(text: str, source: str) -> str:
+    """What `framed` was given, for people to read; any other text as it is."""
+    head, tail = f'<untrusted source="{source}">\n', "\n</untrusted>"
+    return text[len(head) : -len(tail)] if text.startswith(head) and text.endswith(tail) else text
+
+
 def defused(text: str) -> str:
     """`harmless`, also for tags written with other angle brackets, hidden characters or wide letters."""
     if text.isascii():

@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 from agent.core.cancel import CancelToken
 from agent.core.ids import CallId, ConversationId, PersonId, RunId, SessionId
 from agent.core.outbox import Answer, Question
+from agent.core.subagents import Subagents
 
 Category = Literal["exec", "mcp", "info", "edit"]  # sets the time limit (SPEC §12.2); plan mode leaves only "info"
 Risk = Literal["safe", "write", "unrated"]  # safe runs, all else is asked for (SPEC §12.3)
@@ -55,6 +56,7 @@ class ToolSpec:
     keys: Callable[[Mapping[str, Any]], frozenset[str]] | None = None  # calls with a key in common run one by one
     retryable: bool = False  # may be run again after a transient failure or a crash
     core: bool = False  # always shown to the model, however many tools there are (SPEC §6.5)
+    rare: bool = False  # never shown until `tool_search` asked for it, however few there are
     untrusted: bool = False  # strangers wrote what it returns: it is framed before the model reads it
     appraise: "Callable[[Mapping[str, Any], ToolContext], Awaitable[Appraisal]] | None" = None
 
@@ -134,7 +136,8 @@ class ToolContext:
     `recall` finds what left the window. `focus` is there where the operator has switched Focus on, `memory` where
     nobody has switched it off. `cancel` fires when the time is up, too. `progress` shows people one line while the call
     runs. `elicit` asks the person something that the call cannot go on without. `move` sets the working directory, from
-    the next turn on (Z-112). `planning` turns plan mode on or off.
+    the next turn on (Z-112). `planning` turns plan mode on or off. `subagents` run errands; a sub-agent's
+    own calls have none.
     """
 
     conversation: ConversationId
@@ -152,6 +155,7 @@ class ToolContext:
     elicit: Callable[[Question], Awaitable[Answer]] | None = None
     move: Callable[[Path], None] = lambda folder: None
     planning: Callable[[bool], None] = lambda on: None
+    subagents: Subagents | None = None
 
 
 class Tool(Protocol):

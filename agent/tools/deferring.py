@@ -21,10 +21,12 @@ def size_of(spec: ToolSpec) -> int:
 
 
 def deferred(specs: Sequence[ToolSpec], window: int, loaded: Collection[str]) -> tuple[str, ...]:
-    """The names to leave out, in order; none while the definitions take no more than their share of `window` tokens."""
-    if sum(map(size_of, specs)) <= window * SHARE:
-        return ()
-    return tuple(sorted(spec.name for spec in specs if not _is_core(spec) and spec.name not in loaded))
+    """The names to leave out, in order: rare tools, and all but the core where the definitions of the others take more
+    than their share of `window` tokens."""
+    usual = [spec for spec in specs if not spec.rare]
+    crowded = sum(map(size_of, usual)) > window * SHARE
+    left_out = (spec for spec in specs if spec.rare or (crowded and not _is_core(spec)))
+    return tuple(sorted(spec.name for spec in left_out if spec.name not in loaded))
 
 
 def search_tool(names: Iterable[str]) -> ToolSpec:

@@ -17,6 +17,8 @@ HookPoint = Literal[
     "cwd_changed",
     "file_changed",
     "permission_denied",
+    "subagent_start",
+    "subagent_stop",
 ]
 
 

@@ -7,11 +7,13 @@ from agent.turn.run import Run
 
 
 def note_spent(spent: Spent, run: Run) -> None:
-    """Add one call to the run."""
+    """Add one call to the run; a sub-agent's counts against its parent's limits too."""
     run.usage.append(spent)
     run.progress.tokens_in += read_of(spent.usage)
     run.progress.tokens_out += spent.usage.output
     run.progress.cost_usd += spent.cost_usd or 0.0
+    if run.parent is not None:
+        note_spent(spent, run.parent)
 
 
 def total_cost(calls: Iterable[Spent]) -> float | None:

@@ -13,6 +13,8 @@ from agent.turn.accounting import note_spent
 from agent.turn.run import Run
 from agent.turn.states import States, announce
 
+SUBAGENT = "subagent"  # the purpose of its calls
+
 
 class CallStopped(Exception):
     """The stop ended the call."""
@@ -58,10 +60,10 @@ async def call_model(
 
 
 def bill_of(run: Run, states: States, *, purpose: str = "turn") -> Bill:
-    """Who pays for the turn's own calls, and for others that are made for it."""
+    """Who pays for the turn's own calls, and for others that are made for it; a sub-agent's are its parent's to pay."""
     incoming = run.work.incoming
     return Bill(
-        purpose=purpose,
+        purpose=purpose if run.parent is None else SUBAGENT,
         conversation=states.session.conversation,
         session=run.session,
         inbox_id=run.work.inbox_id,

@@ -31,6 +31,10 @@ LONGEST_RECORDED = 2_000  # characters of arguments and of a result in the audit
 STOPPED = "Not finished: the person stopped this run."
 INTERRUPTED = "Interrupted by a restart; it is not known whether this call took effect. Check before repeating it."
 DENIED = "{name} was denied and was not run: {reason}"
+UNASKED = (
+    "{name} was not run: it needs a person's approval, and a sub-agent cannot ask for one. Go on without it; if it is "
+    "needed, put the exact call into your answer, so that whoever gave you the task can make it."
+)
 BY_POLICY = "the rules of this house do not allow it"
 
 
@@ -57,7 +61,8 @@ async def through_the_gate(
 ) -> Passed:
     """Which of the calls may run. `note` puts on disk where the loop goes on, before anybody is asked.
 
-    Those that need a person are asked about all at once. Raises LeftForLater, Fenced or StorageTrouble.
+    Those that need a person are asked about all at once; a sub-agent's are refused, because an approval waits with a
+    loop that is stored, across restarts, and its loop is not. Raises LeftForLater, Fenced or StorageTrouble.
     """
     passed, asking = Passed(), []
     for use in batch:
@@ -67,6 +72,9 @@ async def through_the_gate(
             passed.results[use.id] = not_run(use, found, run, states)
         elif isinstance(found, Ready):
             passed.ready.append(found)
+        elif run.parent is not None:
+            why = Outcome(content=UNASKED.format(name=use.name), is_error=True, verdict="denied")
+            passed.results[use.id] = not_run(use, why, run, states)
         else:
             asking.append((found, context))
     if not asking:
@@ -196,7 +204,7 @@ def record(use: ToolUse, outcome: Outcome, run: Run, states: States, approval: A
         conversation=states.session.conversation,
         inbox_id=run.work.inbox_id,
         run=run.id,
-        call=use.id,
+        call=use.id if run.parent is None else f"{run.id}/{use.id}",  # unique among the calls of the work
         tool=use.name,
         arguments=redact(canonical(use.input))[:LONGEST_RECORDED],
         verdict=outcome.verdict,

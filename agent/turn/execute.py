@@ -4,10 +4,12 @@ Never raises for a model's or a tool's sake: every end is an `Executed`. Fenced 
 """
 
 import logging
+from dataclasses import replace
 
 from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderRefused
-from agent.core.events import ExecuteStarted, StepCompleted
-from agent.core.messages import Message, TextPart
+from agent.core.events import ExecuteStarted
+from agent.core.framing import unframed
+from agent.core.messages import Message, TextPart, ToolUse
 from agent.ledger.purses import PurseEmpty
 from agent.ledger.spending import OverBudget, Unpriced, amount
 from agent.providers.calling import ModelTooSlow
@@ -24,6 +26,7 @@ from agent.turn.requests import DoesNotFit, schema_of
 from agent.turn.run import Executed, Notice, Prepared, Run
 from agent.turn.speech import BETWEEN
 from agent.turn.states import States
+from agent.turn.stepping import step_done
 from agent.turn.tooling import finish_calls, open_calls, run_calls
 
 log = logging.getLogger("tieline.turn")
@@ -39,6 +42,8 @@ async def execute(prepared: Prepared, run: Run, states: States) -> Executed:
     try:
         if open_calls(run):
             await finish_calls(run, states)
+        elif run.work.by_hand is not None and not run.resumed:
+            return await _by_hand(run.work.by_hand, run, states)
         return await _loop(prepared, run, states)
     except LeftForLater:
         return Executed(verdict="cancelled", text=run.speech.text)
@@ -64,6 +69,24 @@ async def _loop(prepared: Prepared, run: Run, states: States) -> Executed:
             return ended
 
 
+async def _by_hand(call: ToolUse, run: Run, states: States) -> Executed:
+    """A person has made the call with a command: what it gives is the answer, and no model is asked about it.
+
+    After a crash there is no such call any more: the model goes on from what is stored, like after any other.
+    """
+    use = replace(call, id=states.runtime.new_id())
+    failures = await run_calls((use,), Reply(parts=(use,)), run, states)
+    step_done(run, states, (use,), failures)
+    if run.token.fired:
+        return Executed(verdict="cancelled", text=run.speech.text, notice=Notice("stopped"))
+    (result,) = run.messages[-1].tool_results
+    text = unframed(result.content, use.name)
+    if result.is_error:
+        notice = Notice("by_hand_failed", {"tool": use.name, "reason": text})
+        return Executed(verdict="failed", text=run.speech.text, notice=notice, error=text)
+    return _end(Final(text), Reply(), run, states)
+
+
 async def _iteration(prepared: Prepared, run: Run, states: States, context: str) -> Executed | None:
     """One request and what it leads to; None to go on. `context` is what hooks have to say."""
     try:
@@ -83,12 +106,12 @@ async def _iteration(prepared: Prepared, run: Run, states: States, context: str)
     decision = decide(reply)
     if isinstance(decision, Calls):
         run.speech.end_round(reply.text)
-        await run_calls(decision.calls, reply, run, states)  # step 18
-        _step_done(run, states)
+        failures = await run_calls(decision.calls, reply, run, states)  # step 18
+        step_done(run, states, decision.calls, failures)
         if decision.then is None:
             return None
         return _end(decision.then, Reply(), run, states)
-    _step_done(run, states)
+    step_done(run, states)
     return _end(decision, reply, run, states)
 
 
@@ -177,18 +200,6 @@ async def _wait_for_providers(error: NoProviders, run: Run, states: States) -> E
         await runtime.clock.sleep(run.settings.timeouts.no_providers_backoff)
     return Executed(
         verdict="failed", text=run.speech.text, notice=Notice("no_providers"), error=f"NoProviders: {error}"
-    )
-
-
-def _step_done(run: Run, states: States) -> None:
-    run.progress.steps += 1
-    states.runtime.bus.publish(
-        StepCompleted(
-            conversation=states.session.conversation,
-            run=run.id,
-            step_index=run.progress.steps,
-            remaining_steps=max(0, run.settings.agent.step_budget - run.progress.steps),
-        )
     )
 
 

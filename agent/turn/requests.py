@@ -7,6 +7,7 @@ from agent.compaction.integrity import orphans_in
 from agent.compaction.pairs import repaired, with_orphaned_uses_answered
 from agent.compaction.window import Window
 from agent.core.messages import FilePart, Message
+from agent.core.subagents import AGENT
 from agent.core.tools import ToolSpec
 from agent.definitions import allows
 from agent.memory.tools import MEMORY_TOOLS
@@ -68,7 +69,8 @@ def is_planning(run: Run, states: States) -> bool:
 
 
 def _only_looks(spec: ToolSpec) -> bool:
-    return spec.name == EXIT or (spec.category == "info" and spec.name != ENTER)
+    """A sub-agent in plan mode only looks, too."""
+    return spec.name in (EXIT, AGENT) or (spec.category == "info" and spec.name != ENTER)
 
 
 def schema_of(run: Run, states: States) -> ToolSchema:

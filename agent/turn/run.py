@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import inf
+from pathlib import Path
 from typing import Literal
 
 import anyio
@@ -111,16 +112,20 @@ class StagedChanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One round of the loop (R-35)."""
+    """One reply of the model and what it led to (R-35). `cwd` is where the work goes on."""
 
     index: int
     tool_calls: tuple[str, ...]
     failures: int
+    cwd: Path
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Run:
-    """One execution for one piece of work (B-04). `messages` are its own; the first `len(ids)` of them are stored."""
+    """One execution for one piece of work (B-04). `messages` are its own; the first `len(ids)` of them are stored.
+
+    A sub-agent's has a `parent`; its messages are stored nowhere.
+    """
 
     id: RunId
     work: Work
@@ -166,6 +171,14 @@ class Run:
     repeats: dict[str, int] = field(default_factory=dict)
     records: list[Record] = field(default_factory=list)  # of its calls, for the audit
     records_stored: int = 0
+    parent: "Run | None" = None
+    named: frozenset[str] = frozenset()  # tools that were asked for by name, for a sub-agent
+    errands: int = 0  # how many sub-agents it has begun
+    moved: Path | None = None  # where a sub-agent goes on after the step it is at
+
+    def move(self, folder: Path) -> None:
+        """Go on there after this step."""
+        self.moved = folder
 
 
 @dataclass(frozen=True, slots=True)

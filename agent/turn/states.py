@@ -21,6 +21,7 @@ from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.ids_source import NewId
 from agent.core.outbox import Buttons, Outbox
 from agent.core.phrases import Phrases
+from agent.core.subagents import Subagents
 from agent.definitions import Definition, Definitions
 from agent.goals.driver import Moved
 from agent.goals.lifecycle import IDLE, SessionGoal
@@ -148,13 +149,21 @@ class Shown:
     inventory: int = 0
 
 
+class Crew(Protocol):
+    """Who runs errands for a conversation; `agent.subagent.crew.Crew` keeps this promise."""
+
+    def of(self, run: Run) -> Subagents:
+        """Those that work for that run, on its account and within its limits."""
+
+
 @dataclass(slots=True, kw_only=True)
 class ToolState:
     """The executor all agents share (Z-03), the data directory and this conversation's folder in it, what its model
     sees of its tools.
 
     `loaded` are those that `tool_search` brought in, in the session `loaded_for`; `planned` is the session that is in
-    plan mode; `shown` is what the frozen schema was made for (R-03).
+    plan mode; `shown` is what the frozen schema was made for (R-03). `crew` needs the agent and is set right after it
+    is built.
     """
 
     executor: Executor
@@ -168,6 +177,7 @@ class ToolState:
     planned: SessionId | None = None
     shown: Shown | None = None
     schema: ToolSchema = ToolSchema()  # noqa: RUF009 - frozen
+    crew: Crew = field(init=False)
 
     def plan(self, session: SessionId, on: bool) -> None:
         """Plan mode, from the model's next step on (SPEC §12.5)."""

@@ -19,12 +19,13 @@ def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
     runtime, incoming = states.runtime, run.work.incoming
     numbered = enumerate(use.id for message in run.messages for use in message.tool_uses)
     number = next((str(number) for number, id in numbered if id == use.id), use.id)
+    alone = run.parent is None
     return ToolContext(
         conversation=states.session.conversation,
         run=run.id,
         call=CallId(use.id),
         person=incoming.person,
-        idempotency_key=f"{run.work.inbox_id}:{number}",
+        idempotency_key=f"{run.work.inbox_id}:{number}" if alone else f"{run.work.inbox_id}:{run.id}:{number}",
         cancel=run.token,
         asker=Asker(
             display=incoming.display,
@@ -38,9 +39,10 @@ def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
         memory=_memory(run, states),
         execution=run.execution,
         progress=runtime.outbox.status,
-        elicit=runtime.outbox.ask,
-        move=states.lifecycle.move,
+        elicit=runtime.outbox.ask if alone else None,
+        move=states.lifecycle.move if alone else run.move,
         planning=partial(states.tool.plan, run.session),
+        subagents=states.tool.crew.of(run) if alone else None,
     )
 
 

@@ -29,18 +29,16 @@ REPEATED = (
 )
 
 
-async def run_calls(calls: tuple[ToolUse, ...], reply: Reply, run: Run, states: States) -> None:
-    """Run the calls of a reply and add both messages to the run. Raises Fenced or StorageTrouble."""
+async def run_calls(calls: tuple[ToolUse, ...], reply: Reply, run: Run, states: States) -> int:
+    """Run the calls of a reply and add both messages to the run; returns how many failed.
+
+    Raises Fenced or StorageTrouble.
+    """
     run.messages.append(
         Message(role="assistant", parts=parts_with(reply, calls), created_at=states.runtime.clock.now())
     )
-    known = {}
-    for use in calls:
-        if use.id in reply.malformed:
-            why = f"{use.name} was not run: {reply.malformed[use.id]}"
-            known[use.id] = not_run(use, refused(why), run, states)
-    known |= _repeated(calls, run, states) | _searched(calls, run, states)
-    await _answer(calls, known, run, states)
+    known = unrunnable(calls, reply, run, states) | _searched(calls, run, states)
+    return await _answer(calls, known, run, states)
 
 
 async def finish_calls(run: Run, states: States) -> None:
@@ -56,7 +54,9 @@ async def finish_calls(run: Run, states: States) -> None:
         if begun and (use.id in executed or not executor.is_retryable(use.name)):
             known[use.id] = not_run(use, interrupted(), run, states)
     known |= _searched(calls, run, states)
-    await _answer(calls, known, run, states)
+    failures = await _answer(calls, known, run, states)
+    names, cwd = tuple(use.name for use in calls), states.lifecycle.cwd or run.execution.cwd
+    run.steps.append(Step(index=run.progress.steps, tool_calls=names, failures=failures, cwd=cwd))  # counted already
 
 
 def open_calls(run: Run) -> tuple[ToolUse, ...]:
@@ -65,7 +65,7 @@ def open_calls(run: Run) -> tuple[ToolUse, ...]:
     return newest.tool_uses if newest is not None and newest.role == "assistant" else ()
 
 
-async def _answer(calls: Sequence[ToolUse], known: Mapping[str, ToolResult], run: Run, states: States) -> None:
+async def _answer(calls: Sequence[ToolUse], known: Mapping[str, ToolResult], run: Run, states: States) -> int:
     results = dict(known)
     started = set(run.checkpoint.started)
     writing = anyio.Lock()  # a later note must not be overtaken by an earlier one
@@ -124,13 +124,17 @@ async def _answer(calls: Sequence[ToolUse], known: Mapping[str, ToolResult], run
     failures = sum(part.is_error for part in parts)
     run.progress.tool_rounds += 1
     run.progress.tool_failures += failures
-    run.steps.append(Step(index=run.progress.steps, tool_calls=tuple(use.name for use in calls), failures=failures))
     await save_progress(run, states, Checkpoint())
+    return failures
 
 
-def _repeated(calls: Sequence[ToolUse], run: Run, states: States) -> dict[str, ToolResult]:
-    """A warning instead of a result for each call made too often with the same arguments."""
+def unrunnable(calls: Sequence[ToolUse], reply: Reply, run: Run, states: States) -> dict[str, ToolResult]:
+    """Calls that a model must write anew, and a warning for each made too often with the same arguments."""
     warned = {}
+    for use in calls:
+        if use.id in reply.malformed:
+            why = f"{use.name} was not run: {reply.malformed[use.id]}"
+            warned[use.id] = not_run(use, refused(why), run, states)
     for use in calls:
         key = f"{use.name} {json.dumps(dict(use.input), sort_keys=True)}"
         count = run.repeats[key] = run.repeats.get(key, 0) + 1

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agent.core.messages import FilePart
+from agent.core.messages import FilePart, ToolUse
 from agent.core.outbox import Button, FileRef
 from agent.inbox import Incoming
 from agent.operations import Operations
@@ -46,7 +46,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a command answers. `go_on_with` makes it a turn with that text; `end` closes the conversation's loop.
+    """What a command answers. `go_on_with` makes it a turn with that text, whose first step is `go_on_call`
+    where there is one; `end` closes the conversation's loop.
 
     A `private` answer is whispered where the platform can.
     """
@@ -59,6 +60,7 @@ class Reply:
     go_on_with: str | None = None
     go_on_files: tuple[FilePart, ...] = ()
     go_on_quoted: str | None = None
+    go_on_call: ToolUse | None = None
     end: bool = False
 
 

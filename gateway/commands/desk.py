@@ -79,6 +79,7 @@ class Desk:
             go_on_with=reply.go_on_with,
             go_on_files=reply.go_on_files,
             go_on_quoted=reply.go_on_quoted,
+            go_on_call=reply.go_on_call,
             end=reply.end,
         )
 

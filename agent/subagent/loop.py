@@ -1,0 +1,231 @@
+"""The loop of one errand: ask the model, run what it calls for, ask again (SPEC §13.1).
+
+It has a history of its own, which nothing stores; calls of tools go the way of every call: hooks, gate, time, audit.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import anyio
+from sqlalchemy import Connection
+
+from agent.core.errors import AgentError, ContextTooLong, Refused
+from agent.core.groups import first_error
+from agent.core.messages import Message, ToolResult, ToolUse, text_message
+from agent.core.subagents import AGENT, Finding
+from agent.providers.calling import Attempt
+from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema
+from agent.providers.replies import Reply
+from agent.storage import audit_rows
+from agent.storage.fence import check_epoch
+from agent.subagent.reach import schema_for
+from agent.subagent.tool import NESTED
+from agent.subagent.wording import LAST_STEP, NO_ANSWER, NO_MODEL, NO_QUESTIONS, NO_ROOM, failed, halted
+from agent.tools.batches import batches_of
+from agent.turn.accounting import total_cost
+from agent.turn.calling import CallStopped, call_model
+from agent.turn.decision import ASK_USER, Ask, Calls, Fail, Final, decide, parts_with, with_unique_ids
+from agent.turn.dispatching import Ready, not_run, refused, run_call, stopped, through_the_gate
+from agent.turn.dumping import dump_reply, dump_request
+from agent.turn.fitting import ceiling
+from agent.turn.guards import halt_before_call
+from agent.turn.hints import cache_tier_for, routing_hint_for
+from agent.turn.prompt import stable_prompt, volatile_prompt
+from agent.turn.run import Run
+from agent.turn.states import States
+from agent.turn.stepping import step_done
+from agent.turn.tooling import unrunnable
+
+NOTED_WITHIN_S = 5.0  # the record of what ran, when the errand is cut off
+CLEARED = "[old result, cleared to make room]"
+
+log = logging.getLogger("tieline.subagent")
+
+
+async def work(task: str, run: Run, states: States) -> Finding | None:
+    """Run it to its end; None where its token was fired. Raises Fenced or StorageTrouble."""
+    run.messages.append(text_message("user", task, created_at=states.runtime.clock.now()))
+    tools, said = schema_for(run, states), ""
+    try:
+        while not run.token.fired:
+            if (found := _halted(run, said)) is not None:
+                return found
+            try:
+                reply = await _ask(tools, run, states)
+            except CallStopped:
+                continue
+            except AgentError as error:
+                log.warning("errand ended: %s", error, extra={"run": run.id})
+                return _failed(_told(error), run)
+            said = reply.text or said
+            if (found := await _follow(reply, run, states)) is not None:
+                return found
+        return None
+    finally:
+        with anyio.move_on_after(NOTED_WITHIN_S, shield=True):
+            await _note(run, states)
+
+
+def _halted(run: Run, said: str) -> Finding | None:
+    """What forbids another step: its own limits, or those of the run it works for."""
+    assert run.parent is not None
+    spent = run.parent.progress
+    progress = replace(run.progress, tokens_in=spent.tokens_in, tokens_out=spent.tokens_out, cost_usd=spent.cost_usd)
+    halt = halt_before_call(progress, run.settings.agent, run.settings.budget)
+    return _failed(halted(halt, said), run) if halt is not None else None
+
+
+async def _ask(tools: ToolSchema, run: Run, states: States) -> Reply:
+    """The model's reply. Raises CallStopped, or the AgentError that ended the call."""
+
+    def attempt(provider: Provider) -> Attempt:
+        built = _request(tools, run, states, provider)
+        dump_request(built.request, states)
+        return built
+
+    answered = await call_model(attempt, run, states, previewed=False)
+    dump_reply(answered.reply, states)
+    run.progress.model_calls += 1
+    taken = {use.id for message in run.messages for use in message.tool_uses}
+    return with_unique_ids(answered.reply, taken, states.runtime.new_id)
+
+
+async def _follow(reply: Reply, run: Run, states: States) -> Finding | None:
+    """Do what the reply asks for; its answer, or None to go on."""
+    then: object = decide(reply)
+    if isinstance(then, Calls | Ask):
+        calls = then.calls if isinstance(then, Calls) else tuple(one for one in reply.calls if one.name == ASK_USER)
+        failures = await _run_calls(calls, reply, run, states)
+        step_done(run, states, calls, failures)
+        then = then.then if isinstance(then, Calls) else None
+    else:
+        step_done(run, states)
+    match then:
+        case Final(text=text) if text.strip():
+            return Finding(text=text, steps=run.progress.steps, cost=total_cost(run.usage))
+        case Final():
+            return _failed(NO_ANSWER, run)
+        case Fail(reason=reason):
+            return _failed(reason or NO_ANSWER, run)
+        case _:
+            return None
+
+
+async def _run_calls(calls: tuple[ToolUse, ...], reply: Reply, run: Run, states: States) -> int:
+    """Run the calls and add both messages; returns how many failed."""
+    now = states.runtime.clock.now
+    run.messages.append(Message(role="assistant", parts=parts_with(reply, calls), created_at=now()))
+    results = unrunnable(calls, reply, run, states) | _forbidden(calls, run, states)
+    waiting = [use for use in calls if use.id not in results]
+    for batch in batches_of(waiting, states.tool.executor.is_safe, run.settings.tools.max_parallel):
+        results |= await _run_batch(batch, run, states)
+        await _note(run, states)  # a model never reads what is not recorded
+    parts = tuple(results[use.id] for use in calls)
+    run.messages.append(Message(role="user", parts=parts, created_at=now()))
+    failures = sum(part.is_error for part in parts)
+    run.progress.tool_rounds += 1
+    run.progress.tool_failures += failures
+    return failures
+
+
+async def _run_batch(batch: Sequence[ToolUse], run: Run, states: States) -> Mapping[str, ToolResult]:
+    if run.token.fired:
+        return {use.id: not_run(use, stopped(), run, states) for use in batch}
+    passed = await through_the_gate(batch, run, states, _nothing)
+    results = dict(passed.results)
+
+    async def one(ready: Ready) -> None:
+        results[ready.use.id] = await run_call(ready, run, states)
+
+    with first_error():
+        async with anyio.create_task_group() as group:
+            for ready in passed.ready:
+                group.start_soon(one, ready)
+    return results
+
+
+async def _nothing() -> None:
+    """There is no loop on disk that could be gone on with."""
+
+
+def _forbidden(calls: Sequence[ToolUse], run: Run, states: States) -> dict[str, ToolResult]:
+    """Refused at once: a sub-agent of its own, and questions to people (R-37)."""
+    whys = {AGENT: f"{AGENT} was not run: {NESTED}", ASK_USER: NO_QUESTIONS}
+    return {use.id: not_run(use, refused(whys[use.name]), run, states) for use in calls if use.name in whys}
+
+
+def _request(tools: ToolSchema, run: Run, states: States, provider: Provider) -> Attempt:
+    """Its whole history; where that does not fit, old results give way. Raises ContextTooLong."""
+    notes = states.memory.text if run.memory is not None else ""
+    chat_type = run.work.incoming.chat_type
+    system = SystemPrompt(
+        stable=stable_prompt(run.definition, tools),
+        volatile=volatile_prompt(model=provider.model, chat_type=chat_type, notes=notes),
+    )
+    last = run.progress.steps + 1 >= run.settings.agent.step_budget
+    house = "\n".join(filter(None, (run.reminder, LAST_STEP if last else "")))
+    reminder = "\n".join(filter(None, (run.recall, f"<reminder>\n{house}\n</reminder>")))
+    estimator = states.metrics.estimator
+    fixed = estimator.tools(tools) + sum(map(estimator.text, (system.stable, system.volatile, reminder)))
+    _make_room(run, states, int(ceiling(provider.context_window, run.settings.context) / estimator.scale) - fixed)
+    raw = fixed + estimator.messages(run.messages)
+    tokens = estimator.scaled(raw)
+    used = sum(len(step.tool_calls) for step in run.steps)
+    request = Request(
+        system=system,
+        messages=tuple(run.messages),
+        tools=tools,
+        reminder=reminder,
+        max_tokens=run.definition.max_tokens,
+        cache_tier=cache_tier_for(tokens),
+        routing_hint=routing_hint_for(tokens, tool_calls=used, code_ratio=0.0, vision=False),
+    )
+    return Attempt(request, raw)
+
+
+def _make_room(run: Run, states: States, room: int) -> None:
+    estimator = states.metrics.estimator
+    total = estimator.messages(run.messages)
+    for place, message in enumerate(run.messages[:-1]):
+        if total <= room:
+            return
+        if message.tool_results:
+            shorter = replace(message, parts=tuple(_cleared(part) for part in message.tool_results))
+            total += estimator.message(shorter) - estimator.message(message)
+            run.messages[place] = shorter
+    if total > room:
+        raise ContextTooLong(f"an errand of {total} tokens does not fit {room}")
+
+
+def _cleared(result: ToolResult) -> ToolResult:
+    return replace(result, content=CLEARED) if len(result.content) > len(CLEARED) else result
+
+
+async def _note(run: Run, states: States) -> None:
+    """Put the record of its calls on disk. Raises Fenced or StorageTrouble."""
+    records, conversation, epoch = run.records[run.records_stored :], states.session.conversation, run.work.epoch
+    if not records:
+        return
+
+    def write(conn: Connection) -> None:
+        check_epoch(conn, conversation, epoch)
+        audit_rows.add(conn, records)
+
+    await states.runtime.database.write(write)
+    run.records_stored += len(records)
+
+
+def _told(error: AgentError) -> str:
+    """For the model that waits: what is wrong, without what a provider said of it."""
+    match error:
+        case ContextTooLong():
+            return NO_ROOM
+        case Refused():
+            return NO_MODEL.format(error="there is no budget left for it")
+        case _:
+            return NO_MODEL.format(error="no model answered")
+
+
+def _failed(text: str, run: Run) -> Finding:
+    return failed(text, steps=run.progress.steps, cost=total_cost(run.usage))
