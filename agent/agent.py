@@ -15,7 +15,7 @@ from agent.definitions import Definition
 from agent.goals.stored import Reason
 from agent.inbox import Source, Work
 from agent.operations import Operations
-from agent.planning import Planning, SubagentsOf
+from agent.planning import Planning
 from agent.sessions import runs
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.errors import StorageTrouble
@@ -49,7 +49,6 @@ class CommandState:
     """Who knows the commands, what they may do here, and what the agent does by itself."""
 
     built_ins: BuiltIns
-    subagents: SubagentsOf
     operations: Operations = field(init=False)
     autonomy: Autonomy = field(init=False)
     planning: Planning = field(init=False)
@@ -75,7 +74,7 @@ class Agent:
     def __post_init__(self) -> None:
         self.command.operations = Operations(self)
         self.command.autonomy = Autonomy(self)
-        self.command.planning = Planning(self, self.command.subagents)
+        self.command.planning = Planning(self)
 
     @property
     def operations(self) -> Operations:

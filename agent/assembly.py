@@ -30,6 +30,9 @@ from agent.memory.memory import Memory
 from agent.memory.notes import path_of
 from agent.memory.tools import MEMORY_TOOLS, Forget, Recall, Remember, SessionSearch, WriteNotes
 from agent.operations import follow_definition
+from agent.plans.desk import Plans
+from agent.plans.telling import Buttoned as PlanButtons
+from agent.plans.telling import no_buttons as no_plan_buttons
 from agent.providers.calling import Models
 from agent.storage.database import Database
 from agent.subagent.crew import Crew
@@ -80,7 +83,8 @@ class Shared:
     """What all agents of a process have in common. `settings` are asked between turns; `models` makes the calls.
 
     `ring` says that a conversation has work; `goal_buttons` are offered below what is told of goals; `goal_role`
-    is the role of a goal's owner today. `fleet` knows the sub-agents that work now.
+    is the role today of who set a goal or asked for a plan. `plan_buttons` are offered below what is told of
+    plans. `fleet` knows the sub-agents that work now.
     """
 
     home: Path
@@ -98,6 +102,7 @@ class Shared:
     models: Models
     approvals: Approvals
     hooks: Hooks
+    plans: Plans
     settings: Callable[[], Settings]
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons] = lambda error, incoming, conversation: ()
     count: CountText = count_by_bytes
@@ -106,6 +111,7 @@ class Shared:
     ring: Callable[[ConversationId], None] = lambda conversation: None
     goal_buttons: Buttoned = no_buttons
     goal_role: RoleOf = role_then
+    plan_buttons: PlanButtons = no_plan_buttons
     fleet: Fleet = field(default_factory=Fleet)
 
 
@@ -193,6 +199,8 @@ def assemble(
             memory=shared.memory,
             approvals=shared.approvals,
             hooks=shared.hooks,
+            plans=shared.plans,
+            plan_buttons=shared.plan_buttons,
             relief=shared.relief,
         ),
         lifecycle=LifecycleState(),

@@ -17,6 +17,7 @@ from agent.goals.desk import Goals
 from agent.hearing import Hearing
 from agent.memory.memory import Memory
 from agent.memory.vectors import Vectors
+from agent.plans.desk import Plans
 from agent.providers.calling import Models
 from agent.providers.opening import Surroundings as ProviderSurroundings
 from agent.providers.registry import Registry as Providers
@@ -35,6 +36,7 @@ from gateway.channels.keys import ConversationKey
 from gateway.commands.all import all_commands
 from gateway.commands.desk import Desk
 from gateway.commands.house import House as CommandHouse
+from gateway.commands.plan_buttons import plan_buttons
 from gateway.config.live import Live
 from gateway.conversations.audiences import places_of
 from gateway.conversations.registry import Registry as Conversations
@@ -185,6 +187,14 @@ async def build(
         settings=lambda: live.settings.agent.goal,
         wake=lambda conversation: dispatcher.wake(conversation),
     )
+    plans = Plans(
+        database,
+        clock,
+        lambda: live.settings.plans,
+        wake=lambda conversation: dispatcher.wake(conversation),
+        changed=delivery.plan_prompts.changed,
+        redact=redact,
+    )
     house = CommandHouse(
         home=settings.home,
         database=database,
@@ -213,6 +223,8 @@ async def build(
         schedules=scheduling.desk,
         memory=memory,
         goals=goals,
+        plans=plans,
+        plan_of=lambda conversation: waking.plan_of(conversation),
         goal_of=lambda conversation: waking.goal_of(conversation),
         hide_live=lambda conversation: delivery.show_live(ConversationKey.parse(conversation), ""),
         setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
@@ -241,6 +253,7 @@ async def build(
         models=models,
         approvals=approvals,
         hooks=Hooks(lambda: live.settings.hooks, settings.home),
+        plans=plans,
         relief=spending.relief,
         count=tokenizer,
         counted_by=lambda: tokenizer.name,
@@ -248,6 +261,7 @@ async def build(
         ring=lambda conversation: dispatcher.wake(conversation),
         goal_buttons=goal_buttons(phrase),
         goal_role=goal_role(book, live),
+        plan_buttons=plan_buttons(phrase),
     )
     waking = Waking(
         shared,
@@ -258,7 +272,7 @@ async def build(
     )
     session = settings.session
     conversations = Conversations(waking.wake, clock=clock, idle_s=session.idle_minutes * 60, most=session.most_awake)
-    abandoned = Abandoned(goals, Jobs(background), phrase, delivery)
+    abandoned = Abandoned(goals, plans, Jobs(background), phrase, delivery)
     dispatcher = local_dispatcher(live, database, clock, conversations, delivery, alerts, phrase, abandoned)
     router = Router(
         RouterHouse(
@@ -309,6 +323,7 @@ async def build(
         approvals=approvals,
         schedules=scheduling.runner,
         goals=goals,
+        plans=plans,
         providers=providers,
         operations=operations,
         overview=OverviewDesk(

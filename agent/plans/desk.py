@@ -19,14 +19,12 @@ from agent.plans import store, wakes
 from agent.plans.admission import NotAdmitted, admit
 from agent.plans.graph import aborted, resumed, tried_again
 from agent.plans.settings import PlanSettings
-from agent.plans.stored import AT_WORK, OPEN, Plan, Status, put_down
+from agent.plans.stored import AT_WORK, GATE, OPEN, Plan, Status, put_down
 from agent.plans.telling import Buttoned, ending
 from agent.sessions import runs
 from agent.storage import conversation_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.moments import to_us
-
-GATE = "gate:"  # begins the origin of a plan that the workflow gate made
 
 log = logging.getLogger("tieline.plans")
 
@@ -51,6 +49,7 @@ class Plans:
     wake: Callable[[ConversationId], None] = lambda conversation: None
     changed: Callable[[int], None] = lambda id: None
     redact: Callable[[str], str] = lambda text: text
+    closing: bool = False  # the process is about to end: nobody waits here any more
     _bells: dict[int, anyio.Event] = field(default_factory=dict)
 
     # -- asking for one
@@ -169,12 +168,18 @@ class Plans:
                 while True:
                     bell = self._bells[id] = anyio.Event()  # before the look: what changes after it rings
                     plan = await self._found(id)
-                    if plan.status != "proposed":
+                    if plan.status != "proposed" or self.closing:
                         return plan
                     await bell.wait()
         finally:
             self._bells.pop(id, None)
         return await self._found(id)
+
+    def close(self) -> None:
+        """Let everybody who waits go; what they wait for stays open for the next process."""
+        self.closing = True
+        for bell in self._bells.values():
+            bell.set()
 
     async def expire(self, id: int) -> None:
         """Nobody has decided in time, or nobody is asked any more."""

@@ -1,4 +1,4 @@
-"""Whether a message sounds like work in many steps (SPEC §13.4): words and lists, no model. Pure, and off by default."""
+"""Whether a message sounds like work in many steps (SPEC §13.4): words and lists, no model. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -20,7 +20,9 @@ _WEAK = re.compile(
     r"|several steps|umfassend|gründlich|schritt (?:1|eins)|mehrere schritte)\b",
     re.IGNORECASE,
 )
-_ORDINALS = re.compile(r"\b(?:first(?:ly)?|second(?:ly)?|third(?:ly)?|finally|erstens|zweitens|drittens|zuletzt)\b", re.I)
+_ORDINALS = re.compile(
+    r"\b(?:first(?:ly)?|second(?:ly)?|third(?:ly)?|finally|erstens|zweitens|drittens|zuletzt)\b", re.IGNORECASE
+)
 _NUMBERED = re.compile(r"^[ \t]*\d{1,2}[.)][ \t]+\S", re.MULTILINE)
 
 

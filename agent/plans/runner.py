@@ -14,17 +14,16 @@ from agent.core.cancel import CancelToken
 from agent.core.groups import first_error
 from agent.core.subagents import Errand, Finding, Subagents
 from agent.plans.errands import errand_for
-from agent.plans.graph import Task, begun, failed, finished, gave_way, interrupted, may_be_cut_off, task_of
+from agent.plans.graph import Task, begun, failed, finished, gave_way, may_be_cut_off, task_of
 from agent.plans.settings import PlanSettings
 from agent.plans.stored import Plan
 
 LET_GO_S = 0.7  # for sub-agents that were stopped; a stop takes less than a second
-LATE_S = 10.0  # beyond the time limit that a sub-agent keeps by itself
 GAVE_WAY, NOT_WANTED = "a person has written", "the plan has ended"
 
-# Reads the plan, changes it and writes it in one transaction; None: it does not run any more. With `unless_others`
-# nothing is changed where other work waits in the conversation.
 Move = Callable[[Plan], Plan]
+# Reads the plan, changes it and writes it in one transaction; None: it does not run any more. With True nothing is
+# changed where other work waits in the conversation.
 Change = Callable[[Move, bool], Awaitable[Plan | None]]
 
 
@@ -46,8 +45,8 @@ class Runner:
     async def run(self) -> Plan | None:
         """The plan as this stretch leaves it; None: somebody has put it down. Raises what `change` does.
 
-        It ends when nothing runs and nothing can begin, when other work waits, or when it is stopped; what ran then is
-        interrupted.
+        It ends when nothing runs and nothing can begin, when other work waits, or when it is stopped: then what ran
+        stands as running still.
         """
         plan: Plan | None = None
         with first_error():
@@ -65,8 +64,6 @@ class Runner:
                 if self.cancel.fired:
                     await anyio.sleep_forever()  # until `_watch_stop` ends it
                 group.cancel_scope.cancel()
-        if self.cancel.fired:
-            return await self._stopped()
         return plan
 
     async def _begin(self, group: TaskGroup) -> Plan | None:
@@ -98,9 +95,7 @@ class Runner:
 
     async def _one(self, task: Task, errand: Errand, token: CancelToken) -> None:
         """Have it run, and write what became of it."""
-        finding = Finding(text=f"It took longer than {errand.timeout_s:g} s.", is_error=True)
-        with anyio.move_on_after(errand.timeout_s + LATE_S):
-            finding = await self.subagents.run(errand, request=f"{self.request}:{task.id}-sub", cancel=token)
+        finding = await self.subagents.run(errand, request=f"{self.request}:{task.id}-sub", cancel=token)
         if not self.cancel.fired:
             await self.change(lambda plan: _after(plan, task.id, finding, token, self.settings), False)
         del self._active[task.id]
@@ -128,9 +123,6 @@ class Runner:
     def _let_go(self, reason: str) -> None:
         for token in self._active.values():
             token.fire(reason)
-
-    async def _stopped(self) -> Plan | None:
-        return await self.change(lambda plan: replace(plan, tasks=interrupted(plan.tasks)), False)
 
 
 def _after(plan: Plan, id: int, finding: Finding, token: CancelToken, settings: PlanSettings) -> Plan:

@@ -76,8 +76,9 @@ class PlanSettings:
 
 
 def _not_positive(section: object, *keys: str) -> list[str]:
-    values = ((key, float(getattr(section, key))) for key in keys)
-    return [f"{key} is {value:g}; it must be more than 0" for key, value in values if not (isfinite(value) and value > 0)]
+    values = [(key, float(getattr(section, key))) for key in keys]
+    wrong = [(key, value) for key, value in values if not (isfinite(value) and value > 0)]
+    return [f"{key} is {value:g}; it must be more than 0" for key, value in wrong]
 
 
 def _refuse(mistakes: list[str]) -> None:

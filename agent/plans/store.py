@@ -6,7 +6,7 @@ Whoever changes a plan has locked its conversation's row and read it in the same
 from typing import Any, cast
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, bindparam, insert, literal_column, select, update
+from sqlalchemy import Connection, bindparam, insert, literal_column, select, text, update
 
 from agent.core.ids import ConversationId, PersonId
 from agent.goals.stored import Owner, Reason
@@ -25,7 +25,7 @@ _ESTIMATE: TypeAdapter[Estimate] = TypeAdapter(Estimate)
 _REASON: TypeAdapter[Reason] = TypeAdapter(Reason)
 
 _CONV = table.c.conv == bindparam("conversation")
-_IS_OPEN = literal_column(f"({PLAN_IS_OPEN})")
+_IS_OPEN = text(PLAN_IS_OPEN)
 _ONE = select(table).where(table.c.id == bindparam("row"))
 _OPEN = select(table).where(_CONV, _IS_OPEN)
 _BY_ORIGIN = select(table).where(table.c.origin == bindparam("name"))

@@ -13,6 +13,7 @@ from agent.plans.graph import Tasks, interrupted
 Status = Literal["drafting", "proposed", "running", "waiting", "interrupted", "completed", "failed", "cancelled"]
 
 OPEN: frozenset[Status] = frozenset({"drafting", "proposed", "running", "waiting", "interrupted"})
+GATE = "gate:"  # begins the origin of a plan that the workflow gate made
 AT_WORK: frozenset[Status] = frozenset({"drafting", "running"})
 
 

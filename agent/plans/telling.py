@@ -7,7 +7,7 @@ from agent.core.outbox import Button, Say
 from agent.core.phrases import Phrases
 from agent.goals.ticks import short
 from agent.plans.graph import Task, cost_of
-from agent.plans.stored import Plan
+from agent.plans.stored import GATE, Plan
 
 # The buttons below a proposal, below the message that follows the work, and below what is said when it rests.
 Offer = Literal["confirm", "stop", "go_on"]
@@ -34,7 +34,8 @@ def no_buttons(_: Offer, __: Plan) -> Buttons:
 def proposal(plan: Plan, phrases: Phrases, buttons: Buttoned) -> Say:
     """What a person reads before they confirm: tasks, what needs what, what it may cost."""
     language, estimate = plan.owner.language, plan.estimate
-    lines = [phrases("plan_proposed", language, id=plan.id, goal=short(plan.goal, 200))]
+    head = "plan_offered" if plan.origin.startswith(GATE) else "plan_proposed"
+    lines = [phrases(head, language, id=plan.id, goal=short(plan.goal, 200))]
     if plan.redacted:
         lines.append(phrases("plan_redacted", language))
     lines += ["", *(_proposed_line(task, phrases, language) for task in plan.tasks), ""]

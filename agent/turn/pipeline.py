@@ -13,6 +13,7 @@ from agent.core.events import LoopEnded, LoopFailed, LoopStarted
 from agent.core.groups import first_error
 from agent.core.ids import RunId, SessionId
 from agent.core.outbox import Audience
+from agent.core.subagents import STEPS
 from agent.core.tools import ExecutionContext
 from agent.definitions import Definition
 from agent.inbox import Work
@@ -223,5 +224,7 @@ def _effective(settings: Settings, definition: Definition, work: Work) -> Settin
     if work.incoming.plan is not None:  # each of its tasks has a limit of its own
         plans = settings.plans
         longest_s = plans.task_timeout_secs * (plans.max_tasks + 1) * (plans.max_retries + 1)
-        agent = replace(agent, execution_timeout_ms=max(agent.execution_timeout_ms, round(longest_s * 1000)))
+        steps = max(agent.step_budget, plans.max_tasks * (plans.max_retries + 1) * STEPS)
+        limit_ms = max(agent.execution_timeout_ms, round(longest_s * 1000))
+        agent = replace(agent, execution_timeout_ms=limit_ms, step_budget=steps)
     return settings if agent is settings.agent else replace(settings, agent=agent)

@@ -152,8 +152,8 @@ class Shown:
 class Crew(Protocol):
     """Who runs errands for a conversation; `agent.subagent.crew.Crew` keeps this promise."""
 
-    def of(self, run: Run) -> Subagents:
-        """Those that work for that run, on its account and within its limits."""
+    def of(self, run: Run, *, most: int | None = None) -> Subagents:
+        """Those that work for that run, on its account and within its limits; with `most` so many at once."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -29,6 +29,7 @@ from agent.ledger.spending import Spending
 from agent.memory.memory import Memory
 from agent.memory.vectors import Vectors
 from agent.operations import Operations
+from agent.plans.desk import Plans
 from agent.providers.calling import Models
 from agent.providers.provider import Provider
 from agent.providers.retries import RetryPolicy
@@ -138,6 +139,7 @@ class World:
         self.new_id = NumberedIds(key)
         self.hooks: tuple[HookSettings, ...] = ()
         self.approvals = Approvals(self.database, self.clock, lambda: self.settings.approvals, look_again_s=0.02)
+        self.plans = Plans(self.database, self.clock, lambda: self.settings.plans)
         self._refs = numbers(1)
         self.agent = self._assembled()
 
@@ -186,6 +188,7 @@ class World:
             models=self.models,
             approvals=self.approvals,
             hooks=Hooks(lambda: self.hooks, self.home),
+            plans=self.plans,
             count=self.count,
             background=self.background,
         )
