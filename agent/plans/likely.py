@@ -16,7 +16,7 @@ _STRONG = re.compile(
 )
 # Weight 1 each.
 _WEAK = re.compile(
-    r"\b(?:audit|migration|migrate|comprehensive(?:ly)?|thorough(?:ly)?|end[- ]to[- ]end|step (?:1|one)|multi[- ]step"
+    r"\b(?:audit|migration|comprehensive(?:ly)?|thorough(?:ly)?|end[- ]to[- ]end|step (?:1|one)|multi[- ]step"
     r"|several steps|umfassend|gründlich|schritt (?:1|eins)|mehrere schritte)\b",
     re.IGNORECASE,
 )
