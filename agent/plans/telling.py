@@ -99,7 +99,7 @@ def as_written(plan: Plan) -> str:
 def _proposed_line(task: Task, phrases: Phrases, language: str) -> str:
     line = f"{task.id}. {task.title}"
     if task.needs:
-        line += f" ({phrases('plan_after', language, tasks=', '.join(map(str, task.needs)))})"
+        line += " " + phrases("plan_after", language, tasks=", ".join(map(str, task.needs)))
     detail = short(task.text, LONGEST_RESULT)
     return line if detail == task.title else f"{line}\n   {detail}"
 
@@ -107,9 +107,9 @@ def _proposed_line(task: Task, phrases: Phrases, language: str) -> str:
 def _line(task: Task, phrases: Phrases, language: str) -> str:
     line = f"{MARKS[task.state]} {task.id}. {task.title}"
     if task.attempts > 1:
-        line += f" · {phrases('plan_attempt', language, count=task.attempts)}"
+        line += " " + phrases("plan_attempt", language, count=task.attempts)
     if task.cut_off and task.state in ("pending", "queued", "running"):
-        line += f" · {phrases('plan_cut_off', language)}"
+        line += " " + phrases("plan_cut_off", language)
     if task.state in ("failed", "pending", "queued") and task.failures and task.result:
         line += f"\n   {short(task.result, LONGEST_RESULT)}"
     return line
