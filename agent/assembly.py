@@ -50,6 +50,7 @@ from agent.tools.plan_mode import EnterPlanMode, ExitPlanMode
 from agent.tools.read_output import ReadOutput
 from agent.tools.recall_transcript import RecallTranscript
 from agent.tools.schedules import CancelTask, ListSchedules, ScheduleDeferred, SchedulePeriodic, Schedules
+from agent.tools.tasks import TASK_TOOLS, task_tools
 from agent.tools.toolbox import Toolbox
 from agent.tools.working import WORKING
 from agent.tools.workspace import workspace_of
@@ -132,6 +133,7 @@ def house_tools(clock: Clock, outputs: Outputs, schedules: Schedules) -> tuple[T
         EnterPlanMode(),
         ExitPlanMode(),
         AgentTool(),
+        *task_tools(),
         SchedulePeriodic(schedules),
         ScheduleDeferred(schedules),
         ListSchedules(schedules),
@@ -153,7 +155,7 @@ def house_tool_names() -> frozenset[str]:
         AgentTool,
     )
     later = (SchedulePeriodic, ScheduleDeferred, ListSchedules, CancelTask)
-    return frozenset(tool.spec.name for tool in (*tools, *later)) | MEMORY_TOOLS | WORKING
+    return frozenset(tool.spec.name for tool in (*tools, *later)) | MEMORY_TOOLS | TASK_TOOLS | WORKING
 
 
 def shared_executor(

@@ -174,14 +174,14 @@ def split(written: str) -> tuple[Mapping[str, Any], str, list[str]]:
     """Front matter, body, and what is wrong with the split itself."""
     if not written.startswith("---\n"):
         return {}, written.strip(), ['the file must begin with a line "---" and the front matter']
-    head, closed, body = written[4:].partition("\n---")
+    head, closed, body = written[3:].partition("\n---")
     if not closed or (body and not body.startswith("\n")):
         return {}, "", ['the front matter is not closed by a line "---"']
     try:
         front = yaml.safe_load(head)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        where = f" in line {mark.line + 2}" if mark is not None else ""
+        where = f" in line {mark.line + 1}" if mark is not None else ""
         return {}, body.strip(), [f"the front matter is not valid YAML{where}"]
     if front is None:
         front = {}

@@ -16,6 +16,7 @@ from agent.core.errors import Permanent
 from agent.core.events import CompactComplete, ProviderSwitched
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import FilePart
+from agent.core.tasks import Task
 from agent.definitions import Definition
 from agent.goals import store as goals
 from agent.goals.lifecycle import IDLE, SessionGoal
@@ -25,7 +26,7 @@ from agent.providers.registry import UnknownProvider
 from agent.providers.slot import Choice, Chooser
 from agent.sessions import export, store
 from agent.sessions.records import Session
-from agent.storage import inbox_rows
+from agent.storage import inbox_rows, task_rows
 from agent.storage.moments import to_us
 from agent.turn.look import ContextView, FocusView, SidequestView, fillings_of, focus_of, sidequest_of
 from agent.turn.prompt import quoted_in, words_of
@@ -186,6 +187,13 @@ class Operations:
         if session is None:
             return ""
         return await self._states.runtime.database.read(lambda conn: "".join(export.exported(conn, session)))
+
+    async def tasks(self) -> tuple[Task, ...]:
+        """What the agent has set itself to do in the session."""
+        session = await self._session()
+        if session is None:
+            return ()
+        return await self._states.runtime.database.read(lambda conn: task_rows.all_of(conn, session))
 
     # The window
 

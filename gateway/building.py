@@ -23,6 +23,8 @@ from agent.providers.opening import Surroundings as ProviderSurroundings
 from agent.providers.registry import Registry as Providers
 from agent.providers.transcription import Transcribers
 from agent.storage.retries import SteadyDatabase
+from agent.subagent.fleet import Fleet
+from agent.subagent.profiles import Profiles
 from agent.tools.approvals import Approvals
 from agent.tools.hooks import Hooks
 from agent.tools.mcp.servers import Servers
@@ -180,7 +182,7 @@ async def build(
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor.toolbox.names | WORKING))
     tokenizer = Tokenizer(settings.context.tokenizer)
     waking: Waking
-    background = BetweenTurns()
+    background, fleet = BetweenTurns(), Fleet()
     goals = Goals(
         database,
         clock,
@@ -223,6 +225,8 @@ async def build(
         schedules=scheduling.desk,
         memory=memory,
         goals=goals,
+        fleet=fleet,
+        profiles=Profiles(definitions.roots, known_tools=definitions.known_tools),
         plans=plans,
         plan_of=lambda conversation: waking.plan_of(conversation),
         goal_of=lambda conversation: waking.goal_of(conversation),
@@ -261,6 +265,7 @@ async def build(
         ring=lambda conversation: dispatcher.wake(conversation),
         goal_buttons=goal_buttons(phrase),
         goal_role=goal_role(book, live),
+        fleet=fleet,
         plan_buttons=plan_buttons(phrase),
     )
     waking = Waking(

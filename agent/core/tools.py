@@ -13,6 +13,7 @@ from agent.core.cancel import CancelToken
 from agent.core.ids import CallId, ConversationId, PersonId, RunId, SessionId
 from agent.core.outbox import Answer, Question
 from agent.core.subagents import Subagents
+from agent.core.tasks import Tasks
 
 Category = Literal["exec", "mcp", "info", "edit"]  # sets the time limit (SPEC §12.2); plan mode leaves only "info"
 Risk = Literal["safe", "write", "unrated"]  # safe runs, all else is asked for (SPEC §12.3)
@@ -137,7 +138,7 @@ class ToolContext:
     nobody has switched it off. `cancel` fires when the time is up, too. `progress` shows people one line while the call
     runs. `elicit` asks the person something that the call cannot go on without. `move` sets the working directory, from
     the next turn on (Z-112). `planning` turns plan mode on or off. `subagents` run errands; a sub-agent's
-    own calls have none.
+    own calls have none. `tasks` are those of the session.
     """
 
     conversation: ConversationId
@@ -156,6 +157,7 @@ class ToolContext:
     move: Callable[[Path], None] = lambda folder: None
     planning: Callable[[bool], None] = lambda on: None
     subagents: Subagents | None = None
+    tasks: Tasks | None = None
 
 
 class Tool(Protocol):

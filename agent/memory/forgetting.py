@@ -39,6 +39,7 @@ from agent.storage.tables import (
     plan,
     session,
     session_goal,
+    task,
     tool_call,
     turn,
 )
@@ -109,6 +110,7 @@ def erase(conn: Connection, target: Target, *, at: int) -> Erased:
     sessions = {hit.session_id for hit in hits}
     _sessions(conn, target, conversations, sessions)
     _goals(conn, target, conversations, sessions)
+    _tasks(conn, target, conversations, sessions)
     _boxes(conn, target, conversations, runs)
     _calls(conn, target, conversations, runs)
     _misses(conn, target, conversations)
@@ -244,6 +246,17 @@ def _goals(conn: Connection, target: Target, conversations: Sequence[str], touch
         over = row.status in ("completed", "failed", "cancelled")
         if theirs and over and (target.everything or target.holds(f"{row.goal}\n{row.tasks}")):
             conn.execute(update(plan).where(plan.c.id == row.id).values(goal=FORGOTTEN, tasks="[]", status="cancelled"))
+
+
+def _tasks(conn: Connection, target: Target, conversations: Sequence[str], touched: Collection[str]) -> None:
+    """What sessions have set themselves to do tells of what was said in them."""
+    for row in conn.execute(select(task).where(task.c.conv.in_(conversations))).all():
+        if (
+            target.holds(row.description)
+            or target.holds(row.output)
+            or (not target.words and row.session_id in touched)
+        ):
+            conn.execute(delete(task).where(task.c.id == row.id))
 
 
 def _boxes(conn: Connection, target: Target, conversations: Sequence[str], runs: Collection[int]) -> None:

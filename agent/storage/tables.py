@@ -368,6 +368,22 @@ goal = Table(
 partial_index("ix_goal_active", goal.c.conv, where="status = 'active'", unique=True)
 Index("ix_goal_conv", goal.c.conv, goal.c.id)
 
+# What a model has set itself to do in a session (SPEC §13.2).
+task = Table(
+    "task",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("conv", Text, nullable=False),
+    Column("session_id", Text, nullable=False),
+    Column("dedup", Text, nullable=False, unique=True),  # the call that added it
+    Column("description", Text, nullable=False),
+    Column("status", Text, nullable=False),  # pending | in_progress | completed | failed
+    Column("output", Text, nullable=False, server_default=""),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+)
+Index("ix_task_session", task.c.session_id, task.c.id)
+
 # Plans of several tasks (SPEC §13.3): what was asked, what was made of it, how far it has come.
 plan = Table(
     "plan",

@@ -4,7 +4,7 @@ It has a history of its own, which nothing stores; calls of tools go the way of 
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import anyio
@@ -26,7 +26,7 @@ from agent.tools.batches import batches_of
 from agent.turn.accounting import total_cost
 from agent.turn.calling import CallStopped, call_model
 from agent.turn.decision import ASK_USER, Ask, Calls, Fail, Final, decide, parts_with, with_unique_ids
-from agent.turn.dispatching import Ready, not_run, refused, run_call, stopped, through_the_gate
+from agent.turn.dispatching import Ready, not_run, record, refused, run_call, stopped, through_the_gate
 from agent.turn.dumping import dump_reply, dump_request
 from agent.turn.fitting import ceiling
 from agent.turn.guards import halt_before_call
@@ -118,9 +118,15 @@ async def _run_calls(calls: tuple[ToolUse, ...], reply: Reply, run: Run, states:
     run.messages.append(Message(role="assistant", parts=parts_with(reply, calls), created_at=now()))
     results = unrunnable(calls, reply, run, states) | _forbidden(calls, run, states)
     waiting = [use for use in calls if use.id not in results]
-    for batch in batches_of(waiting, states.tool.executor.is_safe, run.settings.tools.max_parallel):
-        results |= await _run_batch(batch, run, states)
-        await _note(run, states)  # a model never reads what is not recorded
+    try:
+        for batch in batches_of(waiting, states.tool.executor.is_safe, run.settings.tools.max_parallel):
+            await _run_batch(batch, results, run, states)
+            await _note(run, states)  # a model never reads what is not recorded
+    except anyio.get_cancelled_exc_class():
+        for use in calls:
+            if use.id not in results:
+                record(use, stopped(), run, states)  # it may have begun
+        raise
     parts = tuple(results[use.id] for use in calls)
     run.messages.append(Message(role="user", parts=parts, created_at=now()))
     failures = sum(part.is_error for part in parts)
@@ -129,11 +135,13 @@ async def _run_calls(calls: tuple[ToolUse, ...], reply: Reply, run: Run, states:
     return failures
 
 
-async def _run_batch(batch: Sequence[ToolUse], run: Run, states: States) -> Mapping[str, ToolResult]:
+async def _run_batch(batch: Sequence[ToolUse], results: dict[str, ToolResult], run: Run, states: States) -> None:
+    """Run those of the batch that may, and add what becomes of each to `results`."""
     if run.token.fired:
-        return {use.id: not_run(use, stopped(), run, states) for use in batch}
+        results |= {use.id: not_run(use, stopped(), run, states) for use in batch}
+        return
     passed = await through_the_gate(batch, run, states, _nothing)
-    results = dict(passed.results)
+    results |= passed.results
 
     async def one(ready: Ready) -> None:
         results[ready.use.id] = await run_call(ready, run, states)
@@ -142,7 +150,6 @@ async def _run_batch(batch: Sequence[ToolUse], run: Run, states: States) -> Mapp
         async with anyio.create_task_group() as group:
             for ready in passed.ready:
                 group.start_soon(one, ready)
-    return results
 
 
 async def _nothing() -> None:

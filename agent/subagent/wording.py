@@ -1,6 +1,6 @@
 """What sub-agents are told, and what is told of them. Pure."""
 
-from agent.core.framing import framed
+from agent.core.framing import framed, harmless
 from agent.core.subagents import Errand, Finding
 from agent.subagent.profiles import Profile
 from agent.turn.guards import Halt
@@ -39,7 +39,9 @@ def identity_of(profile: Profile, *, steps: int) -> str:
 
 def task_of(errand: Errand) -> str:
     """The words it begins with; what goes with them is data."""
-    return "\n\n".join(filter(None, (errand.text, framed(errand.context, "context") if errand.context else "")))
+    return "\n\n".join(
+        filter(None, (harmless(errand.text), framed(errand.context, "context") if errand.context else ""))
+    )
 
 
 def halted(halt: Halt, said: str) -> str:

@@ -81,10 +81,7 @@ async def _by_hand(call: ToolUse, run: Run, states: States) -> Executed:
         return Executed(verdict="cancelled", text=run.speech.text, notice=Notice("stopped"))
     (result,) = run.messages[-1].tool_results
     text = unframed(result.content, use.name)
-    if result.is_error:
-        notice = Notice("by_hand_failed", {"tool": use.name, "reason": text})
-        return Executed(verdict="failed", text=run.speech.text, notice=notice, error=text)
-    return _end(Final(text), Reply(), run, states)
+    return _end(Fail(text) if result.is_error else Final(text), Reply(), run, states)
 
 
 async def _iteration(prepared: Prepared, run: Run, states: States, context: str) -> Executed | None:

@@ -8,6 +8,7 @@ from agent.core.tools import Asker, ToolContext
 from agent.memory.desk import MemoryDesk
 from agent.sessions.recollection import Recollection
 from agent.tools.executor import Limits
+from agent.tools.tasks import SessionTasks
 from agent.turn.calling import bill_of
 from agent.turn.run import Run
 from agent.turn.settings import Settings
@@ -42,6 +43,12 @@ def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
         elicit=runtime.outbox.ask if alone else None,
         move=states.lifecycle.move if alone else run.move,
         planning=partial(states.tool.plan, run.session),
+        tasks=SessionTasks(
+            database=runtime.database,
+            clock=runtime.clock,
+            conversation=states.session.conversation,
+            session=run.session,
+        ),
         subagents=states.tool.crew.of(run) if alone else None,
     )
 

@@ -149,7 +149,7 @@ def _ailments(settings: Settings) -> Sequence[Any]:
 
 
 def _agents(settings: Settings) -> Iterator[Diagnosis]:
-    """Every AGENT.md, with all its mistakes."""
+    """Every AGENT.md and every sub-agent, with all its mistakes."""
     live = import_module("gateway.config.live").Live(settings)
     assembly = import_module("agent.assembly")
     definitions_module = import_module("agent.definitions")
@@ -163,6 +163,13 @@ def _agents(settings: Settings) -> Iterator[Diagnosis]:
             yield Diagnosis(subject=f"agent {name}", level="error", finding=str(error), fix="correct its AGENT.md")
         else:
             yield _line(f"agent {name}", "its AGENT.md is fine")
+    profiles = import_module("agent.subagent.profiles").Profiles(definitions.roots, known_tools=known_tools)
+    for one in profiles.listed():
+        subject = f"sub-agent {one.name}"
+        if one.mistake:
+            yield Diagnosis(subject=subject, level="error", finding=one.mistake, fix=f"correct agents/{one.name}.md")
+        else:
+            yield _line(subject, f"its {one.name}.md is fine")
 
 
 def _providers(settings: Settings) -> Iterator[Diagnosis]:

@@ -6,6 +6,7 @@ from gateway.channels.outbound import CommandSpec
 from gateway.commands import (
     approvals,
     context,
+    fleet,
     goals,
     mcp,
     memory,
@@ -18,6 +19,7 @@ from gateway.commands import (
     session,
     spending,
     status,
+    tasks,
     timezone,
 )
 from gateway.commands import help as help_family
@@ -57,7 +59,9 @@ def all_commands() -> Commands:
             remind.HEARTBEAT_COMMAND,
             goals.GOAL,
             goals.DONE,
-            goals.AGENTS,
+            fleet.AGENTS,
+            fleet.AGENT,
+            tasks.TASKS,
             plans.PLAN,
             model.PROVIDER,
             model.MODEL,

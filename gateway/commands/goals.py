@@ -1,5 +1,4 @@
-"""Goals: /goal sets, pauses, resumes and shows them, /done says that one is reached, /agents shows work by itself
-(SPEC §10.1, §10.2, §10.5)."""
+"""Goals: /goal sets, pauses, resumes and shows them, /done says that one is reached (SPEC §10.1, §10.2)."""
 
 from collections.abc import Awaitable, Callable
 
@@ -15,7 +14,6 @@ from gateway.commands.command import PRESS, Call, Command, Reply, refused
 from gateway.commands.goal_words import read_wanted
 from gateway.commands.remind import origin_of
 
-MOST_SHOWN = 50
 _MARKS = {"active": "▸", "paused": "⏸", "completed": "✓", "cleared": "–"}
 _AUTO_MARKS = {"achieved": "✓", "orphaned": "⚠", "stuck": "⚠", "failed": "⚠", "aborted": "⏸"}
 
@@ -45,21 +43,6 @@ async def done(call: Call) -> Reply:
     if text is None:
         return Reply(text=phrase("done_nothing", language), private=True)
     return Reply(text=phrase("done_session", language, goal=short(text)), verbatim=True)
-
-
-async def agents(call: Call) -> Reply:
-    """Goals that are or were worked on by themselves: of this chat, for the owner in their own chat of all (Z-131)."""
-    phrase, language, conversation = call.house.phrase, call.incoming.language, _conversation(call)
-    everywhere = call.role is Role.OWNER and not call.in_group
-    found = await call.house.goals.fleet(None if everywhere else conversation)
-    if not found:
-        return Reply(text=phrase("agents_none", language), private=True)
-    lines = [phrase("agents_title", language)]
-    for each in found[:MOST_SHOWN]:
-        lines += ["", _fleet_line(call, each)]
-        if each.conversation != conversation:
-            lines.append(f"   {phrase('agents_where', language, chat=each.conversation)}")
-    return Reply(text="\n".join(lines), private=True, verbatim=True)
 
 
 async def pause_work(call: Call) -> Goal | None:
@@ -130,7 +113,7 @@ async def _status(call: Call, words: str) -> Reply:
     if found.why is not None:
         lines.append(why_of(found.why, phrase, language))
     if found.auto is not None:
-        lines.append(_fleet_line(call, found))
+        lines.append(fleet_line(call, found))
     if found.owner.display:
         lines.append(phrase("goal_by", language, who=found.owner.display))
     return Reply(text="\n".join(lines), buttons=_buttons(call, found), private=True, verbatim=True)
@@ -234,7 +217,7 @@ def _line(call: Call, goal: Goal) -> str:
     return phrase("goal_line", language, mark=_MARKS[goal.status], id=goal.id, status=status, goal=short(goal.text))
 
 
-def _fleet_line(call: Call, goal: Goal) -> str:
+def fleet_line(call: Call, goal: Goal) -> str:
     """State, turns, time and what the last check said."""
     phrase, language, auto = call.house.phrase, call.incoming.language, goal.auto
     assert auto is not None
@@ -292,4 +275,3 @@ GOAL = Command(
     immediate=True,
 )
 DONE = Command(name="done", run=done, group="later")
-AGENTS = Command(name="agents", run=agents, group="later", immediate=True)

@@ -17,6 +17,8 @@ from agent.memory.memory import Memory
 from agent.plans.desk import Plans
 from agent.providers.registry import Registry
 from agent.storage.database import Database
+from agent.subagent.fleet import Fleet
+from agent.subagent.profiles import Profiles
 from agent.tools.approvals import Approvals
 from agent.tools.mcp.servers import Servers
 from gateway.access.book import AccessBook
@@ -36,6 +38,7 @@ class House:
 
     `held` tells which provider holds for a place; `preference_changed` is told where somebody chose another.
     `more_allowed` is told for whom somebody raised a budget, and where.
+    `fleet` knows the sub-agents that work now, `profiles` those that are defined.
     `goal_of` is the goal whose own turn runs there now, `plan_of` the plan; `hide_live` takes the message
     away that follows such work.
     """
@@ -65,6 +68,8 @@ class House:
     schedules: Schedules
     memory: Memory
     goals: Goals
+    fleet: Fleet
+    profiles: Profiles
     plans: Plans
     plan_of: Callable[[ConversationId], int | None]
     goal_of: Callable[[ConversationId], int | None]

@@ -34,6 +34,12 @@ def test_above_a_tenth_of_the_window_all_but_the_core_are_left_out() -> None:
     assert all(name in listed.description for name in left_out)
 
 
+def test_rare_tools_are_always_left_out_until_they_are_loaded() -> None:
+    specs = [fat("usual"), fat("rare", rare=True)]
+    assert deferred(specs, size_of(specs[0]) * 10, frozenset()) == ("rare",), "and weigh nothing"
+    assert deferred(specs, 10**9, {"rare"}) == ()
+
+
 def test_a_history_tells_what_was_loaded() -> None:
     def asked(id: str, name: str, **result: object) -> list[Message]:
         use = ToolUse(id=id, name=SEARCH, input={"tool_name": name})

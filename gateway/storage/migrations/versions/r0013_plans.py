@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0013_plans"
-down_revision = "0008_trust"
+down_revision = "0012_tasks"
 
 ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 IS_OPEN = "status in ('drafting', 'proposed', 'running', 'waiting', 'interrupted')"

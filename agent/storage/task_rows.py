@@ -1,0 +1,55 @@
+"""Rows of the task lists: plain functions over a `Connection`. Each knows one session only."""
+
+from typing import Any, cast
+
+from sqlalchemy import Connection, Row, func, insert, select, update
+
+from agent.core.ids import ConversationId, SessionId
+from agent.core.tasks import Task, TaskStatus
+from agent.storage.conflicts import or_ignore
+from agent.storage.tables import task
+
+
+def add(
+    conn: Connection,
+    session: SessionId,
+    conversation: ConversationId,
+    *,
+    dedup: str,
+    description: str,
+    status: TaskStatus,
+    at: int,
+) -> Task:
+    """The new task, or the one that the same `dedup` has added before."""
+    values = {"session_id": session, "conv": conversation, "dedup": dedup, "description": description}
+    conn.execute(or_ignore(insert(task)), {**values, "status": status, "created_at": at, "updated_at": at})
+    return _read(conn.execute(select(task).where(task.c.dedup == dedup)).one())
+
+
+def change(
+    conn: Connection, session: SessionId, id: int, *, status: TaskStatus | None, output: str | None, at: int
+) -> Task | None:
+    """The changed task; None: the session has none of that number."""
+    given = {"status": status, "output": output}
+    values = {key: value for key, value in given.items() if value is not None} | {"updated_at": at}
+    conn.execute(update(task).where(task.c.id == id, task.c.session_id == session).values(values))
+    return find(conn, session, id)
+
+
+def find(conn: Connection, session: SessionId, id: int) -> Task | None:
+    row = conn.execute(select(task).where(task.c.id == id, task.c.session_id == session)).one_or_none()
+    return _read(row) if row is not None else None
+
+
+def all_of(conn: Connection, session: SessionId) -> tuple[Task, ...]:
+    """The oldest first."""
+    return tuple(map(_read, conn.execute(select(task).where(task.c.session_id == session).order_by(task.c.id))))
+
+
+def count(conn: Connection, session: SessionId) -> int:
+    found: int = conn.execute(select(func.count()).where(task.c.session_id == session)).scalar_one()
+    return found
+
+
+def _read(row: Row[Any]) -> Task:
+    return Task(id=row.id, description=row.description, status=cast(TaskStatus, row.status), output=row.output)
