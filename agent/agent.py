@@ -15,6 +15,7 @@ from agent.definitions import Definition
 from agent.goals.stored import Reason
 from agent.inbox import Source, Work
 from agent.operations import Operations
+from agent.planning import Planning
 from agent.sessions import runs
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.errors import StorageTrouble
@@ -52,6 +53,7 @@ class CommandState:
     built_ins: BuiltIns
     operations: Operations = field(init=False)
     autonomy: Autonomy = field(init=False)
+    planning: Planning = field(init=False)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -75,6 +77,7 @@ class Agent:
     def __post_init__(self) -> None:
         self.command.operations = Operations(self)
         self.command.autonomy = Autonomy(self)
+        self.command.planning = Planning(self)
 
     @property
     def operations(self) -> Operations:
@@ -113,12 +116,17 @@ class Agent:
         return True
 
     def give_way(self) -> None:
-        """A person has written: a turn of a goal's own ends after the step it is at. Others are not touched."""
+        """A person has written: a turn of a goal's own ends after the step it is at, a plan begins no further task.
+
+        Others are not touched.
+        """
         self.goal.gives_way = self.goal.working_on is not None
+        self.command.planning.give_way()
 
     def _open(self, conn: Connection, work: Work) -> object:
         """The start of the run that the work surely leads to; None where that must be seen first."""
-        seen_first = work.attempt > 1 or work.incoming.wake_up is not None  # a goal may have been put down meanwhile
+        by_itself = work.incoming.wake_up is not None or work.incoming.plan is not None
+        seen_first = work.attempt > 1 or by_itself  # a goal or a plan may have been put down meanwhile
         if seen_first or self.instruction.definition is None or self.command.built_ins.concerns(work):
             return None
         return open_early(conn, work, self)
@@ -139,6 +147,11 @@ class Agent:
             if taken is None:
                 return True
             work = taken
+        if work.incoming.plan is not None:
+            executed = await self.command.planning.take(work, self._definition)
+            if executed is not None:
+                await autonomy.after_turn(work)
+            return executed is None or executed.verdict != "suspended"
         if work.kind == "message" and not await self._was_begun(work):
             result = await self._command(work)
             if result is not None:

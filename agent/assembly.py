@@ -30,6 +30,9 @@ from agent.memory.memory import Memory
 from agent.memory.notes import path_of
 from agent.memory.tools import MEMORY_TOOLS, Forget, Recall, Remember, SessionSearch, WriteNotes
 from agent.operations import follow_definition
+from agent.plans.desk import Plans
+from agent.plans.telling import Buttoned as PlanButtons
+from agent.plans.telling import no_buttons as no_plan_buttons
 from agent.providers.calling import Models
 from agent.skills.catalogue import NOTHING as NO_SKILLS
 from agent.skills.catalogue import Catalogue
@@ -86,7 +89,8 @@ class Shared:
     """What all agents of a process have in common. `settings` are asked between turns; `models` makes the calls.
 
     `ring` says that a conversation has work; `goal_buttons` are offered below what is told of goals; `goal_role`
-    is the role of a goal's owner today. `fleet` knows the sub-agents that work now.
+    is the role today of who set a goal or asked for a plan. `plan_buttons` are offered below what is told of
+    plans. `fleet` knows the sub-agents that work now.
     """
 
     home: Path
@@ -105,6 +109,7 @@ class Shared:
     models: Models
     approvals: Approvals
     hooks: Hooks
+    plans: Plans
     settings: Callable[[], Settings]
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons] = lambda error, incoming, conversation: ()
     count: CountText = count_by_bytes
@@ -114,6 +119,7 @@ class Shared:
     goal_buttons: Buttoned = no_buttons
     goal_role: RoleOf = role_then
     skills: Catalogue = field(default_factory=Catalogue)
+    plan_buttons: PlanButtons = no_plan_buttons
     fleet: Fleet = field(default_factory=Fleet)
 
 
@@ -208,6 +214,8 @@ def assemble(
             learning=shared.learning,
             approvals=shared.approvals,
             hooks=shared.hooks,
+            plans=shared.plans,
+            plan_buttons=shared.plan_buttons,
             relief=shared.relief,
         ),
         lifecycle=LifecycleState(),

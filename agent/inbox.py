@@ -23,6 +23,14 @@ class WakeUp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlanStep:
+    """For which plan this wakes the agent, and the number of the wake-up."""
+
+    plan: int
+    tick: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
     """One thing said to the agent, as the inbox stores it. The platform's own shapes stay outside.
 
@@ -30,8 +38,8 @@ class Incoming:
     command or a button. `message_ref` is the platform's id of the message, to reply to and to react on. `notes` are
     the last lines of `text`: what could not be read of the message; an edit keeps them. `version` is that of the edit
     that was taken last, "" before any. `zone` is the sender's IANA time zone, where the platform tells it. What
-    `may_be_silent` is shown to nobody while it is worked on. `wake_up` is there for a goal's own turns, `job` names
-    the schedule that asks.
+    `may_be_silent` is shown to nobody while it is worked on. `wake_up` is there for a goal's own turns, `plan` for
+    work on a plan, `job` names the schedule that asks.
     """
 
     text: str
@@ -49,6 +57,7 @@ class Incoming:
     zone: str | None = None
     may_be_silent: bool = False
     wake_up: WakeUp | None = None
+    plan: PlanStep | None = None
     job: str | None = None
     received_at: datetime
 

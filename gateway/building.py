@@ -17,6 +17,7 @@ from agent.goals.desk import Goals
 from agent.hearing import Hearing
 from agent.memory.memory import Memory
 from agent.memory.vectors import Vectors
+from agent.plans.desk import Plans
 from agent.providers.calling import Models
 from agent.providers.opening import Surroundings as ProviderSurroundings
 from agent.providers.registry import Registry as Providers
@@ -39,6 +40,7 @@ from gateway.channels.keys import ConversationKey
 from gateway.commands.all import all_commands
 from gateway.commands.desk import Desk
 from gateway.commands.house import House as CommandHouse
+from gateway.commands.plan_buttons import plan_buttons
 from gateway.config.live import SHIPPED_SKILLS, Live
 from gateway.conversations.audiences import places_of
 from gateway.conversations.registry import Registry as Conversations
@@ -194,6 +196,14 @@ async def build(
         settings=lambda: live.settings.agent.goal,
         wake=lambda conversation: dispatcher.wake(conversation),
     )
+    plans = Plans(
+        database,
+        clock,
+        lambda: live.settings.plans,
+        wake=lambda conversation: dispatcher.wake(conversation),
+        changed=delivery.plan_prompts.changed,
+        redact=redact,
+    )
     house = CommandHouse(
         home=settings.home,
         database=database,
@@ -227,6 +237,8 @@ async def build(
         goals=goals,
         fleet=fleet,
         profiles=Profiles(definitions.roots, known_tools=definitions.known_tools),
+        plans=plans,
+        plan_of=lambda conversation: waking.plan_of(conversation),
         goal_of=lambda conversation: waking.goal_of(conversation),
         hide_live=lambda conversation: delivery.show_live(ConversationKey.parse(conversation), ""),
         setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
@@ -257,6 +269,7 @@ async def build(
         models=models,
         approvals=approvals,
         hooks=Hooks(lambda: live.settings.hooks, settings.home),
+        plans=plans,
         relief=spending.relief,
         count=tokenizer,
         counted_by=lambda: tokenizer.name,
@@ -265,6 +278,7 @@ async def build(
         goal_buttons=goal_buttons(phrase),
         goal_role=goal_role(book, live),
         fleet=fleet,
+        plan_buttons=plan_buttons(phrase),
     )
     waking = Waking(
         shared,
@@ -275,7 +289,7 @@ async def build(
     )
     session = settings.session
     conversations = Conversations(waking.wake, clock=clock, idle_s=session.idle_minutes * 60, most=session.most_awake)
-    abandoned = Abandoned(goals, Jobs(background), phrase, delivery)
+    abandoned = Abandoned(goals, plans, Jobs(background), phrase, delivery)
     dispatcher = local_dispatcher(live, database, clock, conversations, delivery, alerts, phrase, abandoned)
     router = Router(
         RouterHouse(
@@ -328,6 +342,7 @@ async def build(
         approvals=approvals,
         schedules=scheduling.runner,
         goals=goals,
+        plans=plans,
         providers=providers,
         operations=operations,
         overview=OverviewDesk(

@@ -11,6 +11,7 @@ from agent.between_turns import BetweenTurns
 from agent.goals.desk import Goals
 from agent.ledger.ledger import Ledger
 from agent.memory.memory import Memory
+from agent.plans.desk import Plans
 from agent.providers.registry import Registry as Providers
 from agent.skills.learning import Learning
 from agent.skills.reloading import Skills
@@ -20,6 +21,7 @@ from agent.tools.approvals import REAP_EVERY_S, Approvals
 from agent.tools.mcp.servers import Servers
 from agent.turn.tokenizer import Tokenizer
 from gateway.commands.all import all_commands
+from gateway.commands.plan_buttons import plan_buttons
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
 from gateway.dispatch.local import LocalDispatcher
@@ -59,6 +61,7 @@ class House:
     overview: OverviewDesk
     schedules: Runner
     goals: Goals
+    plans: Plans
     upkeep: Upkeep
     alerts: Alerts
     phrase: Catalogue
@@ -69,6 +72,7 @@ class House:
     async def run(self, tasks: TaskGroup) -> None:
         """Start everything but the accounts."""
         await self.goals.reconcile_orphans(self.phrase, goal_buttons(self.phrase))  # before anything could wake them
+        await self.plans.reconcile(self.phrase, plan_buttons(self.phrase))
         tasks.start_soon(self.delivery.run)
         tasks.start_soon(self.dispatcher.run)
         tasks.start_soon(self.conversations.run)
@@ -111,6 +115,7 @@ class House:
         """Take nothing in, let running turns end, send what they said; the rest waits for the next start (G-27)."""
         self.accounts.stop_taking_in()
         self.approvals.close()
+        self.plans.close()
         await self.dispatcher.drain(within_s)
         await self.delivery.drain(DELIVER_WITHIN_S)
 

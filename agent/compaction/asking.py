@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-Purpose = Literal["compaction", "pair_summary", "subgoal", "task_goal", "focus", "sidequest", "taco", "graph"]
+Purpose = Literal["compaction", "pair_summary", "subgoal", "task_goal", "focus", "sidequest", "taco", "graph", "plan"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,11 @@ def tamed(text: str) -> str:
     return _INJECTION.sub("[…]", text)
 
 
+def smuggles(text: str) -> bool:
+    """Whether something in it pretends to be another speaker or to lift the rules."""
+    return _INJECTION.search(text) is not None
+
+
 def goal_block(text: str) -> str:
     """`{current_goal}` of the prompt (SPEC §5.2): the text alone; "" for one that would close the block itself."""
     if _CLOSES.search(text):

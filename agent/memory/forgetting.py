@@ -36,6 +36,7 @@ from agent.storage.tables import (
     message,
     outbox,
     passage,
+    plan,
     session,
     session_goal,
     task,
@@ -229,7 +230,8 @@ def _sessions(conn: Connection, target: Target, conversations: Sequence[str], to
 
 
 def _goals(conn: Connection, target: Target, conversations: Sequence[str], touched: Collection[str]) -> None:
-    """What sessions were after, in people's words; kept goals, which go on being worked on, lose theirs once ended."""
+    """What sessions were after, in people's words; kept goals and plans, which go on being worked on, lose theirs once
+    ended."""
     of_them = select(session.c.id).where(session.c.conv.in_(conversations))
     for row in conn.execute(select(session_goal).where(session_goal.c.session_id.in_(of_them))).all():
         if target.holds(row.text) or (not target.words and row.session_id in touched):
@@ -239,6 +241,11 @@ def _goals(conn: Connection, target: Target, conversations: Sequence[str], touch
         meant = target.holds(row.text) or (target.everything and row.status in ("completed", "cleared"))
         if theirs and meant:
             conn.execute(update(goal).where(goal.c.id == row.id).values(text=FORGOTTEN))
+    for row in conn.execute(select(plan).where(plan.c.conv.in_(conversations))).all():
+        theirs = target.only_by is None or row.person == target.only_by
+        over = row.status in ("completed", "failed", "cancelled")
+        if theirs and over and (target.everything or target.holds(f"{row.goal}\n{row.tasks}")):
+            conn.execute(update(plan).where(plan.c.id == row.id).values(goal=FORGOTTEN, tasks="[]", status="cancelled"))
 
 
 def _tasks(conn: Connection, target: Target, conversations: Sequence[str], touched: Collection[str]) -> None:

@@ -386,3 +386,32 @@ task = Table(
     Column("updated_at", BigInteger, nullable=False),
 )
 Index("ix_task_session", task.c.session_id, task.c.id)
+
+# Plans of several tasks (SPEC §13.3): what was asked, what was made of it, how far it has come.
+plan = Table(
+    "plan",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("conv", Text, nullable=False),
+    Column("origin", Text, unique=True, nullable=False),  # what asked for it, so that its repeat makes no second one
+    Column("person", Text),  # who asked
+    Column("display", Text, nullable=False, server_default=""),
+    Column("language", Text, nullable=False, server_default="en"),
+    Column("role", Text, nullable=False, server_default="member"),
+    Column("chat_type", Text, nullable=False, server_default="direct"),
+    Column("goal", Text, nullable=False),
+    Column("redacted", Boolean, nullable=False, server_default=text("false")),
+    Column("status", Text, nullable=False),  # of agent.plans.stored.Status
+    Column("tasks", Text, nullable=False),  # JSON of agent.plans.graph.Task
+    Column("estimate", Text),  # JSON of agent.plans.stored.Estimate
+    Column("why", Text),  # JSON of agent.goals.stored.Reason: why it rests
+    Column("decided_by", Text, nullable=False, server_default=""),
+    Column("ticks", Integer, nullable=False, server_default="0"),
+    Column("screen", Text),  # open: the message with its buttons must be kept true | settled; None: there is none
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+)
+PLAN_IS_OPEN = "status in ('drafting', 'proposed', 'running', 'waiting', 'interrupted')"
+partial_index("ix_plan_open", plan.c.conv, where=PLAN_IS_OPEN, unique=True)
+partial_index("ix_plan_screen", plan.c.id, where="screen = 'open'")
+Index("ix_plan_conv", plan.c.conv, plan.c.id)

@@ -43,9 +43,10 @@ class Crew:
         self._fleet = fleet
         self._room = anyio.Semaphore(MOST_AT_ONCE)
 
-    def of(self, run: Run) -> "Hands":
-        """Those that work for that run."""
-        return Hands(run, self._states, self._profiles, self._fleet, self._room)
+    def of(self, run: Run, *, most: int | None = None) -> "Hands":
+        """Those that work for that run; with `most` so many at once, apart from those of other runs."""
+        room = self._room if most is None else anyio.Semaphore(most)
+        return Hands(run, self._states, self._profiles, self._fleet, room)
 
 
 @dataclass(frozen=True, slots=True)

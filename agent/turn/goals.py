@@ -49,6 +49,8 @@ def close_goals(conn: Connection, executed: Executed, run: Run, states: States, 
     closed = Closed()
     if not settings.enabled or (not run.opened and work.incoming.wake_up is None):
         return closed
+    if run.opened and run.reaches_goal and executed.verdict == "answered":
+        return _complete_session(conn, run, states, at)
     if run.opened and work.kind == "message":
         closed = _close_session(conn, executed, run, states, at)
     if work.kind == "message" or work.incoming.wake_up is not None:
@@ -100,6 +102,15 @@ def _close_session(conn: Connection, executed: Executed, run: Run, states: State
     if after != before:
         store.put_of_session(conn, run.session, after, at)
     return Closed(session=run.session, of_session=after, completed=after != before and after.state == "completed")
+
+
+def _complete_session(conn: Connection, run: Run, states: States, at: int) -> Closed:
+    """A plan is completed, and with it what the session is after (Z-91)."""
+    before = store.of_session(conn, run.session)
+    after = lifecycle.completed(before)
+    if after != before:
+        store.put_of_session(conn, run.session, after, at)
+    return Closed(session=run.session, of_session=after, completed=after != before)
 
 
 def _close_kept(conn: Connection, executed: Executed, run: Run, states: States, at: int) -> Moved | None:

@@ -44,7 +44,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     if run.opened:
         run.messages = with_orphaned_uses_answered(run.messages)
     work, says = run.work, says_of(executed, run, states)
-    unheard = run.opened and work.incoming.may_be_silent and not says
+    unheard = run.opened and not says and (run.unheard or work.incoming.may_be_silent)
     step = writing_of(states.message.compaction) if run.opened else None
     growth = growth_of(run, states)
     at = to_us(runtime.clock.now())
@@ -74,6 +74,8 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
                 say=say,
                 at=at,
             )
+        if run.closing is not None:
+            run.closing(conn, executed, at)
         closed = close_goals(conn, executed, run, states, at) if ends_now or not run.opened else Closed()
         refused = executed.verdict == "refused" and not run.opened
         note = executed.notice.phrase if refused and executed.notice is not None else None

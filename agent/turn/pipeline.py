@@ -1,7 +1,7 @@
 """One turn: intake → context → execute → persist, and what frames it: events, the stop, the clock (SPEC §2.3, §2.6)."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -13,6 +13,7 @@ from agent.core.events import LoopEnded, LoopFailed, LoopStarted
 from agent.core.groups import first_error
 from agent.core.ids import RunId, SessionId
 from agent.core.outbox import Audience
+from agent.core.subagents import STEPS
 from agent.core.time_limit import TimeLimit
 from agent.core.tools import ExecutionContext
 from agent.definitions import Definition
@@ -35,14 +36,17 @@ from agent.turn.settings import Settings
 from agent.turn.side_calls import SideCalls
 from agent.turn.speech import Speech
 from agent.turn.states import States
+from agent.turn.workflow import offer_plan
 
 LEAVING_S = 10.0  # for what the channel must tidy up at the end of a run
 
 log = logging.getLogger("tieline.turn")
 
 
-async def turn(work: Work, definition: Definition, states: States, staged: StagedChanges) -> Executed:
-    """Run one piece of work from its first to its last byte on disk.
+async def turn(
+    work: Work, definition: Definition, states: States, staged: StagedChanges, answer: "Answer | None" = None
+) -> Executed:
+    """Run one piece of work from its first to its last byte on disk. `answer` takes the place of context and execute.
 
     Raises Fenced (another owner has the conversation) and StorageTrouble (the work stays in the inbox); after either,
     and after a verdict "suspended", the caller takes no further work.
@@ -57,7 +61,7 @@ async def turn(work: Work, definition: Definition, states: States, staged: Stage
                 await session_begins(run, states)
             await folder_changed(run, states)
             run.execution = _surroundings(states, run.session)  # with what they have set; from here on it stays
-        endings.append(taken.refused or await _bounded(run, states))
+        endings.append(taken.refused or await _bounded(run, states, answer or _answer))
         await fire("stop", run, states, {"verdict": endings[-1].verdict})
         with anyio.CancelScope(shield=True):  # whoever cancels now comes too late: it is done and will be stored
             await persist(endings[-1], run, states)
@@ -68,7 +72,13 @@ async def turn(work: Work, definition: Definition, states: States, staged: Stage
     return endings[-1]
 
 
+Answer = Callable[[Run, States], Awaitable[Executed]]
+
+
 async def _answer(run: Run, states: States) -> Executed:
+    planned = await offer_plan(run, states)
+    if planned is not None:
+        return planned
     await recall_uses(run, states)
     prepared = await prepare(run, states)
     return prepared.ended or await execute(prepared, run, states)
@@ -149,7 +159,7 @@ async def _announced(run: Run, states: States) -> AsyncIterator[list[Executed]]:
             await runtime.outbox.end()
 
 
-async def _bounded(run: Run, states: States) -> Executed:
+async def _bounded(run: Run, states: States, answer: Answer) -> Executed:
     """Context and execute within the run's time; a stop that is not obeyed in time is enforced (SPEC §2.6)."""
     limit_s = run.settings.agent.execution_timeout_ms / 1000
     executed = None
@@ -157,7 +167,7 @@ async def _bounded(run: Run, states: States) -> Executed:
         async with anyio.create_task_group() as group:
             with run.time.running() as scope:
                 group.start_soon(_enforce_stop, run, scope)
-                executed = await _caught(run, states)
+                executed = await _caught(run, states, answer)
             group.cancel_scope.cancel()
     if executed is None:
         keep_partial(run, states)
@@ -171,10 +181,10 @@ async def _bounded(run: Run, states: States) -> Executed:
     return executed
 
 
-async def _caught(run: Run, states: States) -> Executed:
+async def _caught(run: Run, states: States, answer: Answer) -> Executed:
     """The turn's error seam (STYLE §6): a defect ends this turn in a sentence, never the conversation."""
     try:
-        return await _answer(run, states)
+        return await answer(run, states)
     except (Fenced, StorageTrouble):
         raise
     except Exception as error:  # the turn's seam
@@ -217,4 +227,10 @@ def _effective(settings: Settings, definition: Definition, work: Work) -> Settin
     if work.incoming.wake_up is not None:
         limit_ms = min(agent.execution_timeout_ms, agent.goal.autonomous_turn_timeout_secs * 1000)
         agent = replace(agent, execution_timeout_ms=limit_ms)
+    if work.incoming.plan is not None:  # each of its tasks has a limit of its own
+        plans = settings.plans
+        longest_s = plans.task_timeout_secs * (plans.max_tasks + 1) * (plans.max_retries + 1)
+        steps = max(agent.step_budget, plans.max_tasks * (plans.max_retries + 1) * STEPS)
+        limit_ms = max(agent.execution_timeout_ms, round(longest_s * 1000))
+        agent = replace(agent, execution_timeout_ms=limit_ms, step_budget=steps)
     return settings if agent is settings.agent else replace(settings, agent=agent)

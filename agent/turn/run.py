@@ -1,6 +1,6 @@
 """One run's own state, from intake to persist, and what its stages hand to each other."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import anyio
+from sqlalchemy import Connection
 
 from agent.core.cancel import CancelToken
 from agent.core.ids import RunId, SessionId
@@ -117,6 +118,9 @@ class Run:
     pick: Pick | None = None  # the skill that is hinted in it, until the turn's end takes it (W-07)
     goal: int | None = None  # the kept one that it works on, or counts for
     gave_way: bool = False  # it ended before it was done, for a person's sake
+    closing: "Closing | None" = None  # what is written with its end, in the same transaction
+    unheard: bool = False  # it has nothing that later turns should know of, unless it says something
+    reaches_goal: bool = False  # the plan it carried out is completed, and so is what the session is after (Z-91)
     messages: list[Message] = field(default_factory=list)
     ids: list[int | None] = field(default_factory=list)  # of the stored ones, in the store
     next_position: int = 0
@@ -172,6 +176,10 @@ class Executed:
     @property
     def success(self) -> bool:
         return self.verdict in ("answered", "waiting")
+
+
+# Called once with the connection, how the run came out and the moment; its end is committed with it.
+Closing = Callable[[Connection, Executed, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

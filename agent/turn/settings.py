@@ -15,6 +15,7 @@ from agent.compaction.settings import (
     TacoSettings,
 )
 from agent.goals.settings import GoalSettings
+from agent.plans.settings import PlanSettings
 from agent.skills.settings import SkillSettings
 from agent.tools.mcp.settings import McpSettings
 from agent.tools.reach import FileSettings, ShellSettings, WebSettings
@@ -256,3 +257,4 @@ class Settings:
     debug: DebugSettings = field(default_factory=DebugSettings)
     mcp: McpSettings = field(default_factory=McpSettings)
     skills: SkillSettings = field(default_factory=SkillSettings)
+    plans: PlanSettings = field(default_factory=PlanSettings)

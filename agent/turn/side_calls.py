@@ -4,6 +4,7 @@ import anyio
 
 from agent.compaction.asking import Question
 from agent.core.errors import ContextTooLong, Permanent
+from agent.core.ids import PersonId
 from agent.core.messages import text_message
 from agent.providers.calling import Attempt, Call, Unwatched
 from agent.providers.metering import Bill
@@ -33,10 +34,12 @@ class ByBytes:
 
 
 class SideCalls:
-    """Keeps the promise of `compaction.asking.Ask` for one conversation."""
+    """Keeps the promise of `compaction.asking.Ask` for one conversation, on the account of `person` where it is their
+    wish."""
 
-    def __init__(self, states: States) -> None:
+    def __init__(self, states: States, *, person: PersonId | None = None) -> None:
         self._states = states
+        self._person = person
 
     async def __call__(self, question: Question) -> str:
         states = self._states
@@ -81,6 +84,7 @@ class SideCalls:
             purpose=purpose,
             conversation=session.conversation,
             session=session.id,
+            person=self._person,
             goal=str(goal) if goal is not None else None,
             unattended=goal is not None,
         )

@@ -32,6 +32,9 @@ from agent.inbox import Incoming, Source
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
 from agent.memory.memory import Memory
+from agent.plans.desk import Plans
+from agent.plans.telling import Buttoned as PlanButtons
+from agent.plans.telling import no_buttons as no_plan_buttons
 from agent.providers.calling import Models
 from agent.providers.provider import Provider, ToolSchema
 from agent.providers.slot import Choice, Chooser
@@ -151,8 +154,8 @@ class Shown:
 class Crew(Protocol):
     """Who runs errands for a conversation; `agent.subagent.crew.Crew` keeps this promise."""
 
-    def of(self, run: Run) -> Subagents:
-        """Those that work for that run, on its account and within its limits."""
+    def of(self, run: Run, *, most: int | None = None) -> Subagents:
+        """Those that work for that run, on its account and within its limits; with `most` so many at once."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -219,7 +222,7 @@ class SkillState:
 class RuntimeState:
     """What the agent runs in. `settings` are taken from `current_settings` between turns only (Z-21).
 
-    `relief` gives what may be pressed where a budget is used up.
+    `relief` gives what may be pressed where a budget is used up, `plan_buttons` what may be pressed below a plan.
     """
 
     settings: Settings
@@ -236,7 +239,9 @@ class RuntimeState:
     learning: Learning
     approvals: Approvals
     hooks: Hooks
+    plans: Plans
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons]
+    plan_buttons: PlanButtons = no_plan_buttons
 
 
 @dataclass(slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from agent.goals.desk import Goals
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Account
 from agent.memory.memory import Memory
+from agent.plans.desk import Plans
 from agent.providers.registry import Registry
 from agent.skills.learning import Learning
 from agent.skills.reloading import Skills
@@ -40,7 +41,8 @@ class House:
     `held` tells which provider holds for a place; `preference_changed` is told where somebody chose another.
     `more_allowed` is told for whom somebody raised a budget, and where.
     `fleet` knows the sub-agents that work now, `profiles` those that are defined.
-    `goal_of` is the goal whose own turn runs there now, `hide_live` takes the message away that follows its work.
+    `goal_of` is the goal whose own turn runs there now, `plan_of` the plan; `hide_live` takes the message
+    away that follows such work.
     """
 
     home: Path
@@ -73,6 +75,8 @@ class House:
     goals: Goals
     fleet: Fleet
     profiles: Profiles
+    plans: Plans
+    plan_of: Callable[[ConversationId], int | None]
     goal_of: Callable[[ConversationId], int | None]
     hide_live: Callable[[ConversationId], None]
     setting_changed: Callable[[ConversationId, str, str], None]

@@ -7,6 +7,7 @@ from agent.storage.moments import to_us
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused
 from gateway.commands.goals import pause_work
+from gateway.commands.plans import halt_plan, halted_reply
 from gateway.storage import settings_rows
 
 MODES = ("queue", "drop", "interrupt")
@@ -67,13 +68,15 @@ async def drop_last_queued(call: Call) -> Reply:
 async def stop(call: Call) -> Reply:
     """Fires the token of the turn that ran when the word came; what was said so far is kept (SPEC §2.6).
 
-    Work on a goal by itself ends too.
+    Work on a goal by itself, and on a plan, ends too.
     """
     house, conversation, reason = call.house, ConversationId(str(call.key)), f"stopped by {call.incoming.person}"
-    paused = await pause_work(call)
+    paused, halted = await pause_work(call), await halt_plan(call)
     stopped = house.stop(conversation, reason, call.incoming.received_at)
     if paused is not None:
         return Reply(text=house.phrase("goal_is_paused", call.incoming.language, id=paused.id))
+    if halted is not None:
+        return halted_reply(call, halted)
     if not stopped and house.running_since(conversation) is None:
         stopped = await _stop_what_is_about_to_begin(call, conversation, reason)
     if stopped and call.in_group and call.incoming.interaction is None:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from agent.compaction.settings import MemorySettings
 from agent.ledger.spending import Limit, Spending
+from agent.plans.settings import PlanSettings
 from agent.providers.retries import RetryPolicy
 from agent.providers.settings import from_environment
 from agent.providers.transcription import TranscriptionSettings
@@ -70,6 +71,7 @@ class Sections(BaseModel):
     tools: ToolSettings = Field(default_factory=ToolSettings)
     mcp: McpSettings = Field(default_factory=McpSettings)
     approvals: ApprovalSettings = Field(default_factory=ApprovalSettings)
+    plans: PlanSettings = Field(default_factory=PlanSettings)
     hooks: tuple[HookSettings, ...] = ()
     memory: MemorySettings = Field(default_factory=MemorySettings)
     skills: SkillSettings = Field(default_factory=SkillSettings)
@@ -106,6 +108,7 @@ class Sections(BaseModel):
             debug=self.debug,
             mcp=self.mcp,
             skills=self.skills,
+            plans=self.plans,
         )
 
 
@@ -235,6 +238,9 @@ def _conflicts(sections: Sections) -> Iterator[str]:
     supervisor = sections.agent.goal.supervisor_provider
     if supervisor is not None and names and supervisor.lower() not in names:
         yield f'agent.goal.supervisor_provider: there is no provider "{supervisor}"; known: {", ".join(names)}'
+    planner = sections.plans.provider
+    if planner is not None and names and planner.lower() not in names:
+        yield f'plans.provider: there is no provider "{planner}"; known: {", ".join(names)}'
     defaults = [provider.name for provider in sections.llm.providers if provider.default]
     if len(defaults) > 1:
         yield f"llm.providers: {' and '.join(defaults)} are both marked default; keep one"

@@ -32,6 +32,7 @@ from gateway.delivery.guarded import guarded
 from gateway.delivery.leftovers import previews_to_keep
 from gateway.delivery.live import LiveLines
 from gateway.delivery.outbox import ConversationOutbox
+from gateway.delivery.plan_prompts import PlanPrompts
 from gateway.delivery.prompts import Prompts
 from gateway.delivery.questions import Questions
 from gateway.delivery.refs import Shown
@@ -78,6 +79,7 @@ class Delivery:
         self.showing = Showing(self.ephemera, clock, self.spawn, self._discard)
         self.questions = Questions(self.showing, clock, phrase, self.spawn)
         self.prompts = Prompts(database, channel_for, clock, phrase, home, self.spawn)
+        self.plan_prompts = PlanPrompts(database, channel_for, clock, phrase, home, self.spawn)
         self._database = database
         self._reports = reports
         self._sender = Sender(self._write, home, phrase, guard)
@@ -175,6 +177,7 @@ class Delivery:
                 for key in sorted(self._woken, key=str):
                     self._start(key, left_over.get(key, ()))
                 self.spawn(self.prompts.take_up)
+                self.spawn(self.plan_prompts.take_up)
                 self._started.set()
                 await anyio.sleep_forever()
         finally:

@@ -118,6 +118,11 @@ class Waking:
         awake = self._awake.get(conversation)
         return awake.agent.goal.working_on if awake is not None else None
 
+    def plan_of(self, conversation: ConversationId) -> int | None:
+        """The plan that is worked on there now."""
+        awake = self._awake.get(conversation)
+        return awake.agent.command.planning.working_on if awake is not None else None
+
     def fullness(self, key: ConversationKey) -> Fullness | None:
         """How full the window is there, as /status tells it; None while nobody is awake or no model was asked."""
         awake = self._awake.get(ConversationId(str(key)))

@@ -6,13 +6,15 @@ from functools import partial
 from agent.between_turns import Jobs
 from agent.core.outbox import Button
 from agent.goals.desk import Goals
-from agent.goals.roles import RoleOf
+from agent.goals.roles import Owned, RoleOf
 from agent.goals.stored import Goal
 from agent.goals.telling import Buttoned, Buttons, Offer
 from agent.inbox import AccessRole
+from agent.plans.desk import Plans
 from gateway.access.book import AccessBook
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import PRESS
+from gateway.commands.plan_buttons import plan_buttons
 from gateway.config.live import Live
 from gateway.delivery.delivery import Delivery
 from gateway.dispatch.dispatcher import DeadLetter
@@ -36,9 +38,10 @@ def goal_buttons(phrase: Catalogue) -> Buttoned:
 
 @dataclass(frozen=True, slots=True)
 class Abandoned:
-    """Hears of dead letters: a goal whose wake-up is one is put down, since nothing would ever wake it again."""
+    """Hears of dead letters: a goal or plan whose wake-up is one is put down: nothing would ever wake it again."""
 
     goals: Goals
+    plans: Plans
     background: Jobs
     phrase: Catalogue
     delivery: Delivery
@@ -47,6 +50,15 @@ class Abandoned:
         wake_up = letter.incoming.wake_up
         if wake_up is not None:
             self.background.start(partial(self._put_down, wake_up.goal))
+        if letter.incoming.plan is not None:
+            self.background.start(partial(self._put_plan_down, letter.incoming.plan.plan))
+
+    async def _put_plan_down(self, id: int) -> None:
+        plan = await self.plans.abandon(id, self.phrase, plan_buttons(self.phrase))
+        if plan is not None:
+            key = ConversationKey.parse(plan.conversation)
+            self.delivery.show_live(key, "")
+            self.delivery.wake(key)
 
     async def _put_down(self, id: int) -> None:
         goal = await self.goals.abandon(id, self.phrase, goal_buttons(self.phrase))
@@ -59,7 +71,7 @@ class Abandoned:
 def goal_role(book: AccessBook, live: Live) -> RoleOf:
     """The owner's role of today; None for one who was blocked since."""
 
-    def role(goal: Goal) -> AccessRole | None:
+    def role(goal: Owned) -> AccessRole | None:
         owner = goal.owner
         if is_blocked(book, owner.person):
             return None

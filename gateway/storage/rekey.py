@@ -1,11 +1,15 @@
 """A place got a new name (a Telegram group became a supergroup): everything follows, at once (DESIGN §13.20)."""
 
+from dataclasses import replace
+
 from sqlalchemy import Column, ColumnElement, Connection, Table, and_, delete, exists, select, update
 
 from agent.core.ids import ConversationId
 from agent.goals import store as goals
 from agent.goals.stored import Reason, rested
 from agent.memory.moving import follow
+from agent.plans import store as plans
+from agent.plans.graph import aborted
 from agent.storage.conversation_rows import ensure, lock_row
 from agent.storage.memory_tables import memory_place
 from agent.storage.tables import approval_rule, conversation, ephemeral, metadata
@@ -45,6 +49,7 @@ def rekey(conn: Connection, old: ConversationId, new: ConversationId) -> bool:
     _free_names(conn, old, new)
     _leave_rules(conn, old, new)
     _keep_one_goal(conn, old, new)
+    _keep_one_plan(conn, old, new)
     follow(conn, old, new)
     # What was on show is gone with the old place, and its message ids may mean something else in the new one.
     conn.execute(delete(ephemeral).where(ephemeral.c.conv == old))
@@ -92,6 +97,14 @@ def _keep_one_goal(conn: Connection, old: str, new: str) -> None:
     goal = goals.active(conn, ConversationId(old))
     if goal is not None and goals.active(conn, ConversationId(new)) is not None:
         goals.save(conn, rested(goal, "paused", "aborted", Reason(key="goal_why_replaced")), at=0)
+
+
+def _keep_one_plan(conn: Connection, old: str, new: str) -> None:
+    """One plan is open in a place: that of the new one stays so. A wake-up of the other finds it cancelled."""
+    plan = plans.open_in(conn, ConversationId(old))
+    if plan is not None and plans.open_in(conn, ConversationId(new)) is not None:
+        ended = replace(plan, status="cancelled", tasks=aborted(plan.tasks), why=Reason(key="plan_why_replaced"))
+        plans.save(conn, ended, at=0)
 
 
 def _move_preference(conn: Connection, old: str, new: str) -> None:

@@ -30,6 +30,7 @@ from agent.ledger.spending import Spending
 from agent.memory.memory import Memory
 from agent.memory.vectors import Vectors
 from agent.operations import Operations
+from agent.plans.desk import Plans
 from agent.providers.calling import Models
 from agent.providers.provider import Provider
 from agent.providers.retries import RetryPolicy
@@ -153,6 +154,7 @@ class World:
         self.new_id = NumberedIds(key)
         self.hooks: tuple[HookSettings, ...] = ()
         self.approvals = Approvals(self.database, self.clock, lambda: self.settings.approvals, look_again_s=0.02)
+        self.plans = Plans(self.database, self.clock, lambda: self.settings.plans)
         self._refs = numbers(1)
         self.agent = self._assembled()
 
@@ -218,6 +220,7 @@ class World:
             approvals=self.approvals,
             hooks=Hooks(lambda: self.hooks, self.home),
             skills=self.catalogue,
+            plans=self.plans,
             count=self.count,
             background=self.background,
         )

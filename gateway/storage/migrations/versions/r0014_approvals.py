@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0014_approvals"
-down_revision = "0008_trust"
+down_revision = "0013_plans"
 
 
 def upgrade() -> None:

@@ -1,0 +1,328 @@
+"""An agent's work on plans: wake-ups taken from its own loop; each leads to a turn whose answer is a stretch of a plan
+(SPEC §13.3).
+
+Behind what people say, and one turn after another: a plan never runs beside a turn.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import anyio
+from sqlalchemy import Connection
+
+from agent.core.errors import AgentError, AgentInvalid, AgentMissing, Fenced
+from agent.core.plan_events import PlanMoved
+from agent.definitions import Definition
+from agent.goals.stored import Reason
+from agent.inbox import Work
+from agent.plans import store, wakes
+from agent.plans.errands import as_they_are, put_together
+from agent.plans.graph import gave_way, outlook
+from agent.plans.runner import Move, Runner
+from agent.plans.stored import AT_WORK, Plan, put_down
+from agent.plans.telling import as_written, ending, took, view
+from agent.sessions import runs
+from agent.storage import conversation_rows, inbox_rows, outbox_rows
+from agent.storage.errors import StorageTrouble
+from agent.storage.fence import check_epoch
+from agent.storage.moments import to_us
+from agent.turn.notes import read_notes
+from agent.turn.pipeline import turn
+from agent.turn.recalling import open_memory, recall
+from agent.turn.requests import recall_uses
+from agent.turn.run import Executed, Notice, Run, StagedChanges
+from agent.turn.side_calls import SideCalls
+from agent.turn.states import States
+from agent.turn.synthesis import NotMade, note, synthesised, write_proposal
+
+log = logging.getLogger("tieline.plans")
+
+
+class Planning:
+    """One agent's. A plan's state is in the database; what is shown of it may vanish."""
+
+    def __init__(self, states: States) -> None:
+        self._states = states
+        self.working_on: int | None = None  # the plan that the run of now belongs to
+        self._gives_way = anyio.Event()
+
+    def give_way(self) -> None:
+        """A person has written."""
+        self._gives_way.set()
+
+    async def take(self, work: Work, definition: Callable[[], Definition]) -> Executed | None:
+        """Do what the wake-up is for; None: it led to nothing, and is done. Raises Fenced or StorageTrouble."""
+        states = self._states
+        plan = await self._wanted(work)
+        if plan is None:
+            return None
+        try:
+            known = definition()
+        except (AgentMissing, AgentInvalid, OSError) as error:
+            log.error("plan %d rests without an agent definition: %s", plan.id, error)  # noqa: TRY400
+            await self._rests(work, Reason(key="agent_broken", values={"agent": states.instruction.name}))
+            return None
+        self._gives_way = anyio.Event()
+        head = "Make a plan for" if plan.status == "drafting" else "Carry out the confirmed plan for"
+        role = states.goal.role_of(plan) or work.incoming.role
+        text = f"[plan {plan.id}] {head}: {plan.goal}"
+        work = replace(work, incoming=replace(work.incoming, text=text, role=role))
+        self.working_on = plan.id
+        try:
+            executed = await turn(work, known, states, StagedChanges(), self._answer)
+        finally:
+            self.working_on = None
+        await self._follow(plan.id)
+        return executed
+
+    # -- before the turn
+
+    async def _wanted(self, work: Work) -> Plan | None:
+        """The plan, if this is its newest wake-up and nothing forbids it."""
+        states, step = self._states, work.incoming.plan
+        assert step is not None
+        conversation = states.session.conversation
+        rests: list[Plan] = []
+
+        def look(conn: Connection) -> Plan | None:
+            check_epoch(conn, conversation, work.epoch)
+            conversation_rows.lock_row(conn, conversation)
+            plan = store.find(conn, step.plan)
+            if plan is None or plan.status not in AT_WORK or plan.ticks != step.tick:
+                inbox_rows.finish(conn, work.inbox_ids, "done", work.epoch)
+                return None
+            why = self._bar(conn, plan)
+            if why is not None:
+                rests.append(self._put_to_rest(conn, plan, why, work))
+                return None
+            return plan
+
+        with states.runtime.outbox.committing():
+            plan = await states.runtime.database.write(look)
+        for one in rests:
+            await self._follow(one.id)
+        return plan
+
+    def _bar(self, conn: Connection, plan: Plan) -> Reason | None:
+        """What forbids it from outside. A task that stands as running was cut off: nobody runs it unseen again."""
+        states = self._states
+        if not states.runtime.settings.plans.enabled:
+            return Reason(key="plan_why_off")
+        if states.goal.role_of(plan) is None:
+            return Reason(key="plan_why_blocked")
+        if conversation_rows.is_gone(conn, plan.conversation):
+            return Reason(key="goal_why_gone")
+        if any(task.state == "running" for task in plan.tasks):
+            return Reason(key="plan_why_broken")
+        return None
+
+    async def _rests(self, work: Work, why: Reason) -> None:
+        step, conversation = work.incoming.plan, self._states.session.conversation
+        assert step is not None
+
+        def write(conn: Connection) -> None:
+            check_epoch(conn, conversation, work.epoch)
+            conversation_rows.lock_row(conn, conversation)
+            plan = store.find(conn, step.plan)
+            if plan is not None and plan.status in AT_WORK:
+                self._put_to_rest(conn, plan, why, work)
+
+        with self._states.runtime.outbox.committing():
+            await self._states.runtime.database.write(write)
+        await self._follow(step.plan)
+
+    def _put_to_rest(self, conn: Connection, plan: Plan, why: Reason, work: Work) -> Plan:
+        at = self._at()
+        rests = put_down(plan, why)
+        store.save(conn, rests, at)
+        runs.end_run(conn, work.inbox_id, "cancelled", at)
+        inbox_rows.finish(conn, work.inbox_ids, "done", work.epoch)
+        self._tell(conn, rests, at)
+        return rests
+
+    # -- the turn
+
+    async def _answer(self, run: Run, states: States) -> Executed:
+        """What takes the place of the loop. Later turns see only what it says."""
+        step = run.work.incoming.plan
+        assert step is not None
+        run.unheard, run.closing = True, partial(self._broken, step.plan)
+        plan = await states.runtime.database.read(lambda conn: store.find(conn, step.plan))
+        if plan is None or plan.status not in AT_WORK:  # put down since the wake-up was looked at
+            return Executed(verdict="answered")
+        return await (self._draft(plan, run) if plan.status == "drafting" else self._carry_out(plan, run))
+
+    async def _draft(self, plan: Plan, run: Run) -> Executed:
+        """Ask the planner, and propose what it made."""
+        states = self._states
+        states.runtime.outbox.status(states.runtime.phrases("plan_making", plan.owner.language))
+        try:
+            made = await synthesised(plan, run, states, timeout_s=run.settings.plans.model_timeout_secs)
+        except NotMade as error:
+            log.warning("no plan was made: %s", error, extra={"run": run.id})
+            failed = replace(plan, status="failed", why=error.why)
+            run.closing = partial(self._ends, failed)
+            return Executed(verdict="failed", error=str(error))
+        if made is None:
+            return Executed(verdict="cancelled")
+        run.closing = partial(self._proposes, made)
+        note(as_written(made), run, states)
+        return Executed(verdict="answered")
+
+    async def _carry_out(self, plan: Plan, run: Run) -> Executed:
+        """Run its tasks until nothing more can, and put the results together when all are done."""
+        states, settings = self._states, run.settings.plans
+        await read_notes(states.memory, run.settings.context.memory_chars, states.runtime.clock.now())
+        await open_memory(run, states)
+        await recall(run, states)
+        await recall_uses(run, states)
+        runner = Runner(
+            subagents=states.tool.crew.of(run, most=settings.max_parallel),
+            settings=settings,
+            request=run.id,
+            cancel=run.token,
+            change=partial(self._change, plan.id, run),
+            shown=self._show,
+            gives_way=self._gives_way,
+        )
+        now = await runner.run()
+        if run.token.fired:
+            return Executed(verdict="cancelled")
+        if now is None:
+            return Executed(verdict="answered")
+        match outlook(now.tasks, strategy=settings.failure_strategy):
+            case "going":
+                run.closing = partial(self._goes_on, plan.id)
+                return Executed(verdict="answered")
+            case "asks":
+                run.closing = partial(self._ends, replace(now, status="waiting", why=Reason(key="plan_why_asks")))
+                return Executed(verdict="answered")
+            case "failed":
+                run.closing = partial(self._ends, replace(now, status="failed", why=Reason(key="plan_why_failed")))
+                return Executed(verdict="failed", error="a task of the plan failed")
+            case "done":
+                return await self._finish(now, run)
+
+    async def _finish(self, plan: Plan, run: Run) -> Executed:
+        """One answer out of all results; as they are, where no model puts them together."""
+        states = self._states
+        states.runtime.outbox.status(states.runtime.phrases("plan_together", plan.owner.language))
+        text = ""
+        try:
+            with run.interrupts.scope():
+                ask = SideCalls(states, person=plan.owner.person)
+                text = await put_together(plan.goal, plan.tasks, ask, run.settings.plans)
+        except (Fenced, StorageTrouble):
+            raise
+        except (AgentError, TimeoutError) as error:
+            log.warning("the results of plan %d are given as they are: %s", plan.id, error)
+        if run.token.fired:
+            return Executed(verdict="cancelled")
+        text = text or as_they_are(plan.tasks)
+        note(text, run, states)
+        run.reaches_goal = True
+        run.closing = partial(self._ends, replace(plan, status="completed", why=None))
+        done = sum(task.state == "completed" for task in plan.tasks)
+        values: dict[str, object] = {"id": plan.id, "done": done, "count": len(plan.tasks), "money": took(plan)}
+        return Executed(verdict="answered", text=text, notice=Notice("plan_done", values))
+
+    # -- what is written with the end of the turn
+
+    def _proposes(self, made: Plan, conn: Connection, executed: Executed, at: int) -> None:
+        write_proposal(conn, made, self._states, at)
+
+    def _ends(self, after: Plan, conn: Connection, executed: Executed, at: int) -> None:
+        """It is as `after` says, unless somebody has put it down meanwhile; whoever asked for it is told."""
+        now = store.find(conn, after.id)
+        if now is None or now.status not in AT_WORK:
+            return
+        store.save(conn, after, at)
+        if after.status != "completed":  # that is told with its results
+            self._tell(conn, after, at)
+
+    def _goes_on(self, id: int, conn: Connection, executed: Executed, at: int) -> None:
+        """Behind what others want of the conversation. What stands as running was cut off for their sake."""
+        plan = store.find(conn, id)
+        if plan is None or plan.status != "running":
+            return
+        tasks = plan.tasks
+        for task in plan.tasks:
+            if task.state == "running":
+                tasks = gave_way(tasks, task.id, 0.0)
+        after = replace(plan, tasks=tasks, ticks=plan.ticks + 1)
+        store.save(conn, after, at)
+        wakes.put_off(conn, after, at=at)
+
+    def _broken(self, id: int, conn: Connection, executed: Executed, at: int) -> None:
+        """The turn was cut short: for a newer message it goes on, after a defect or beyond its time it rests."""
+        plan = store.find(conn, id)
+        if plan is None or plan.status not in AT_WORK:
+            return
+        if executed.verdict == "cancelled" and plan.status == "running":
+            self._goes_on(id, conn, executed, at)
+            return
+        why = Reason(key="plan_why_cut" if executed.verdict == "cancelled" else "plan_why_broken")
+        rests = put_down(plan, why)
+        store.save(conn, rests, at)
+        self._tell(conn, rests, at)
+
+    async def _change(self, id: int, run: Run, move: Move, unless_others: bool) -> Plan | None:
+        """One step of the plan, on disk before anything follows from it."""
+        conversation, at = self._states.session.conversation, self._at()
+
+        def write(conn: Connection) -> Plan | None:
+            check_epoch(conn, conversation, run.work.epoch)
+            conversation_rows.lock_row(conn, conversation)
+            plan = store.find(conn, id)
+            if plan is None or plan.status != "running":
+                return None
+            if unless_others and wakes.others_wait(conn, conversation, but=run.work.inbox_id, now=at):
+                return plan
+            after = move(plan)
+            if after != plan:
+                store.save(conn, after, at)
+            return after
+
+        return await self._states.runtime.database.write(write)
+
+    def _tell(self, conn: Connection, plan: Plan, at: int) -> None:
+        runtime = self._states.runtime
+        outbox_rows.add(
+            conn,
+            conversation=plan.conversation,
+            inbox_id=None,
+            part=0,
+            dedup=f"plan:{plan.id}:{plan.ticks}:{plan.status}",
+            say=ending(plan, runtime.phrases, runtime.plan_buttons),
+            at=at,
+        )
+
+    # -- what is seen
+
+    def _show(self, plan: Plan) -> None:
+        runtime = self._states.runtime
+        runtime.outbox.live(view(plan, runtime.phrases), runtime.plan_buttons("stop", plan))
+
+    async def _follow(self, id: int) -> None:
+        """What people see, and who waits, follow what is stored."""
+        states = self._states
+        plan = await states.runtime.database.read(lambda conn: store.find(conn, id))
+        if plan is None:
+            return
+        if plan.status == "running":
+            self._show(plan)
+            states.goal.ring(plan.conversation)  # its next wake-up is due
+        else:
+            states.runtime.outbox.live("")
+        states.runtime.plans.tell(id)
+        done = sum(task.state == "completed" for task in plan.tasks)
+        states.runtime.bus.publish(
+            PlanMoved(
+                conversation=plan.conversation, plan=id, status=plan.status, completed=done, tasks=len(plan.tasks)
+            )
+        )
+
+    def _at(self) -> int:
+        return to_us(self._states.runtime.clock.now())

@@ -1,0 +1,158 @@
+"""Rows of plans (SPEC §13.3). Nothing here decides. Plain functions over a `Connection`.
+
+Whoever changes a plan has locked its conversation's row and read it in the same transaction.
+"""
+
+from typing import Any, cast
+
+from pydantic import TypeAdapter
+from sqlalchemy import Connection, bindparam, insert, literal_column, select, text, update
+
+from agent.core.ids import ConversationId, PersonId
+from agent.goals.stored import Owner, Reason
+from agent.inbox import AccessRole, ChatType
+from agent.plans.graph import Tasks
+from agent.plans.stored import Estimate, Plan, Status
+from agent.storage.conflicts import or_ignore
+from agent.storage.moments import from_us
+from agent.storage.tables import PLAN_IS_OPEN
+from agent.storage.tables import plan as table
+
+MOST_LISTED = 50
+
+_TASKS: TypeAdapter[Tasks] = TypeAdapter(Tasks)
+_ESTIMATE: TypeAdapter[Estimate] = TypeAdapter(Estimate)
+_REASON: TypeAdapter[Reason] = TypeAdapter(Reason)
+
+_CONV = table.c.conv == bindparam("conversation")
+_IS_OPEN = text(PLAN_IS_OPEN)
+_ONE = select(table).where(table.c.id == bindparam("row"))
+_OPEN = select(table).where(_CONV, _IS_OPEN)
+_BY_ORIGIN = select(table).where(table.c.origin == bindparam("name"))
+_LAST = select(table).where(_CONV).order_by(table.c.id.desc()).limit(1)
+_LIST = select(table).where(_CONV).order_by(table.c.id.desc()).limit(MOST_LISTED)
+_AT_WORK = select(table).where(_IS_OPEN, table.c.status == literal_column("'running'")).order_by(table.c.id)
+_UNSETTLED = select(table.c.id).where(table.c.screen == literal_column("'open'")).order_by(table.c.id)
+_SCREEN_OF = select(table.c.screen).where(table.c.id == bindparam("row"))
+_SCREEN = update(table).where(table.c.id == bindparam("row")).values(screen=bindparam("now"))
+_ADD = or_ignore(insert(table)).returning(table)
+_CHANGED = ("status", "tasks", "estimate", "why", "decided_by", "ticks")
+_SAVE = (
+    update(table)
+    .where(table.c.id == bindparam("row"))
+    .values(updated_at=bindparam("at"), **{name: bindparam(f"new_{name}") for name in _CHANGED})
+)
+
+
+def add(
+    conn: Connection,
+    *,
+    conversation: ConversationId,
+    origin: str,
+    owner: Owner,
+    goal: str,
+    redacted: bool,
+    at: int,
+) -> Plan | None:
+    """Keep a new one, without tasks yet; None when `origin` has made one already, or another is open there."""
+    values = {
+        "conv": conversation,
+        "origin": origin,
+        "person": owner.person,
+        "display": owner.display,
+        "language": owner.language,
+        "role": owner.role,
+        "chat_type": owner.chat_type,
+        "goal": goal,
+        "redacted": redacted,
+        "status": "drafting",
+        "tasks": "[]",
+        "created_at": at,
+        "updated_at": at,
+    }
+    return _first(conn.execute(_ADD, values).one_or_none())
+
+
+def save(conn: Connection, plan: Plan, at: int) -> None:
+    """Write what may change of it."""
+    values: dict[str, Any] = {
+        "status": plan.status,
+        "tasks": _TASKS.dump_json(plan.tasks).decode(),
+        "estimate": _ESTIMATE.dump_json(plan.estimate).decode() if plan.estimate is not None else None,
+        "why": _REASON.dump_json(plan.why).decode() if plan.why is not None else None,
+        "decided_by": plan.decided_by,
+        "ticks": plan.ticks,
+    }
+    conn.execute(_SAVE, {"row": plan.id, "at": at, **{f"new_{name}": value for name, value in values.items()}})
+
+
+def find(conn: Connection, id: int) -> Plan | None:
+    return _first(conn.execute(_ONE, {"row": id}).one_or_none())
+
+
+def by_origin(conn: Connection, origin: str) -> Plan | None:
+    """The plan that this message made."""
+    return _first(conn.execute(_BY_ORIGIN, {"name": origin}).one_or_none())
+
+
+def open_in(conn: Connection, conversation: ConversationId) -> Plan | None:
+    """The one that is not over there; there is one at most."""
+    return _first(conn.execute(_OPEN, {"conversation": conversation}).one_or_none())
+
+
+def last_of(conn: Connection, conversation: ConversationId) -> Plan | None:
+    """The newest."""
+    return _first(conn.execute(_LAST, {"conversation": conversation}).one_or_none())
+
+
+def all_of(conn: Connection, conversation: ConversationId) -> tuple[Plan, ...]:
+    """The newest 50, newest first."""
+    return tuple(_plan(row) for row in conn.execute(_LIST, {"conversation": conversation}).all())
+
+
+def running(conn: Connection) -> tuple[Plan, ...]:
+    """Those that are carried out, everywhere."""
+    return tuple(_plan(row) for row in conn.execute(_AT_WORK).all())
+
+
+def unsettled(conn: Connection) -> tuple[int, ...]:
+    """Plans whose message may show something else than what holds."""
+    return tuple(conn.execute(_UNSETTLED).scalars())
+
+
+def screen_of(conn: Connection, id: int) -> str | None:
+    """Whether its message is kept true; None: it has none."""
+    return cast(str | None, conn.execute(_SCREEN_OF, {"row": id}).scalar_one())
+
+
+def set_screen(conn: Connection, id: int, screen: str) -> None:
+    conn.execute(_SCREEN, {"row": id, "now": screen})
+
+
+def _first(row: Any) -> Plan | None:
+    return None if row is None else _plan(row)
+
+
+def _plan(row: Any) -> Plan:
+    return Plan(
+        id=row.id,
+        conversation=ConversationId(row.conv),
+        origin=row.origin,
+        owner=Owner(
+            person=PersonId(row.person) if row.person is not None else None,
+            display=row.display,
+            language=row.language,
+            role=cast(AccessRole, row.role),
+            chat_type=cast(ChatType, row.chat_type),
+        ),
+        goal=row.goal,
+        redacted=bool(row.redacted),
+        status=cast(Status, row.status),
+        tasks=_TASKS.validate_json(row.tasks),
+        estimate=_ESTIMATE.validate_json(row.estimate) if row.estimate else None,
+        why=_REASON.validate_json(row.why) if row.why else None,
+        decided_by=row.decided_by,
+        ticks=row.ticks,
+        created_at=from_us(row.created_at),
+        updated_at=from_us(row.updated_at),
+    )

@@ -1,0 +1,200 @@
+"""Plans: /plan has one made, confirmed, carried out, and looked at (SPEC §13.3).
+
+Not plan mode (SPEC §12.5): that is the model's own, within a turn, and ends when a person has read what it wrote.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from agent.core.ids import ConversationId
+from agent.goals.stored import Owner
+from agent.goals.ticks import short
+from agent.plans.desk import PlanRefused
+from agent.plans.stored import OPEN, Plan
+from agent.plans.telling import Offer, proposal, view
+from agent.storage.moments import to_us
+from gateway.access.policy import Role
+from gateway.commands.command import Call, Command, Reply
+from gateway.commands.plan_buttons import plan_buttons
+from gateway.commands.remind import origin_of
+
+_MARKS = {"running": "▶", "completed": "✓", "failed": "✗", "waiting": "❓", "interrupted": "⏸", "cancelled": "–"}
+_OFFERS: Mapping[str, Offer] = {
+    "proposed": "confirm",
+    "running": "stop",
+    "waiting": "go_on",
+    "interrupted": "go_on",
+}
+
+
+async def plan(call: Call) -> Reply:
+    """By the first word, where only a number follows it; else the words are a new plan's goal. Alone: how it stands."""
+    first, _, rest = call.args.partition(" ")
+    action, rest = _ACTIONS.get(first.lower()), rest.strip()
+    try:
+        if not call.args:
+            return await _status(call, None)
+        if first.lower() == "goal" and rest:
+            return await _draft(call, rest)
+        if action is None or (rest and not _number(rest)):
+            return await _draft(call, call.args)
+        return await action(call, _number(rest))
+    except PlanRefused as refusal:
+        text = call.house.phrase(refusal.key, call.incoming.language, **refusal.values)
+        return Reply(text=text, private=True)
+
+
+async def halt_plan(call: Call) -> Plan | None:
+    """For /stop: let go of the plan that is worked on here, and end its turn; None: there is none."""
+    conversation = _conversation(call)
+    halted = await call.house.plans.halt(conversation, _name(call))
+    if halted is not None:
+        _let_go(call, halted)
+    return halted
+
+
+async def _draft(call: Call, words: str) -> Reply:
+    incoming, conversation = call.incoming, _conversation(call)
+    owner = Owner(
+        person=incoming.person,
+        display=incoming.display,
+        language=incoming.language,
+        role=incoming.role,
+        chat_type=incoming.chat_type,
+    )
+    origin = origin_of(call) or f"{conversation}:{to_us(incoming.received_at)}"
+    made = await call.house.plans.draft(conversation, owner, words, origin=f"plan:{origin}")
+    return Reply(text=call.house.phrase("plan_drafts", incoming.language, id=made.id), private=True)
+
+
+async def _status(call: Call, number: int | None) -> Reply:
+    """All of it where it still waits for a word."""
+    phrase, language = call.house.phrase, call.incoming.language
+    meant = await call.house.plans.meant(_conversation(call), number)
+    buttons = plan_buttons(phrase)
+    text = proposal(meant, phrase, buttons).text if meant.status == "proposed" else view(meant, phrase, language)
+    offer = _OFFERS.get(meant.status)
+    shown = buttons(offer, meant) if offer is not None and _may_change(call, meant) else ()
+    return Reply(text=text, buttons=shown, private=True, verbatim=True)
+
+
+async def _list(call: Call, number: int | None) -> Reply:
+    phrase, language = call.house.phrase, call.incoming.language
+    found = await call.house.plans.all_of(_conversation(call))
+    if not found:
+        raise PlanRefused("plan_none")
+    lines = [phrase("plan_list_title", language), ""]
+    for each in found:
+        values = {
+            "mark": _MARKS.get(each.status, "▫"),
+            "id": each.id,
+            "status": phrase(f"plan_now_{each.status}", language),
+            "done": sum(task.state == "completed" for task in each.tasks),
+            "count": len(each.tasks),
+            "goal": short(each.goal),
+        }
+        lines.append(phrase("plan_list_line", language, **values))
+    return Reply(text="\n".join(lines), private=True, verbatim=True)
+
+
+async def _confirm(call: Call, number: int | None) -> Reply:
+    return await _change(call, number, call.house.plans.confirm, "plan_confirmed")
+
+
+async def _resume(call: Call, number: int | None) -> Reply:
+    return await _change(call, number, call.house.plans.resume, "plan_resumed")
+
+
+async def _retry(call: Call, number: int | None) -> Reply:
+    return await _change(call, number, call.house.plans.retry, "plan_retried")
+
+
+async def _cancel(call: Call, number: int | None) -> Reply:
+    return await _change(call, number, call.house.plans.cancel, "plan_cancelled")
+
+
+async def _stop(call: Call, number: int | None) -> Reply:
+    """What the button below the running plan gives."""
+    meant = await _checked(call, number)
+    halted = await call.house.plans.halt(_conversation(call), _name(call)) if meant.status == "running" else None
+    if halted is None:
+        raise PlanRefused("plan_over", id=meant.id)
+    _let_go(call, halted)
+    return halted_reply(call, halted)
+
+
+def halted_reply(call: Call, halted: Plan) -> Reply:
+    """What is said when it was stopped, with what can be done about it."""
+    phrase, language = call.house.phrase, call.incoming.language
+    if not halted.is_open:
+        return Reply(text=phrase("plan_cancelled", language, id=halted.id))
+    buttons = plan_buttons(phrase)("go_on", halted)
+    return Reply(text=phrase("plan_halted", language, id=halted.id), buttons=buttons)
+
+
+async def _change(
+    call: Call,
+    number: int | None,
+    change: Callable[[ConversationId, int | None, str], Awaitable[Plan]],
+    key: str,
+) -> Reply:
+    meant = await _checked(call, number)
+    changed = await change(_conversation(call), meant.id, _name(call))
+    if changed.status == "cancelled":
+        _let_go(call, changed)
+    return Reply(text=call.house.phrase(key, call.incoming.language, id=changed.id))
+
+
+_ACTIONS: dict[str, Callable[[Call, int | None], Awaitable[Reply]]] = {
+    "status": _status,
+    "list": _list,
+    "confirm": _confirm,
+    "cancel": _cancel,
+    "resume": _resume,
+    "retry": _retry,
+    "stop": _stop,
+}
+
+
+async def _checked(call: Call, number: int | None) -> Plan:
+    """The plan that is meant, if this person may change it: who asked for it, or an admin."""
+    meant = await call.house.plans.meant(_conversation(call), number)
+    if not _may_change(call, meant):
+        raise PlanRefused("plan_not_yours")
+    if number is None and meant.status not in OPEN | {"failed"}:
+        raise PlanRefused("plan_none")
+    return meant
+
+
+def _may_change(call: Call, meant: Plan) -> bool:
+    return not call.in_group or call.role >= Role.ADMIN or meant.owner.person == call.incoming.person
+
+
+def _let_go(call: Call, meant: Plan) -> None:
+    """End the turn that works on it, and take its message away."""
+    conversation = _conversation(call)
+    if call.house.plan_of(conversation) == meant.id:
+        call.house.stop(conversation, f"plan put down by {call.incoming.person}", call.house.clock.now())
+    call.house.hide_live(conversation)
+
+
+def _conversation(call: Call) -> ConversationId:
+    return ConversationId(str(call.key))
+
+
+def _name(call: Call) -> str:
+    return call.incoming.display or call.incoming.person or "?"
+
+
+def _number(words: str) -> int | None:
+    digits = words.removeprefix("#")
+    return int(digits) if digits.isdecimal() and len(digits) < 10 else None
+
+
+PLAN = Command(
+    name="plan",
+    run=plan,
+    group="later",
+    usage="[goal | status | list | confirm | cancel | resume | retry]",
+    aliases=("plans",),
+    immediate=True,
+)

@@ -1,0 +1,144 @@
+"""Keeps the messages that propose plans true: what was decided in place of the buttons, and after a restart the buttons
+of those that still wait, anew. What a platform does not take now is tried again.
+"""
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import anyio
+from sqlalchemy import Connection, select, update
+
+from agent.core.clock import Clock
+from agent.core.phrases import Phrases
+from agent.plans import store
+from agent.plans.stored import Plan
+from agent.storage.database import Database
+from agent.storage.payloads import decode_say
+from agent.storage.tables import outbox
+from agent.turn.synthesis import prompt_key
+from gateway.channels.channel import Channel
+from gateway.channels.document import Plain
+from gateway.channels.errors import ChannelError, ChannelRejected
+from gateway.channels.keys import ConversationKey
+from gateway.channels.outbound import Outbound, SentRef
+from gateway.delivery.composing import compose
+from gateway.delivery.leftovers import CALL_DEADLINE_S, persistently
+from gateway.delivery.rows import Claimed
+
+log = logging.getLogger("tieline.delivery")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """A plan and the message that proposes it. `ref` None: it is on its way."""
+
+    plan: Plan
+    row: Claimed
+    ref: str | None
+
+
+class PlanPrompts:
+    """Jobs to be run beside everything else."""
+
+    def __init__(
+        self,
+        database: Database,
+        channel_for: Callable[[ConversationKey], Channel | None],
+        clock: Clock,
+        phrase: Phrases,
+        home: Path,
+        spawn: Callable[[Callable[[], Awaitable[None]]], object],
+    ) -> None:
+        self._database = database
+        self._channel_for = channel_for
+        self._clock = clock
+        self._phrase = phrase
+        self._home = home
+        self._spawn = spawn
+
+    def changed(self, id: int) -> None:
+        """Somebody has decided about it, or nobody is asked any more."""
+        self._spawn(partial(self._keep_true, id, restarted=False))
+
+    async def take_up(self) -> None:
+        """What an earlier process left."""
+        for id in await self._database.read(store.unsettled):
+            self._spawn(partial(self._keep_true, id, restarted=True))
+
+    async def _keep_true(self, id: int, *, restarted: bool) -> None:
+        await persistently(partial(self._attempt, id, restarted), self._clock)
+
+    async def _attempt(self, id: int, restarted: bool) -> bool:
+        shown = await self._database.write(partial(_look, id=id))
+        if shown is None:
+            return True
+        waits = shown.plan.status == "proposed"
+        if shown.ref is None:
+            return waits  # it will come with its buttons, or must first be there to change
+        if waits and not restarted:
+            return True
+        channel = self._channel_for(ConversationKey.parse(shown.plan.conversation))
+        if channel is None:
+            return False
+        if channel.capabilities.edits:
+            try:
+                with anyio.fail_after(CALL_DEADLINE_S):
+                    await channel.edit(SentRef(shown.ref), self._now_shown(shown, channel))
+            except ChannelRejected as error:
+                log.info("a proposal keeps its buttons: %s", error, extra={"conversation": str(channel.key)})
+            except (ChannelError, TimeoutError) as error:
+                log.info("a proposal keeps its buttons for now: %s", error, extra={"conversation": str(channel.key)})
+                return False
+        if not waits:
+            await self._database.write(lambda conn: store.set_screen(conn, id, "settled"))
+        return True
+
+    def _now_shown(self, shown: _Shown, channel: Channel) -> Outbound:
+        plan = shown.plan
+        before = compose(shown.row, channel.capabilities, self._home, self._phrase, plan.owner.language)[-1]
+        line = self._outcome(plan)
+        document = (*before.document, Plain(f"\n{line}"))
+        if channel.capabilities.measure(document) > channel.capabilities.text_limit:
+            document = (Plain(line),)
+        buttons = before.buttons if plan.status == "proposed" else ()
+        return replace(before, document=document, buttons=buttons, reply_to=None, interaction=None, files=(), key="")
+
+    def _outcome(self, plan: Plan) -> str:
+        language = plan.owner.language
+        if plan.status == "proposed":
+            return self._phrase("plan_prompt_still", language)
+        if plan.status == "cancelled" and plan.why is not None:
+            return self._phrase(plan.why.key, language, **plan.why.values)
+        return self._phrase("plan_prompt_yes", language, who=plan.decided_by)
+
+
+def _look(conn: Connection, id: int) -> _Shown | None:
+    """None when nothing is left to do. A proposal that is decided before it left is not sent any more."""
+    plan = store.find(conn, id)
+    if plan is None or store.screen_of(conn, id) != "open":
+        return None
+    row = conn.execute(select(outbox).where(outbox.c.dedup == prompt_key(id))).one_or_none()
+    if row is None or row.status in ("dead", "dropped"):
+        store.set_screen(conn, id, "settled")
+        return None
+    if row.status == "new" and plan.status != "proposed":
+        dropped = update(outbox).where(outbox.c.id == row.id, outbox.c.status == "new").values(status="dropped")
+        if conn.execute(dropped).rowcount:
+            store.set_screen(conn, id, "settled")
+            return None
+    refs = tuple(json.loads(row.sent_refs))
+    claimed = Claimed(
+        id=row.id,
+        inbox_id=None,
+        conversation=plan.conversation,
+        say=decode_say(row.payload),
+        cut_off=False,
+        sent_refs=refs,
+        repeated=None,
+        created_at=row.created_at,
+    )
+    return _Shown(plan=plan, row=claimed, ref=refs[-1] if row.status == "sent" and refs else None)

@@ -1,0 +1,94 @@
+"""The workflow gate through the whole house: offered, approved, declined, failed, off (SPEC §13.4)."""
+
+import json
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from agent.storage.tables import message
+from tests.fakes.llm_server import LlmServer
+from tests.fakes.waiting import until
+from tests.gateway.test_plans import does, planned, task, together
+from tests.gateway.world import World
+
+LIVE = '[plans.workflow]\nmode = "live"\n'
+WORDS = "audit every file of the wiki"
+
+
+@pytest.fixture
+def world(tmp_path: Path, sqlite_template: Path, llm: LlmServer) -> World:
+    return World(tmp_path, sqlite_template, llm, config=LIVE)
+
+
+def turns(world: World) -> int:
+    """The calls of the normal loop that the person's words led to."""
+    of_plans = ("Make the plan.", "Please read A now.", "Put the results together.")
+    last = [json.dumps(body["messages"][-1]) for body in world.llm.bodies]
+    return sum(WORDS in one and not any(words in one for words in of_plans) for one in last)
+
+
+@pytest.mark.requirement("W-16", "W-18", "Z-91")
+async def test_approved_it_is_carried_out_in_place_of_the_loop(world: World) -> None:
+    made = planned(task(1, "read A"))
+    world.script(
+        together("All pages are sound."), {**made, "reply": {**made["reply"], "hold": "plan"}}, does("read A", "fine")
+    )
+    async with world.process():
+        await world.say(WORDS)
+        await world.until_asked()
+        stored = await world.database.read(lambda conn: conn.execute(select(message.c.parts)).scalars().all())
+        assert any(WORDS in one for one in stored)  # before the gate asks anybody
+        world.go_on("plan")
+        await world.shows("This sounds like work in several steps")
+        await world.press("c:/plan confirm 1")
+        await world.shows("I carry it out now")
+        await world.shows("All pages are sound.")
+        await world.shows("Goal reached: audit every file of the wiki")
+        await world.settled()
+        assert turns(world) == 0
+
+
+@pytest.mark.requirement("W-16")
+async def test_after_a_restart_it_still_waits_for_the_word(world: World) -> None:
+    world.script(together("All pages are sound."), planned(task(1, "read A")), does("read A", "fine"))
+    async with world.process():
+        await world.say(WORDS)
+        await world.shows("This sounds like work in several steps")
+    async with world.process():
+        await world.shows("Still waits for your word.")
+        await world.press("c:/plan confirm 1")
+        await world.shows("All pages are sound.")
+        await world.settled()
+        assert turns(world) == 0
+        assert sum("Make the plan." in json.dumps(body) for body in world.llm.bodies) == 1
+
+
+@pytest.mark.requirement("W-19")
+async def test_declined_it_is_a_normal_turn(world: World) -> None:
+    world.script(planned(task(1, "read A")))
+    async with world.process():
+        await world.say(WORDS)
+        await world.shows("This sounds like work in several steps")
+        await world.press("c:/plan cancel 1")
+        await world.shows("echo: ")
+        await world.settled()
+        assert turns(world) == 1
+
+
+@pytest.mark.requirement("W-17", "W-19", "R-55")
+@pytest.mark.parametrize("why", ["nobody answers", "no plan", "off", "no such words"])
+async def test_without_an_approved_plan_it_is_a_normal_turn(world: World, why: str) -> None:
+    if why == "nobody answers":
+        world.config += "approval_secs = 0.05\n"
+    elif why == "off":
+        world.config = ""
+    world.script(planned(task(1, "read A", [1] if why == "no plan" else [])))
+    words = "hello there" if why == "no such words" else WORDS
+    async with world.process():
+        await world.answered(words, "echo: ")
+        await until(lambda: not any(shown.actions for shown in world.screen().shown))
+        asked = [json.dumps(body) for body in world.llm.bodies]
+        assert sum("Make the plan." in one for one in asked) == (0 if why in ("off", "no such words") else 1)
+        if why == "off":
+            assert len(asked) == 1
