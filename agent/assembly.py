@@ -32,6 +32,7 @@ from agent.memory.tools import MEMORY_TOOLS, Forget, Recall, Remember, SessionSe
 from agent.operations import follow_definition
 from agent.providers.calling import Models
 from agent.storage.database import Database
+from agent.style.user_model import UserModel
 from agent.tools.approvals import Approvals
 from agent.tools.calculate import Calculate
 from agent.tools.current_time import CurrentTime
@@ -73,7 +74,8 @@ log = logging.getLogger("tieline.agent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What all agents of a process have in common. `settings` are asked between turns; `models` makes the calls.
+    """What all agents of a process have in common. `settings` are asked between turns; `models` makes the calls;
+    `user_model` gives who keeps how people write, if anybody does.
 
     `ring` says that a conversation has work; `goal_buttons` are offered below what is told of goals; `goal_role`
     is the role of a goal's owner today.
@@ -96,6 +98,7 @@ class Shared:
     hooks: Hooks
     settings: Callable[[], Settings]
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons] = lambda error, incoming, conversation: ()
+    user_model: Callable[[], UserModel | None] = lambda: None
     count: CountText = count_by_bytes
     counted_by: Callable[[], str] = lambda: "bytes"
     background: BetweenTurns = field(default_factory=BetweenTurns)
@@ -187,6 +190,7 @@ def assemble(
             approvals=shared.approvals,
             hooks=shared.hooks,
             relief=shared.relief,
+            user_model=shared.user_model,
         ),
         lifecycle=LifecycleState(),
         goal=GoalState(

@@ -22,6 +22,7 @@ from agent.providers.opening import Surroundings as ProviderSurroundings
 from agent.providers.registry import Registry as Providers
 from agent.providers.transcription import Transcribers
 from agent.storage.retries import SteadyDatabase
+from agent.style.user_model import KeptUserModel
 from agent.tools.approvals import Approvals
 from agent.tools.hooks import Hooks
 from agent.tools.mcp.servers import Servers
@@ -165,6 +166,7 @@ async def build(
         places=lambda conversation: places_of(ConversationKey.parse(conversation), chosen.parents.get(conversation)),
         vectors=Vectors(database, embedders.current, least=lambda: live.settings.memory.semantic.min_similarity),
     )
+    user_model = partial(go_betweens.user_model, live, KeptUserModel())
     outputs = Outputs(settings.home)
     tools = (*house_tools(clock, outputs, scheduling), *await working_tools_of(live, database, clock, delivery))
     executor = shared_executor(tools, clock, outputs, redact)
@@ -212,6 +214,7 @@ async def build(
         ask=partial(go_betweens.ask, delivery),
         schedules=scheduling.desk,
         memory=memory,
+        user_model=user_model,
         goals=goals,
         goal_of=lambda conversation: waking.goal_of(conversation),
         hide_live=lambda conversation: delivery.show_live(ConversationKey.parse(conversation), ""),
@@ -242,6 +245,7 @@ async def build(
         approvals=approvals,
         hooks=Hooks(lambda: live.settings.hooks, settings.home),
         relief=spending.relief,
+        user_model=user_model,
         count=tokenizer,
         counted_by=lambda: tokenizer.name,
         background=background,

@@ -26,7 +26,7 @@ from agent.core.messages import (
 from agent.memory import rows
 from agent.memory.audience import Scope
 from agent.memory.records import Item
-from agent.storage.memory_tables import entity, memory_erasure, relation, skill_outcomes
+from agent.storage.memory_tables import entity, memory_erasure, relation, skill_outcomes, user_model
 from agent.storage.payloads import decode_incoming, decode_parts, decode_say, encode_incoming, encode_parts, encode_say
 from agent.storage.tables import (
     approval,
@@ -111,6 +111,7 @@ def erase(conn: Connection, target: Target, *, at: int) -> Erased:
     _boxes(conn, target, conversations, runs)
     _calls(conn, target, conversations, runs)
     _misses(conn, target, conversations)
+    _styles(conn, target)
     rows.remove(conn, [item.id for item in items])
     _names(conn, target)
     rows.tidy_index(conn)
@@ -288,6 +289,18 @@ def _misses(conn: Connection, target: Target, conversations: Sequence[str]) -> N
     gone = [row.id for row in conn.execute(statement).all() if target.everything or target.holds(row.query)]
     for some in _chunks(gone):
         conn.execute(delete(skill_outcomes).where(skill_outcomes.c.id.in_(some)))
+
+
+def _styles(conn: Connection, target: Target) -> None:
+    """How people write goes with everything else: from one's own chat everywhere, in a group what was seen there."""
+    if not target.everything:
+        return
+    theirs = user_model.c.audience == target.scope.own
+    if target.only_by is not None:
+        theirs &= user_model.c.person == target.only_by
+    elif target.scope.is_private:
+        theirs |= (user_model.c.person == target.scope.person) & (user_model.c.audience != "")
+    conn.execute(delete(user_model).where(theirs))
 
 
 def _names(conn: Connection, target: Target) -> None:

@@ -64,6 +64,11 @@ def reminder_for(now: datetime, work: Work, *, hint: str = "") -> str:
     return "\n".join(("<reminder>", *lines, "</reminder>"))
 
 
+def also_told(reminder: str, line: str) -> str:
+    """The reminder with one line more of the house."""
+    return reminder.removesuffix("</reminder>") + f"{line}\n</reminder>" if line else reminder
+
+
 def user_message(work: Work, at: datetime) -> Message:
     """The message as it enters the transcript: who wrote it where that is not plain, what it quotes, files, words."""
     incoming = work.incoming

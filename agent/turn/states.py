@@ -35,6 +35,7 @@ from agent.providers.calling import Models
 from agent.providers.provider import Provider, ToolSchema
 from agent.providers.slot import Choice, Chooser
 from agent.storage.database import Database
+from agent.style.user_model import UserModel
 from agent.tools.approvals import Approvals
 from agent.tools.executor import Executor
 from agent.tools.hooks import Hooks
@@ -194,7 +195,8 @@ class MemoryState:
 class RuntimeState:
     """What the agent runs in. `settings` are taken from `current_settings` between turns only (Z-21).
 
-    `relief` gives what may be pressed where a budget is used up.
+    `relief` gives what may be pressed where a budget is used up. `user_model` is who keeps what is known of people
+    beyond their words, asked for each turn; None: nobody does.
     """
 
     settings: Settings
@@ -211,6 +213,7 @@ class RuntimeState:
     approvals: Approvals
     hooks: Hooks
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons]
+    user_model: Callable[[], UserModel | None]
 
 
 @dataclass(slots=True, kw_only=True)

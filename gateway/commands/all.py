@@ -17,6 +17,7 @@ from gateway.commands import (
     session,
     spending,
     status,
+    style,
     timezone,
 )
 from gateway.commands import help as help_family
@@ -46,6 +47,7 @@ def all_commands() -> Commands:
             session.SESSIONS,
             memory.MEMORY,
             memory.GRAPH,
+            style.STYLE,
             queue.QUEUE,
             queue.CLEAR_QUEUE,
             queue.DROP_LAST,

@@ -16,6 +16,7 @@ from agent.ledger.spending import Account
 from agent.memory.memory import Memory
 from agent.providers.registry import Registry
 from agent.storage.database import Database
+from agent.style.user_model import UserModel
 from agent.tools.approvals import Approvals
 from agent.tools.mcp.servers import Servers
 from gateway.access.book import AccessBook
@@ -62,6 +63,7 @@ class House:
     ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]
     schedules: Schedules
     memory: Memory
+    user_model: Callable[[], UserModel | None]
     goals: Goals
     goal_of: Callable[[ConversationId], int | None]
     hide_live: Callable[[ConversationId], None]

@@ -23,6 +23,7 @@ from agent.memory.words import telling
 from agent.tools.overflow import FOLDER as OUTPUTS
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused
+from gateway.commands.style import numbers_of, style_of
 
 PAGE = 15  # facts of one list
 MOST_FOUND = 8
@@ -59,12 +60,15 @@ async def _list(call: Call, rest: str) -> Reply:
         return facts, dict(rows.counts(conn, scope.own)), rows.is_off(conn, conversation)
 
     facts, counts, off = await call.house.database.read(read)
+    style = await style_of(call)
     lines = [phrase("memory_title_private" if scope.is_private else "memory_title_group", language), ""]
     lines += [_line(call, fact) for fact in facts] or [phrase("memory_no_facts", language)]
     if counts.get("fact", 0) > PAGE * page:
         lines.append(phrase("memory_more", language, page=page + 1))
     said = counts.get("said", 0) + counts.get("code", 0)
     lines += ["", phrase("memory_counts", language, facts=counts.get("fact", 0), said=said)]
+    if style.window:
+        lines.append(phrase("memory_style", language, count=len(style.window)))
     if off or not call.house.memory.settings.recall.enabled:
         lines.append(phrase("memory_is_off", language))
     lines.append(phrase("memory_hint", language))
@@ -155,7 +159,7 @@ async def _notes(call: Call, rest: str) -> Reply:
 
 async def _export(call: Call, rest: str) -> Reply:
     """All that is kept here, as a file of JSON."""
-    scope = _scope(call)
+    scope, style = _scope(call), await style_of(call)
 
     def read(conn: Connection) -> str:
         kept = [
@@ -174,7 +178,8 @@ async def _export(call: Call, rest: str) -> Reply:
             {"subject": edge.subject, "relation": edge.word, "object": edge.object, "confidence": edge.confidence}
             for edge in graph_rows.listed(conn, (scope.own,), most=10_000)
         ]
-        return json.dumps({"kept": kept, "relations": edges}, ensure_ascii=False, indent=1)
+        yours = dict(numbers_of(style.style)) | {"messages": len(style.window)} if style.window else None
+        return json.dumps({"kept": kept, "relations": edges, "your_style": yours}, ensure_ascii=False, indent=1)
 
     written = await call.house.database.read(read)
     # The name cannot be guessed: files of the data directory are handed out by name.
