@@ -25,6 +25,17 @@ NOTICE = (
 log = logging.getLogger("tieline.tools")
 
 
+def move_outputs(home: Path, old: ConversationId, new: ConversationId) -> None:
+    """The conversation has another name now: what was kept is read under that. Safe to repeat. Raises OSError."""
+    before, after = (_folder_of(home / FOLDER, name) for name in (old, new))
+    if not before.is_dir():
+        return
+    after.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for file in before.iterdir():  # named by content: what is there already is the same
+        file.replace(after / file.name)
+    before.rmdir()
+
+
 class Outputs:
     """The files with the whole of what was cut."""
 
@@ -63,7 +74,7 @@ class Outputs:
             raise ToolError(f"there is no output {name!r} any more; run the tool again") from error
 
     def _path(self, conversation: ConversationId, name: str) -> Path:
-        return self._folder / quote(conversation, safe="@._-") / f"{quote(name, safe='')}.txt"
+        return _folder_of(self._folder, conversation) / f"{quote(name, safe='')}.txt"
 
     def _write(self, path: Path, content: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -71,3 +82,7 @@ class Outputs:
         partial.touch(mode=0o600)
         partial.write_text(content, encoding="utf-8", errors="replace", newline="")
         partial.replace(path)
+
+
+def _folder_of(folder: Path, conversation: ConversationId) -> Path:
+    return folder / quote(conversation, safe="@._-")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, insert, select, text
 
 from agent.compaction.settings import MemorySettings
 from agent.core.ids import ConversationId, PersonId
@@ -19,7 +19,7 @@ from agent.memory.settings import GraphSettings, RecallSettings
 from agent.memory.vectors import NoVectors, Vectors, nearest, unit
 from agent.providers.metering import Bill
 from agent.storage.database import Database
-from agent.storage.memory_tables import entity, memory, memory_vector, relation, skill_outcomes
+from agent.storage.memory_tables import entity, memory, memory_vector, relation, skill_outcomes, user_model
 from agent.storage.moments import to_us
 from tests.fakes.clock import FakeClock
 from tests.fakes.embedding import FakeEmbedder
@@ -268,7 +268,12 @@ async def test_a_place_that_is_renamed_keeps_what_it_knows(database: Database, c
     edge = Edge(subject="Ida", word="owns", object="the boat", confidence=1.0, memory_id=source)
     await database.write(lambda conn: graph_rows.join(conn, before.own, edge, at=0))
     await room.memory.set_off(old, off=True)
+    for person, audience, at in ((ANN, before.own, 1), ("telegram:78", before.own, 2), (ANN, after.own, 3)):
+        style = {"person": person, "audience": audience, "updated_at": at}
+        await database.write(lambda conn, style=style: conn.execute(insert(user_model), style))  # type: ignore[misc]
     await database.write(lambda conn: follow(conn, old, new))
+    styles = await database.read(lambda conn: conn.execute(select(user_model.c.updated_at, user_model.c.audience)).all())
+    assert {tuple(row) for row in styles} == {(2, after.own), (3, after.own)}, "of both places: the new one's"
     for strategy in ("keyword", "semantic"):
         assert await room.texts("harbour password", scope=after, strategy=strategy) == [
             "The harbour password is heron."
