@@ -25,9 +25,14 @@ NOTICE = (
 log = logging.getLogger("tieline.tools")
 
 
+def outputs_of(home: Path, conversation: ConversationId) -> Path:
+    """Where those of a conversation lie."""
+    return home / FOLDER / quote(conversation, safe="@._-")
+
+
 def move_outputs(home: Path, old: ConversationId, new: ConversationId) -> None:
     """The conversation has another name now: what was kept is read under that. Safe to repeat. Raises OSError."""
-    before, after = (_folder_of(home / FOLDER, name) for name in (old, new))
+    before, after = (outputs_of(home, name) for name in (old, new))
     if not before.is_dir():
         return
     after.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -40,7 +45,7 @@ class Outputs:
     """The files with the whole of what was cut."""
 
     def __init__(self, home: Path) -> None:
-        self._folder = home / FOLDER
+        self._home = home
 
     async def shortened(self, conversation: ConversationId, content: str) -> str:
         """What the model gets of a result: all of it, or its beginning, a notice of how to read the rest, its end."""
@@ -74,7 +79,7 @@ class Outputs:
             raise ToolError(f"there is no output {name!r} any more; run the tool again") from error
 
     def _path(self, conversation: ConversationId, name: str) -> Path:
-        return _folder_of(self._folder, conversation) / f"{quote(name, safe='')}.txt"
+        return outputs_of(self._home, conversation) / f"{quote(name, safe='')}.txt"
 
     def _write(self, path: Path, content: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -82,7 +87,3 @@ class Outputs:
         partial.touch(mode=0o600)
         partial.write_text(content, encoding="utf-8", errors="replace", newline="")
         partial.replace(path)
-
-
-def _folder_of(folder: Path, conversation: ConversationId) -> Path:
-    return folder / quote(conversation, safe="@._-")

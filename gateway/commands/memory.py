@@ -5,22 +5,26 @@ Everything is of the place where the command is given: a person's own in a direc
 
 import json
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import anyio
 from sqlalchemy import Connection
 
+from agent.core.ids import ConversationId
 from agent.core.outbox import FileRef, Question
 from agent.memory import graph_rows, notes, rows
 from agent.memory.audience import Scope
 from agent.memory.erasing import forget, preview
-from agent.memory.forgetting import Erased, Target
 from agent.memory.memory import EVERYTHING
 from agent.memory.notes import path_of
 from agent.memory.records import LONGEST_FACT, Item, Kept
+from agent.memory.target import Erased, Target
 from agent.memory.words import telling
-from agent.tools.overflow import FOLDER as OUTPUTS
+from agent.tools.overflow import outputs_of
+from agent.tools.workspace import workspace_of
+from agent.turn.received import FOLDER as RECEIVED
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused
 from gateway.commands.style import numbers_of, style_of
@@ -128,10 +132,17 @@ async def _forget(call: Call, what: str) -> Reply:
         return Reply(text=phrase("memory_nothing_found", language), private=True)
     if not await _sure(call, there):
         return Reply(text=phrase("memory_kept", language), private=True)
-    erased = await forget(house.memory, target, home=house.home, outputs=OUTPUTS, clock=house.clock)
+    erased = await forget(
+        house.memory, target, home=house.home, folders=partial(_copies, house.home), clock=house.clock
+    )
     call.agent.memory_changed()
     text = phrase("memory_forgotten", language, items=erased.items, messages=erased.messages)
     return Reply(text=text, private=True)
+
+
+def _copies(home: Path, conversation: ConversationId) -> Sequence[Path]:
+    """Where copies of what was said and sent there lie, besides the agent's own work."""
+    return outputs_of(home, conversation), workspace_of(home, conversation) / RECEIVED
 
 
 async def _sure(call: Call, there: Erased) -> bool:
