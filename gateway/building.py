@@ -28,6 +28,7 @@ from agent.tools.hooks import Hooks
 from agent.tools.mcp.servers import Servers
 from agent.tools.overflow import Outputs
 from agent.tools.working import WORKING
+from agent.turn.backlog import Backlog
 from agent.turn.tokenizer import Tokenizer
 from gateway.access.book import AccessBook
 from gateway.access.decisions import Decisions
@@ -310,6 +311,7 @@ async def build(
         conversations=conversations,
         ledger=ledger,
         memory=memory,
+        backlog=Backlog(database, memory, clock),
         approvals=approvals,
         schedules=scheduling.runner,
         goals=goals,

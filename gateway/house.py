@@ -16,6 +16,7 @@ from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.tools.approvals import REAP_EVERY_S, Approvals
 from agent.tools.mcp.servers import Servers
+from agent.turn.backlog import Backlog
 from agent.turn.tokenizer import Tokenizer
 from gateway.commands.all import all_commands
 from gateway.conversations.registry import Registry as Conversations
@@ -49,6 +50,7 @@ class House:
     conversations: Conversations
     ledger: Ledger
     memory: Memory
+    backlog: Backlog
     approvals: Approvals
     providers: Providers
     operations: Operations
@@ -75,6 +77,7 @@ class House:
         tasks.start_soon(self._reap)
         tasks.start_soon(self.background.run)
         tasks.start_soon(self.memory.misses.run)
+        tasks.start_soon(self.backlog.run)
         tasks.start_soon(self.servers.run)
 
     async def take_in(self, tasks: TaskGroup) -> None:

@@ -179,6 +179,8 @@ async def test_it_costs_a_turn_no_trip_to_the_database(sqlite_database: Database
     trips: list[str] = []
 
     class Counting:
+        dialect = sqlite_database.dialect
+
         async def read(self, work: Any) -> Any:
             trips.append("read")
             return await sqlite_database.read(work)

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, insert, select, text
 
 from agent.compaction.settings import MemorySettings
 from agent.core.ids import ConversationId, PersonId
-from agent.memory import graph_rows, rows
+from agent.memory import graph_rows, pgvector, rows
 from agent.memory.audience import Scope
 from agent.memory.memory import Memory
 from agent.memory.misses import BATCH, LONGEST_QUERY, MOST_WAITING, OUTCOME, MissLog, prune
@@ -126,6 +126,44 @@ async def test_vectors_follow_what_is_kept_forgotten_and_another_model(database:
     assert await room.vectors.catch_up(room.scope.own, BILL) == 0
     held = await database.read(lambda conn: conn.execute(select(memory_vector.c.model)).scalars().all())
     assert held == ["other"]
+
+
+async def test_where_postgresql_has_pgvector_it_compares_the_same(database: Database, clock: FakeClock) -> None:
+    room = Room(database, clock)
+    await room.fact("Ann's boat is called Albatross.")
+    await room.fact("The oven is repaired on Friday.")
+    assert room.vectors is not None
+    query, in_database = "the vessel", await database.write(pgvector.prepare)
+    expected = await room.vectors.search(query, room.scope, bill=BILL, most=5)
+    held = room.vectors._held
+    assert bool(held) is not in_database, "nothing is held here then"
+    if in_database:  # vectors that were made before the extension was there
+        await database.write(lambda conn: conn.execute(text("UPDATE memory_vector SET embedding = NULL")))
+        again = await room.vectors.search(query, room.scope, bill=BILL, most=5)
+        assert held, "until they are taken in they are compared here"
+        assert [id for id, _ in again] == [id for id, _ in expected]
+        assert [score for _, score in again] == pytest.approx([score for _, score in expected], abs=1e-6)
+        await room.vectors.catch_up(room.scope.own, BILL)
+        left = text("SELECT count(*) FROM memory_vector WHERE embedding IS NULL")
+        assert await database.read(lambda conn: conn.execute(left).scalar_one()) == 0
+    assert await room.memory.drop(room.scope, expected[0][0])
+    room.vectors.forget()
+    assert expected[0][0] not in [id for id, _ in await room.vectors.search(query, room.scope, bill=BILL, most=5)]
+
+
+async def test_without_the_right_to_it_postgresql_compares_nothing(database: Database) -> None:
+    class TakenBackError(Exception):
+        """So that nothing stays of the role."""
+
+    def work(conn: Connection) -> None:
+        if database.dialect == "postgresql":
+            conn.execute(text("CREATE ROLE plain"))
+            conn.execute(text("SET LOCAL ROLE plain"))
+        assert not pgvector.prepare(conn)
+        raise TakenBackError
+
+    with pytest.raises(TakenBackError):
+        await database.write(work)
 
 
 def test_nearest_is_the_same_with_and_without_numpy() -> None:
@@ -272,7 +310,9 @@ async def test_a_place_that_is_renamed_keeps_what_it_knows(database: Database, c
         style = {"person": person, "audience": audience, "updated_at": at}
         await database.write(lambda conn, style=style: conn.execute(insert(user_model), style))  # type: ignore[misc]
     await database.write(lambda conn: follow(conn, old, new))
-    styles = await database.read(lambda conn: conn.execute(select(user_model.c.updated_at, user_model.c.audience)).all())
+    styles = await database.read(
+        lambda conn: conn.execute(select(user_model.c.updated_at, user_model.c.audience)).all()
+    )
     assert {tuple(row) for row in styles} == {(2, after.own), (3, after.own)}, "of both places: the new one's"
     for strategy in ("keyword", "semantic"):
         assert await room.texts("harbour password", scope=after, strategy=strategy) == [
