@@ -112,6 +112,19 @@ async def test_words_and_meaning_are_made_into_one_order(database: Database, clo
     assert len(await room.texts("what about the boat there?")) == 1, "a configured way is taken always"
 
 
+async def test_what_the_question_chose_hears_the_words_too(sqlite_database: Database, clock: FakeClock) -> None:
+    room = Room(sqlite_database, clock)
+    room.embedder.least = 0.6
+    near, by_word = "Boat: the ticket.", "Boat paint, brushes, rollers, sandpaper and varnish lie here."
+    for words in (near, by_word):
+        await room.fact(words)
+    asked = "where is the boat with its ticket?"
+    assert await room.texts(asked, strategy="semantic") == [near]
+    assert await room.texts(asked) == [near, by_word]
+    room.settings = MemorySettings(recall=RecallSettings(strategy="semantic"))
+    assert await room.texts(asked) == [near], "a configured way is taken alone"
+
+
 async def test_vectors_follow_what_is_kept_forgotten_and_another_model(database: Database, clock: FakeClock) -> None:
     room = Room(database, clock)
     first = await room.fact("The boat lies in Oslo.")
