@@ -1,20 +1,21 @@
 """How somebody writes, in four numbers made of their last ten messages (SPEC §15.1). Pure; keeps counts, no words."""
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 WINDOW = 10  # messages
 LONG_WORD = 6  # characters, from which on a word counts as long
+LONGEST = 4_000  # characters of a message that are looked at: nobody's style needs more, and every turn pays for it
 
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _EMOJI = re.compile("[\U0001f300-\U0001f9ff\u2600-\u27bf\U0001fa70-\U0001faff]")
 _FENCE = re.compile(r"^(?:```|~~~)")
 
 
-@dataclass(frozen=True, slots=True)
-class Signals:
-    """What is counted of one message."""
+class Signals(NamedTuple):
+    """What is counted of one message; a tuple, because ten of them are read and written in every turn."""
 
     words: int = 0
     long_words: int = 0
@@ -44,32 +45,31 @@ class StyleDetector:
 
     def observe(self, text: str) -> "StyleDetector":
         """With one message more. What cannot be measured changes nothing."""
-        if not is_measurable(text):
-            return self
-        return StyleDetector((*self.window, signals_of(text))[-WINDOW:])
+        signals = signals_of(text)
+        return StyleDetector((*self.window, signals)[-WINDOW:]) if is_measurable(signals, text) else self
 
     @property
     def style(self) -> Style:
         return style_of(self.window)
 
 
-def is_measurable(text: str) -> bool:
-    """Whether letters have case and words have spaces between them: of Chinese or Arabic these numbers say nothing."""
-    letters = [char for char in text if char.isalpha()]
-    cased = sum(char.islower() or char.isupper() for char in letters)
-    return bool(text.strip()) and cased * 2 >= len(letters)
+def is_measurable(signals: Signals, text: str) -> bool:
+    """Whether it was written, in letters with case and words with spaces: of Chinese these numbers say nothing."""
+    if not (signals.words or signals.emoji or signals.exclamations):
+        return False
+    return (signals.capitals + sum(map(str.islower, text[:LONGEST]))) * 2 >= signals.letters
 
 
 def signals_of(text: str) -> Signals:
     """The counts of one message. Lines of fenced code are counted apart: they are nobody's way of writing."""
-    lines, code_lines = _prose_of(text)
+    lines, code_lines = _prose_of(text[:LONGEST])
     prose = "\n".join(lines)
     words = _WORD.findall(prose)
     return Signals(
         words=len(words),
         long_words=sum(len(word) >= LONG_WORD for word in words),
-        letters=sum(char.isalpha() for char in prose),
-        capitals=sum(char.isupper() for char in prose),
+        letters=sum(map(str.isalpha, prose)),
+        capitals=sum(map(str.isupper, prose)),
         exclamations=prose.count("!"),
         emoji=len(_EMOJI.findall(prose)),
         parentheses=prose.count("("),
@@ -82,36 +82,26 @@ def style_of(window: Sequence[Signals]) -> Style:
     if not window:
         return Style()
 
-    def total(count: Callable[[Signals], int]) -> int:
-        return sum(map(count, window))
-
-    words, letters = total(lambda one: one.words), total(lambda one: one.letters)
-    emoji = total(lambda one: one.emoji)
-    long_ratio = total(lambda one: one.long_words) / words if words else 0.0
-    upper_ratio = total(lambda one: one.capitals) / letters if letters else 0.0
-    shouting = min(1.0, total(lambda one: one.exclamations) / 3)
+    every = Signals(*map(sum, zip(*window, strict=True)))
+    long_ratio = every.long_words / every.words if every.words else 0.0
+    upper_ratio = every.capitals / every.letters if every.letters else 0.0
+    shouting = min(1.0, every.exclamations / 3)
     return Style(
         formality=_clamp(0.8 * long_ratio + 0.2 * (1 - upper_ratio)),
-        energy=_clamp(0.5 * shouting + 0.3 * upper_ratio + 0.2 * min(1.0, emoji / 5)),
-        terseness=_clamp(1 / max(1.0, words / len(window) / 5)),
-        emoji_use=_clamp(emoji / 5),
+        energy=_clamp(0.5 * shouting + 0.3 * upper_ratio + 0.2 * min(1.0, every.emoji / 5)),
+        terseness=_clamp(1 / max(1.0, every.words / len(window) / 5)),
+        emoji_use=_clamp(every.emoji / 5),
     )
 
 
-def packed(window: Sequence[Signals]) -> list[list[int]]:
-    """The counts alone, for the database."""
-    return [list(astuple(one)) for one in window]
-
-
 def unpacked(rows: object) -> tuple[Signals, ...]:
-    """What `packed` gave. Raises ValueError for anything else."""
-    width = len(fields(Signals))
+    """A window that was read as JSON. Raises ValueError for anything else."""
     if not isinstance(rows, list) or len(rows) > WINDOW:
         raise ValueError("no window of a style")
     for row in rows:
-        if not isinstance(row, list) or len(row) != width or any(type(one) is not int or one < 0 for one in row):
+        if not isinstance(row, list) or len(row) != len(Signals._fields) or {*map(type, row)} != {int} or min(row) < 0:
             raise ValueError("no counts of a message")
-    return tuple(Signals(*row) for row in rows)
+    return tuple(map(Signals._make, rows))
 
 
 def _prose_of(text: str) -> tuple[list[str], int]:

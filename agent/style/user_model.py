@@ -14,8 +14,9 @@ from agent.core.ids import PersonId
 from agent.storage.conflicts import or_update
 from agent.storage.hot import Hot
 from agent.storage.memory_tables import user_model
-from agent.style.detector import StyleDetector, packed, unpacked
+from agent.style.detector import StyleDetector, unpacked
 
+_JSON = json.JSONEncoder(separators=(",", ":"))
 EVERYWHERE = ""  # instead of an audience: the row with what a person has chosen
 
 
@@ -78,7 +79,7 @@ class KeptUserModel:
         return Preferences(adapt=not _OFF.scalar(conn, {"user": user, "of": EVERYWHERE}))
 
     def observe(self, conn: Connection, user: PersonId, audience: str, observation: Observation) -> None:
-        counts = json.dumps(packed(observation.style.window), separators=(",", ":"))
+        counts = _JSON.encode(observation.style.window)
         values = {"person": user, "audience": audience, "counts": counts, "updated_at": observation.at}
         _OBSERVE.run(conn, values)
 

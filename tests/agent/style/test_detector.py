@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.style.detector import WINDOW, Signals, Style, StyleDetector, packed, signals_of, style_of, unpacked
+from agent.style.detector import WINDOW, Signals, Style, StyleDetector, signals_of, style_of, unpacked
 from agent.style.telling import ENOUGH, line_of, traits_of
 
 COUNTS = st.builds(Signals, *[st.integers(0, 500)] * 8)
@@ -85,7 +85,7 @@ def test_more_exclamation_never_calms_and_more_words_are_never_terser(text: str,
 
 @given(WINDOWS)
 def test_what_is_stored_comes_back(window: tuple[Signals, ...]) -> None:
-    assert unpacked(json.loads(json.dumps(packed(window)))) == window
+    assert unpacked(json.loads(json.dumps(window))) == window
 
 
 @pytest.mark.parametrize("damaged", ["{}", "[1]", "[[1]]", "[[1,1,1,1,1,1,1,-1]]", '[[1,1,1,1,1,1,1,"x"]]', "null"])
@@ -94,7 +94,7 @@ def test_what_is_damaged_is_no_window(damaged: str) -> None:
         unpacked(json.loads(damaged))
 
 
-@pytest.mark.parametrize("text", ["", "  \n", "今日はとても天気がいいですね", "كيف حالك اليوم"])
+@pytest.mark.parametrize("text", ["", "  \n", "今日はとても天気がいいですね", "كيف حالك اليوم", "```\nfoo(1)\n```"])
 def test_what_cannot_be_measured_changes_nothing(text: str) -> None:
     assert StyleDetector().observe(text) == StyleDetector()
     assert StyleDetector().observe("👍 42").window, "no letters at all can be"

@@ -31,6 +31,7 @@ async def wait_below(database: Database, below: int = 10**6) -> None:
     await database.write(lambda conn: conn.execute(insert(memory_backlog), {"id": 1, "below": below}))
 
 
+@pytest.mark.requirement("G-25")
 async def test_older_messages_are_kept_where_they_were_said(database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[says(f"Noted, heron number {number}.") for number in range(1, 7)])
     world = World(database, tmp_path, provider, settings=WITHOUT)
