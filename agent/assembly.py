@@ -39,6 +39,7 @@ from agent.skills.catalogue import Catalogue
 from agent.skills.learning import Learning
 from agent.skills.tools import LoadSkill
 from agent.storage.database import Database
+from agent.style.user_model import UserModel
 from agent.subagent.crew import Crew
 from agent.subagent.fleet import Fleet
 from agent.subagent.profiles import Profiles
@@ -86,7 +87,8 @@ log = logging.getLogger("tieline.agent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What all agents of a process have in common. `settings` are asked between turns; `models` makes the calls.
+    """What all agents of a process have in common. `settings` are asked between turns; `models` makes the calls;
+    `user_model` gives who keeps how people write, if anybody does.
 
     `ring` says that a conversation has work; `goal_buttons` are offered below what is told of goals; `goal_role`
     is the role today of who set a goal or asked for a plan. `plan_buttons` are offered below what is told of
@@ -112,6 +114,7 @@ class Shared:
     plans: Plans
     settings: Callable[[], Settings]
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons] = lambda error, incoming, conversation: ()
+    user_model: Callable[[], UserModel | None] = lambda: None
     count: CountText = count_by_bytes
     counted_by: Callable[[], str] = lambda: "bytes"
     background: BetweenTurns = field(default_factory=BetweenTurns)
@@ -217,6 +220,7 @@ def assemble(
             plans=shared.plans,
             plan_buttons=shared.plan_buttons,
             relief=shared.relief,
+            user_model=shared.user_model,
         ),
         lifecycle=LifecycleState(),
         goal=GoalState(

@@ -25,6 +25,7 @@ from agent.providers.transcription import Transcribers
 from agent.skills.loading import roots_of
 from agent.skills.reloading import Skills
 from agent.storage.retries import SteadyDatabase
+from agent.style.user_model import KeptUserModel
 from agent.subagent.fleet import Fleet
 from agent.subagent.profiles import Profiles
 from agent.tools.approvals import Approvals
@@ -32,6 +33,7 @@ from agent.tools.hooks import Hooks
 from agent.tools.mcp.servers import Servers
 from agent.tools.overflow import Outputs
 from agent.tools.working import WORKING
+from agent.turn.backlog import Backlog
 from agent.turn.tokenizer import Tokenizer
 from gateway.access.book import AccessBook
 from gateway.access.decisions import Decisions
@@ -175,6 +177,7 @@ async def build(
     skills = Skills(database, clock, roots_of(settings.home, SHIPPED_SKILLS))
     await skills.reload()
     learning = await open_learning(live, database, clock, bus, skills.catalogue, redact)
+    user_model = partial(go_betweens.user_model, live, KeptUserModel())
     outputs = Outputs(settings.home)
     tools = (*house_tools(clock, outputs, scheduling), *await working_tools_of(live, database, clock, delivery))
     executor = shared_executor(tools, clock, outputs, redact)
@@ -234,6 +237,7 @@ async def build(
         learning=learning,
         skills=skills,
         skills_on=lambda: live.settings.skills.enabled,
+        user_model=user_model,
         goals=goals,
         fleet=fleet,
         profiles=Profiles(definitions.roots, known_tools=definitions.known_tools),
@@ -271,6 +275,7 @@ async def build(
         hooks=Hooks(lambda: live.settings.hooks, settings.home),
         plans=plans,
         relief=spending.relief,
+        user_model=user_model,
         count=tokenizer,
         counted_by=lambda: tokenizer.name,
         background=background,
@@ -339,6 +344,7 @@ async def build(
         memory=memory,
         learning=learning,
         skills=skills,
+        backlog=Backlog(database, memory, clock),
         approvals=approvals,
         schedules=scheduling.runner,
         goals=goals,

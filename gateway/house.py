@@ -19,6 +19,7 @@ from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.tools.approvals import REAP_EVERY_S, Approvals
 from agent.tools.mcp.servers import Servers
+from agent.turn.backlog import Backlog
 from agent.turn.tokenizer import Tokenizer
 from gateway.commands.all import all_commands
 from gateway.commands.plan_buttons import plan_buttons
@@ -55,6 +56,7 @@ class House:
     memory: Memory
     learning: Learning
     skills: Skills
+    backlog: Backlog
     approvals: Approvals
     providers: Providers
     operations: Operations
@@ -85,6 +87,7 @@ class House:
         tasks.start_soon(self.memory.misses.run)
         tasks.start_soon(self.learning.run)
         tasks.start_soon(self.skills.run)
+        tasks.start_soon(self.backlog.run)
         tasks.start_soon(self.servers.run)
 
     async def take_in(self, tasks: TaskGroup) -> None:

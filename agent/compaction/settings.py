@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
-from agent.memory.settings import FlushSettings, GraphSettings, RecallSettings, SemanticSettings
+from agent.memory.settings import FlushSettings, GraphSettings, RecallSettings, SemanticSettings, StyleSettings
 
 FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
 
@@ -187,6 +187,7 @@ class MemorySettings:
     semantic: SemanticSettings = field(default_factory=SemanticSettings)
     graph: GraphSettings = field(default_factory=GraphSettings)
     flush: FlushSettings = field(default_factory=FlushSettings)
+    style: StyleSettings = field(default_factory=StyleSettings)
 
     def __post_init__(self) -> None:
         thresholds = (

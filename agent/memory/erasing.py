@@ -1,7 +1,7 @@
 """Forgets for good: database, notes, files, vectors in memory. Who may ask for it is decided by the caller."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from shutil import rmtree
@@ -9,11 +9,14 @@ from shutil import rmtree
 import anyio.to_thread
 
 from agent.core.clock import Clock
+from agent.core.ids import ConversationId
 from agent.memory import forgetting, notes
-from agent.memory.forgetting import Erased, Target
 from agent.memory.memory import Memory
 from agent.memory.notes import path_of
+from agent.memory.target import Erased, Target
 from agent.storage.moments import to_us
+
+LARGEST = 20_000_000  # bytes of a file that is searched for words
 
 log = logging.getLogger("tieline.memory")
 
@@ -23,8 +26,10 @@ async def preview(memory: Memory, target: Target) -> Erased:
     return await memory.database.read(lambda conn: forgetting.found(conn, target))
 
 
-async def forget(memory: Memory, target: Target, *, home: Path, outputs: str, clock: Clock) -> Erased:
-    """Forget it. `outputs` names the folder below `home` where long output of tools is kept.
+async def forget(
+    memory: Memory, target: Target, *, home: Path, folders: Callable[[ConversationId], Sequence[Path]], clock: Clock
+) -> Erased:
+    """Forget it. `folders` are those of a conversation with what tools gave and people sent: copies, all of it.
 
     Raises StorageError; what files cannot be changed is logged.
     """
@@ -33,8 +38,7 @@ async def forget(memory: Memory, target: Target, *, home: Path, outputs: str, cl
     erased = await memory.database.write(lambda conn: forgetting.erase(conn, target, at=at))
     if memory.vectors is not None:
         memory.vectors.forget()
-    if target.item is None and target.only_by is None:
-        await anyio.to_thread.run_sync(_files, target, erased, home, outputs)
+    await anyio.to_thread.run_sync(_files, target, erased, home, folders)
     log.info(
         "forgotten: %d things kept, %d messages", erased.items, erased.messages,
         extra={"conversation": target.scope.conversation},
@@ -42,31 +46,41 @@ async def forget(memory: Memory, target: Target, *, home: Path, outputs: str, cl
     return erased
 
 
-def _files(target: Target, erased: Erased, home: Path, outputs: str) -> None:
-    holds = target.holds if target.words else None
+def _files(target: Target, erased: Erased, home: Path, folders: Callable[[ConversationId], Sequence[Path]]) -> None:
+    """Notes and copies belong to everybody of a place: who may erase their own words alone does not reach them."""
+    _removed(home, erased.paths, target, whole=True)
+    _removed(home, erased.others, target, whole=False)
+    if target.item is not None or target.only_by is not None:
+        return
     for conversation in erased.conversations:
-        path = path_of(home, conversation)
         try:
-            notes.erase(path, holds)
-            _outputs(home / outputs / path.parent.name, target)
+            notes.erase(path_of(home, conversation), target.holds if target.words else None)
+            for folder in folders(conversation):
+                _cleared(folder, target)
         except OSError as error:
             log.error("not all files of %s could be cleared: %s", conversation, error)  # noqa: TRY400 - no defect
-    _named(home, erased.paths)
 
 
-def _outputs(folder: Path, target: Target) -> None:
+def _cleared(folder: Path, target: Target) -> None:
     if not target.words:
         rmtree(folder, ignore_errors=True)
         return
-    for file in folder.glob("*"):
-        if file.is_file() and target.holds(file.read_text("utf-8", "replace")):
+    for file in [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]:
+        if target.holds(file.name) or _says(file, target):
             file.unlink(missing_ok=True)
 
 
-def _named(home: Path, paths: Sequence[str]) -> None:
-    """Attachments of the messages; only what lies below the data directory."""
-    for name in paths:
+def _removed(home: Path, names: Sequence[str], target: Target, *, whole: bool) -> None:
+    """Files by name, only what lies below the data directory: all of them, or those that hold the words."""
+    for name in names:
         file = (home / name).resolve()
-        if file.is_relative_to(home.resolve()):
+        if file.is_relative_to(home.resolve()) and (whole or (file.is_file() and _says(file, target))):
             with suppress(OSError):
                 file.unlink()
+
+
+def _says(file: Path, target: Target) -> bool:
+    try:
+        return file.stat().st_size <= LARGEST and target.holds(file.read_text("utf-8", "replace"))
+    except OSError:
+        return False

@@ -150,7 +150,9 @@ class Memory:
         if chosen != "keyword" and vectors is not None:
             similar = await self._by_meaning(query, scope, kinds, bill, vectors, unasked=unasked)
         by_words: tuple[Item, ...] = ()
-        if chosen != "semantic" or not similar:  # where vectors find nothing, words are better than that
+        # What was chosen by the question alone gets the words' say too: vectors found less without (docs/memory.md).
+        only_vectors = chosen == "semantic" and (strategy or self.settings.recall.strategy) == "semantic"
+        if not only_vectors or not similar:  # where vectors find nothing, words are better than that
             by_words = await self._by_words(words, scope, kinds)
         if unasked:
             by_words = tuple(item for item in by_words if coverage(words, item.text) >= ENOUGH_WORDS)

@@ -4,7 +4,7 @@ from sqlalchemy import Connection, delete, select, update
 
 from agent.core.ids import ConversationId
 from agent.memory.audience import Audience, audience_of_place, word_of
-from agent.storage.memory_tables import entity, memory, memory_place, memory_vector, relation
+from agent.storage.memory_tables import entity, memory, memory_place, memory_vector, relation, user_model
 
 
 def follow(conn: Connection, old: ConversationId, new: ConversationId) -> None:
@@ -13,6 +13,9 @@ def follow(conn: Connection, old: ConversationId, new: ConversationId) -> None:
     conn.execute(update(memory).where(memory.c.audience == before).values(audience=after, scope=word_of(after)))
     conn.execute(update(memory_vector).where(memory_vector.c.audience == before).values(audience=after))
     _graph(conn, before, after)
+    known = select(user_model.c.person).where(user_model.c.audience == after)
+    conn.execute(delete(user_model).where(user_model.c.audience == before, user_model.c.person.in_(known)))
+    conn.execute(update(user_model).where(user_model.c.audience == before).values(audience=after))
     if conn.execute(select(memory_place.c.conv).where(memory_place.c.conv == new)).first() is not None:
         conn.execute(delete(memory_place).where(memory_place.c.conv == old))
     conn.execute(update(memory_place).where(memory_place.c.conv == old).values(conv=new))

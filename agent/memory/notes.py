@@ -6,6 +6,7 @@ Every wording that was seen is kept for a while beside it. Blocking: call what t
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from shutil import rmtree
 from urllib.parse import quote
 
 from agent.core.ids import ConversationId
@@ -53,6 +54,27 @@ def keep_version(path: Path, text: str, *, at: datetime) -> None:
 def versions_of(path: Path) -> tuple[Path, ...]:
     """The wordings that are kept, oldest first."""
     return tuple(sorted((path.parent / VERSIONS).glob("*.md")))
+
+
+def follow(home: Path, old: ConversationId, new: ConversationId, *, at: datetime) -> None:
+    """The conversation has another name now: its notes and their versions belong to that. Safe to repeat.
+
+    Where the new name has notes already, the old ones come before them. Raises OSError.
+    """
+    before, after = path_of(home, old), path_of(home, new)
+    if not before.parent.is_dir():
+        return
+    for version in versions_of(before):
+        folder = after.parent / VERSIONS
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        version.replace(folder / version.name)
+    if before.exists():
+        text = read(before, LONGEST * 2)
+        if after.exists() and (added := read(after, LONGEST * 2)).strip() not in text:
+            text = f"{text.rstrip()}\n\n{added}"
+        write(after, text, at=at)
+        before.unlink()
+    rmtree(before.parent, ignore_errors=True)
 
 
 def erase(path: Path, holds: Callable[[str], bool] | None) -> int:

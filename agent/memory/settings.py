@@ -93,6 +93,15 @@ class FlushSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StyleSettings:
+    """`[memory.style]`: how each person writes, in counts, and one line about it for the model (SPEC §15)."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+
+    enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSettings:
     """`[memory.graph]`: who and what belongs together, read by a model in the background. Each reading costs a call.
 

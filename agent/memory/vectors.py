@@ -1,6 +1,7 @@
 """What was kept, as vectors, and the search among them. Every vector belongs to one audience and one model.
 
-Up to some hundred thousand of them comparing with each takes milliseconds (DEPENDENCIES §5): there is no index.
+Up to some hundred thousand of them comparing with each takes milliseconds (DEPENDENCIES §5): there is no index. Where
+PostgreSQL has pgvector it compares them itself, and none are held here.
 """
 
 import importlib
@@ -9,6 +10,7 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import anyio
@@ -16,6 +18,7 @@ import anyio.to_thread
 from sqlalchemy import Connection, bindparam, func, insert, select
 
 from agent.core.errors import Transient
+from agent.memory import pgvector
 from agent.memory.audience import Audience, Scope
 from agent.providers.metering import Bill
 from agent.storage.conflicts import or_update
@@ -84,6 +87,7 @@ class Vectors:
         self._asked: tuple[str, str, bytes] | None = None  # the newest query: its model, words and vector
         self._few: dict[tuple[str, str], bytes] = {}  # vectors of the texts that were compared last
         self._reading = anyio.Lock()
+        self._by_database: bool | None = None  # None: not asked yet
 
     async def is_on(self) -> bool:
         """Whether somebody makes vectors, or should and cannot."""
@@ -106,7 +110,17 @@ class Vectors:
         chosen = self._least()
         least = (embedder.sure if sure else embedder.least) if chosen is None else chosen
         found: list[tuple[int, float]] = []
+        by_database = await self._compared_there()
         for audience in scope.visible:
+            if by_database:
+                there = await self._database.read(
+                    partial(
+                        pgvector.nearest, audience=audience, model=embedder.name, wanted=wanted, least=least, most=most
+                    )
+                )
+                if there is not None:
+                    found += there
+                    continue
             async with self._reading:  # two turns of one person must not both add what is new, nor while it is searched
                 held = await self._current(audience, embedder.name)
                 if held.ids:
@@ -158,19 +172,34 @@ class Vectors:
         while True:
             waiting = await self._database.read(lambda conn: _without(conn, audience, name))
             if not waiting:
+                if await self._compared_there():
+                    await self._taken_in(audience, name)
                 return made
             numbers = await embedder.embed([text[:LONGEST] for _, text in waiting], as_query=False, bill=bill)
             found = [
                 {"memory_id": id, "audience": audience, "model": name, "vector": vector}
                 for (id, _), vector in zip(waiting, numbers, strict=True)
             ]
-            await self._database.write(lambda conn, found=found: _write(conn, found))  # type: ignore[misc]
+            by_database = await self._compared_there()
+            await self._database.write(partial(_write, vectors=found, by_database=by_database))
             made += len(found)
 
     def forget(self) -> None:
         """Something was erased: nothing of it may stay here."""
         self._held.clear()
         self._asked = None
+
+    async def _compared_there(self) -> bool:
+        """Whether the database compares vectors itself."""
+        if self._by_database is None:
+            postgres = self._database.dialect == "postgresql"
+            self._by_database = postgres and await self._database.write(pgvector.prepare)
+        return self._by_database
+
+    async def _taken_in(self, audience: Audience, model: str) -> None:
+        some = pgvector.PAGE
+        while some == pgvector.PAGE:
+            some = await self._database.write(partial(pgvector.fill, audience=audience, model=model))
 
     async def _current(self, audience: Audience, model: str) -> _Held:
         """All vectors of an audience; only what came since the last look is read."""
@@ -251,10 +280,12 @@ def _without(conn: Connection, audience: Audience, model: str) -> list[tuple[int
     return [(row.id, f"{row.speaker}: {row.text}" if row.speaker else row.text) for row in conn.execute(statement)]
 
 
-def _write(conn: Connection, vectors: list[dict[str, object]]) -> None:
+def _write(conn: Connection, vectors: list[dict[str, Any]], *, by_database: bool) -> None:
     """Store them; one whose text was forgotten meanwhile has nothing to belong to any more."""
     ids = [vector["memory_id"] for vector in vectors]
     left = set(conn.execute(select(memory.c.id).where(memory.c.id.in_(ids))).scalars())
     kept = [vector for vector in vectors if vector["memory_id"] in left]
     if kept:
         conn.execute(_KEEP, kept)
+        if by_database:
+            pgvector.put(conn, [(vector["memory_id"], vector["vector"]) for vector in kept])

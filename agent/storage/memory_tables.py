@@ -1,4 +1,4 @@
-"""The tables of the memory: what was kept, its vectors, its graph, what was not found, what was erased.
+"""The tables of the memory: what was kept, its vectors, its graph, how people write, what was not found or erased.
 
 On the same metadata as what a turn's commit touches, because what people say is kept by that commit.
 """
@@ -146,4 +146,24 @@ memory_erasure = Table(
     Column("messages", Integer, nullable=False),
     Column("at", BigInteger, nullable=False),
     Column("cleaned_at", BigInteger),
+)
+
+# How people write, in counts (agent.style). Audience "": what a person has chosen for all places.
+user_model = Table(
+    "user_model",
+    metadata,
+    Column("person", Text, primary_key=True),  # `<platform>:<sender>`
+    Column("audience", Text, primary_key=True),
+    Column("counts", Text, nullable=False, server_default="[]"),  # JSON: eight counts of each of the last messages
+    Column("off", Boolean, nullable=False, server_default=text("false")),
+    Column("updated_at", BigInteger, nullable=False),
+)
+Index("ix_user_model_audience", user_model.c.audience)
+
+# Up to which message (exclusive, from the newest down) those written before there was a memory wait to be kept.
+memory_backlog = Table(
+    "memory_backlog",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("below", BigInteger, nullable=False),
 )

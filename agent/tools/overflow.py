@@ -25,11 +25,27 @@ NOTICE = (
 log = logging.getLogger("tieline.tools")
 
 
+def outputs_of(home: Path, conversation: ConversationId) -> Path:
+    """Where those of a conversation lie."""
+    return home / FOLDER / quote(conversation, safe="@._-")
+
+
+def move_outputs(home: Path, old: ConversationId, new: ConversationId) -> None:
+    """The conversation has another name now: what was kept is read under that. Safe to repeat. Raises OSError."""
+    before, after = (outputs_of(home, name) for name in (old, new))
+    if not before.is_dir():
+        return
+    after.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for file in before.iterdir():  # named by content: what is there already is the same
+        file.replace(after / file.name)
+    before.rmdir()
+
+
 class Outputs:
     """The files with the whole of what was cut."""
 
     def __init__(self, home: Path) -> None:
-        self._folder = home / FOLDER
+        self._home = home
 
     async def shortened(self, conversation: ConversationId, content: str) -> str:
         """What the model gets of a result: all of it, or its beginning, a notice of how to read the rest, its end."""
@@ -63,7 +79,7 @@ class Outputs:
             raise ToolError(f"there is no output {name!r} any more; run the tool again") from error
 
     def _path(self, conversation: ConversationId, name: str) -> Path:
-        return self._folder / quote(conversation, safe="@._-") / f"{quote(name, safe='')}.txt"
+        return outputs_of(self._home, conversation) / f"{quote(name, safe='')}.txt"
 
     def _write(self, path: Path, content: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

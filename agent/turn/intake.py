@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 from sqlalchemy import Connection
 
@@ -18,11 +19,12 @@ from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
 from agent.turn.calling import bill_of
 from agent.turn.guards import Progress
-from agent.turn.prompt import user_message
+from agent.turn.prompt import also_told, user_message
 from agent.turn.run import Executed, Notice, Run, Taken
 from agent.turn.saving import settle_staged, write_staged
 from agent.turn.speech import Speech
 from agent.turn.states import States
+from agent.turn.style import style_line
 
 
 def refusal_of(incoming: Incoming, limit: int) -> Executed | None:
@@ -39,7 +41,7 @@ def refusal_of(incoming: Incoming, limit: int) -> Executed | None:
 class Opening:
     """What the start of a run came to. `over`: the work was done already. `goal` is the kept one there.
 
-    `loop`: it answers a question of ours.
+    `loop`: it answers a question of ours. `style`: what is told of how the sender writes.
     """
 
     run: RunId
@@ -51,6 +53,7 @@ class Opening:
     terminated: bool = False
     over: bool = False
     goal: int | None = None
+    style: str = ""
 
 
 def open_early(conn: Connection, work: Work, states: States) -> Opening | None:
@@ -66,7 +69,8 @@ def open_early(conn: Connection, work: Work, states: States) -> Opening | None:
     new_id, at = states.runtime.new_id, states.runtime.clock.now()
     ids = _Ids(run=RunId(new_id()), session=session.id or SessionId(new_id()), fresh=session.id is None)
     written = states.metrics.estimator.written
-    opening = _open(conn, work, session.conversation, ids, user_message(work, at), to_us(at), written)
+    message, style = user_message(work, at), partial(style_line, conn, work, states)
+    opening = _open(conn, work, session.conversation, ids, message, to_us(at), written, style=style)
     return _with_goal(conn, opening, work, states)
 
 
@@ -126,6 +130,7 @@ async def take_in(run: Run, states: States) -> Taken:
     run.opened, run.resumed, run.checkpoint = True, opening.resumed, opening.checkpoint
     if run.work.kind == "message":
         run.goal = opening.goal
+    run.reminder = also_told(run.reminder, opening.style)
     states.metrics.estimator.take((stored.message, stored.counted) for stored in opening.stored)
     run.messages = [stored.message for stored in opening.stored]
     run.ids = [stored.message.id for stored in opening.stored]
@@ -156,7 +161,8 @@ def _open_whole(conn: Connection, run: Run, states: States, message: Message, at
     def staged() -> None:
         write_staged(conn, run.staged, states, at)
 
-    opening = _open(conn, run.work, conversation, ids, message, at, written, staged=staged)
+    style = partial(style_line, conn, run.work, states)
+    opening = _open(conn, run.work, conversation, ids, message, at, written, style=style, staged=staged)
     return _with_goal(conn, opening, run.work, states)
 
 
@@ -176,8 +182,10 @@ def _open(
     at: int,
     written: Callable[[Message], str],
     *,
+    style: Callable[..., str],
     staged: Callable[[], None] = lambda: None,
 ) -> Opening:
+    """`style` sees how the sender writes, before anything else is done with the words."""
     begun = runs.find_run(conn, work.inbox_id)
     if begun is not None:
         if begun.state != "running":
@@ -192,7 +200,9 @@ def _open(
             checkpoint=begun.checkpoint,
             loop=begun.checkpoint.loop,
             resumed=True,
+            style=style(observe=False),
         )
+    seen = style(observe=True)
     staged()
     if ids.fresh:
         title = work.incoming.text or ", ".join(file.name for file in work.incoming.files)
@@ -222,6 +232,7 @@ def _open(
         session=ids.session,
         stored=(replace(first, message=store.with_id(message, id)),),
         loop=loop,
+        style=seen,
     )
 
 

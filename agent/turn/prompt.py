@@ -73,6 +73,11 @@ def skill_hint(name: str) -> str:
     return f'The skill "{harmless(" ".join(name.split()))}" may help here; use it only if it fits.'
 
 
+def also_told(reminder: str, line: str) -> str:
+    """The reminder with one line more of the house."""
+    return reminder.removesuffix("</reminder>") + f"{line}\n</reminder>" if line else reminder
+
+
 def user_message(work: Work, at: datetime) -> Message:
     """The message as it enters the transcript: who wrote it where that is not plain, what it quotes, files, words."""
     incoming = work.incoming

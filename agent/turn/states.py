@@ -41,6 +41,7 @@ from agent.providers.slot import Choice, Chooser
 from agent.skills.catalogue import NOTHING, Catalogue, Snapshot
 from agent.skills.learning import Learning
 from agent.storage.database import Database
+from agent.style.user_model import UserModel
 from agent.tools.approvals import Approvals
 from agent.tools.executor import Executor
 from agent.tools.hooks import Hooks
@@ -223,6 +224,7 @@ class RuntimeState:
     """What the agent runs in. `settings` are taken from `current_settings` between turns only (Z-21).
 
     `relief` gives what may be pressed where a budget is used up, `plan_buttons` what may be pressed below a plan.
+    `user_model` is who keeps what is known of people beyond their words, asked for each turn; None: nobody does.
     """
 
     settings: Settings
@@ -241,6 +243,7 @@ class RuntimeState:
     hooks: Hooks
     plans: Plans
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons]
+    user_model: Callable[[], UserModel | None]
     plan_buttons: PlanButtons = no_plan_buttons
 
 

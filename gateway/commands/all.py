@@ -20,6 +20,7 @@ from gateway.commands import (
     skills,
     spending,
     status,
+    style,
     tasks,
     timezone,
 )
@@ -52,6 +53,7 @@ def all_commands() -> Commands:
             memory.GRAPH,
             skills.SKILLS,
             skills.SKILL,
+            style.STYLE,
             queue.QUEUE,
             queue.CLEAR_QUEUE,
             queue.DROP_LAST,

@@ -19,6 +19,7 @@ from agent.providers.registry import Registry
 from agent.skills.learning import Learning
 from agent.skills.reloading import Skills
 from agent.storage.database import Database
+from agent.style.user_model import UserModel
 from agent.subagent.fleet import Fleet
 from agent.subagent.profiles import Profiles
 from agent.tools.approvals import Approvals
@@ -72,6 +73,7 @@ class House:
     skills: Skills
     skills_on: Callable[[], bool]
     learning: Learning
+    user_model: Callable[[], UserModel | None]
     goals: Goals
     fleet: Fleet
     profiles: Profiles

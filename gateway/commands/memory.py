@@ -5,24 +5,29 @@ Everything is of the place where the command is given: a person's own in a direc
 
 import json
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import anyio
 from sqlalchemy import Connection
 
+from agent.core.ids import ConversationId
 from agent.core.outbox import FileRef, Question
 from agent.memory import graph_rows, notes, rows
 from agent.memory.audience import Scope
 from agent.memory.erasing import forget, preview
-from agent.memory.forgetting import Erased, Target
 from agent.memory.memory import EVERYTHING
 from agent.memory.notes import path_of
 from agent.memory.records import LONGEST_FACT, Item, Kept
+from agent.memory.target import Erased, Target
 from agent.memory.words import telling
-from agent.tools.overflow import FOLDER as OUTPUTS
+from agent.tools.overflow import outputs_of
+from agent.tools.workspace import workspace_of
+from agent.turn.received import FOLDER as RECEIVED
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused
+from gateway.commands.style import numbers_of, style_of
 
 PAGE = 15  # facts of one list
 MOST_FOUND = 8
@@ -59,12 +64,15 @@ async def _list(call: Call, rest: str) -> Reply:
         return facts, dict(rows.counts(conn, scope.own)), rows.is_off(conn, conversation)
 
     facts, counts, off = await call.house.database.read(read)
+    style = await style_of(call)
     lines = [phrase("memory_title_private" if scope.is_private else "memory_title_group", language), ""]
     lines += [_line(call, fact) for fact in facts] or [phrase("memory_no_facts", language)]
     if counts.get("fact", 0) > PAGE * page:
         lines.append(phrase("memory_more", language, page=page + 1))
     said = counts.get("said", 0) + counts.get("code", 0)
     lines += ["", phrase("memory_counts", language, facts=counts.get("fact", 0), said=said)]
+    if style.window:
+        lines.append(phrase("memory_style", language, count=len(style.window)))
     if off or not call.house.memory.settings.recall.enabled:
         lines.append(phrase("memory_is_off", language))
     lines.append(phrase("memory_hint", language))
@@ -124,12 +132,19 @@ async def _forget(call: Call, what: str) -> Reply:
         return Reply(text=phrase("memory_nothing_found", language), private=True)
     if not await _sure(call, there):
         return Reply(text=phrase("memory_kept", language), private=True)
-    erased = await forget(house.memory, target, home=house.home, outputs=OUTPUTS, clock=house.clock)
+    erased = await forget(
+        house.memory, target, home=house.home, folders=partial(_copies, house.home), clock=house.clock
+    )
     if target.item is None:
         await house.learning.forget(erased.conversations, target.holds if target.words else None)
     call.agent.memory_changed()
     text = phrase("memory_forgotten", language, items=erased.items, messages=erased.messages)
     return Reply(text=text, private=True)
+
+
+def _copies(home: Path, conversation: ConversationId) -> Sequence[Path]:
+    """Where copies of what was said and sent there lie, besides the agent's own work."""
+    return outputs_of(home, conversation), workspace_of(home, conversation) / RECEIVED
 
 
 async def _sure(call: Call, there: Erased) -> bool:
@@ -157,7 +172,7 @@ async def _notes(call: Call, rest: str) -> Reply:
 
 async def _export(call: Call, rest: str) -> Reply:
     """All that is kept here, as a file of JSON."""
-    scope = _scope(call)
+    scope, style = _scope(call), await style_of(call)
 
     def read(conn: Connection) -> str:
         kept = [
@@ -176,7 +191,8 @@ async def _export(call: Call, rest: str) -> Reply:
             {"subject": edge.subject, "relation": edge.word, "object": edge.object, "confidence": edge.confidence}
             for edge in graph_rows.listed(conn, (scope.own,), most=10_000)
         ]
-        return json.dumps({"kept": kept, "relations": edges}, ensure_ascii=False, indent=1)
+        yours = dict(numbers_of(style.style)) | {"messages": len(style.window)} if style.window else None
+        return json.dumps({"kept": kept, "relations": edges, "your_style": yours}, ensure_ascii=False, indent=1)
 
     written = await call.house.database.read(read)
     # The name cannot be guessed: files of the data directory are handed out by name.

@@ -1,14 +1,19 @@
 """What happens to places: a message changed or taken back before its turn, a group with a new key, a bot shown out."""
 
+import logging
 from collections.abc import Mapping
+from datetime import datetime
 from functools import partial
+from pathlib import Path
 
 import anyio
 from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
+from agent.memory import notes
 from agent.storage import conversation_rows, inbox_rows
 from agent.storage.moments import to_us
+from agent.tools.overflow import move_outputs
 from agent.tools.workspace import move_workspace
 from gateway.channels.inbound import Deleted, Edited, Membership, Moved, Outcome, Receipt
 from gateway.channels.keys import ConversationKey
@@ -16,6 +21,8 @@ from gateway.router.house import House
 from gateway.storage import grants, places, settings_rows
 from gateway.storage.grants import Grant
 from gateway.storage.rekey import rekey, rekey_grants
+
+_log = logging.getLogger("tieline.router")
 
 
 class Changes:
@@ -46,7 +53,7 @@ class Changes:
         return Receipt(Outcome.ACCEPTED) if taken else Receipt(Outcome.IGNORED, "its turn has begun")
 
     async def moved(self, moved: Moved) -> Receipt:
-        """History, queue, preference, settings and grants follow to the new key (DESIGN §13.20)."""
+        """History, queue, preference, settings, grants and files follow to the new key (DESIGN §13.20)."""
         old, new = _id(moved), ConversationId(str(moved.new_key))
         listed = self._listed(moved)
 
@@ -61,7 +68,7 @@ class Changes:
         changed, settings = await self._house.database.write(work)
         await self._house.conversations.forget(old)
         await self._house.conversations.forget(new)
-        await anyio.to_thread.run_sync(move_workspace, self._house.attachments.home, old, new)
+        await anyio.to_thread.run_sync(_move_files, self._house.attachments.home, old, new, self._house.clock.now())
         self._house.book.replace(await self._house.database.read(grants.all_grants))
         for key, value in settings.items():
             self._house.setting_changed(new, key, value)
@@ -116,6 +123,16 @@ class Changes:
 
 def _id(inbound: Edited | Deleted | Moved | Membership) -> ConversationId:
     return ConversationId(str(inbound.key))
+
+
+def _move_files(home: Path, old: ConversationId, new: ConversationId, at: datetime) -> None:
+    """What a disk refuses stays under the old name, and the log says so: the chat goes on."""
+    move_workspace(home, old, new)
+    try:
+        notes.follow(home, old, new, at=at)
+        move_outputs(home, old, new)
+    except OSError as error:
+        _log.error("not all files of %s followed to %s: %s", old, new, error)
 
 
 def _place(key: ConversationKey, place: str) -> str:

@@ -12,6 +12,7 @@ from agent.core.outbox import Answer, Question
 from agent.providers.registry import Registry as Providers
 from agent.storage.database import Database
 from agent.storage.moments import from_us, to_us
+from agent.style.user_model import UserModel
 from gateway.access.book import AccessBook
 from gateway.channels.adapter import Adapter, Place
 from gateway.channels.keys import ConversationKey
@@ -135,3 +136,8 @@ def storage_trouble(troubles: Troubles, reason: str | None) -> None:
     else:
         fix = "free some disk space, or look whether the database server runs"
         troubles.report("storage", "database", reason, fix=fix, blocking=True)
+
+
+def user_model(live: Live, kept: UserModel) -> UserModel | None:
+    """Who keeps how people write: nobody, where the operator wants none of it."""
+    return kept if live.settings.memory.style.enabled else None

@@ -46,6 +46,7 @@ from agent.storage.database import Database
 from agent.storage.moments import to_us
 from agent.storage.payloads import encode_incoming
 from agent.storage.tables import inbox, turn, usage
+from agent.style.user_model import KeptUserModel, UserModel
 from agent.tools.approvals import Approvals
 from agent.tools.hooks import Hooks
 from agent.tools.overflow import Outputs
@@ -142,6 +143,7 @@ class World:
             self.clock, meter=self.ledger, policy=lambda: RetryPolicy(backoff_ms=1, stream_backoff_ms=1)
         )
         self.built_ins = FakeBuiltIns()
+        self.user_model: UserModel | None = KeptUserModel()
         self.vectors: Vectors | None = None
         self.memory = self.new_memory()
         self.catalogue = Catalogue()
@@ -221,6 +223,7 @@ class World:
             hooks=Hooks(lambda: self.hooks, self.home),
             skills=self.catalogue,
             plans=self.plans,
+            user_model=lambda: self.user_model,
             count=self.count,
             background=self.background,
         )

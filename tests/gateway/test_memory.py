@@ -6,8 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Insert, insert, text
 
+from agent.core.outbox import FileRef, Say
+from agent.storage.payloads import encode_say
+from agent.storage.tables import approval, approval_rule, goal, outbox, tool_call
+from gateway.storage.opening import SCHEMA
 from tests.fakes.waiting import until
 from tests.gateway.world import BOB, GROUP, World
 
@@ -33,6 +37,26 @@ def sent(world: World, words: str) -> str:
         for body in reversed(world.llm.bodies)
         if words in (written := json.dumps(body["messages"], ensure_ascii=False))
     )
+
+
+def traces_of(words: str, file: str) -> list[Insert]:
+    """What work can leave behind of words: a row of each kind, of Ann's own chat."""
+    there: dict[str, Any] = {"conv": "telegram:77", "created_at": 1}
+    asked = {"inbox_id": 1, "call_id": "c", "run_id": "r", "tool": "shell", "arguments": f'{{"text":"{words}"}}'}
+    question = {"position": 1, "digest": "d", "language": "en", "chat_type": "direct", "expires_at": 2, "id": "q"}
+    settled = question | {"reason": words, "shown": words, "covers": words, "status": "executed"}
+    worked = {"text": "a goal", "status": "completed", "auto_state": "completed", "updated_at": 1}
+    auto = json.dumps({"state": "completed", "most": 5, "said": words, "recent": [words], "verdict": words})
+    return [
+        insert(tool_call).values(**there, **asked, verdict="ran", result=words, elapsed_ms=1),
+        insert(approval).values(**there, **asked, **settled),
+        insert(approval_rule).values(**there, tool="shell", covers=words, shown=words, created_by="telegram:77"),
+        insert(goal).values(**there, **worked, auto=auto),
+        insert(outbox).values(
+            **there, dedup="sent", status="sent",
+            payload=encode_say(Say(text="Here.", files=(FileRef(path=file, name="a.txt", mime_type="text/plain"),))),
+        ),
+    ]  # fmt: skip
 
 
 def bytes_of(home: Path) -> bytes:
@@ -109,6 +133,14 @@ async def test_what_is_forgotten_leaves_no_byte(world: World, what: str) -> None
     notes.parent.mkdir(parents=True)
     notes.write_text(f"- code: {SECRET}\n- likes herons\n")
     await world.answered("hello there, how are the herons?", "herons?")
+    given = world.home / "files" / "sent" / "a.txt"
+    received = world.home / "workspaces" / "telegram%3A77" / "received" / "1" / "b.txt"
+    own_work = received.parent.parent.parent / "work.txt"
+    for file in (given, received, own_work):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"the code is {SECRET}")
+    for row in traces_of(f"the locker code {SECRET}", "files/sent/a.txt"):
+        await world.database.write(lambda conn, row=row: conn.execute(row))  # type: ignore[misc]
     assert SECRET.encode() in bytes_of(world.home)
 
     await world.hears(world.said(f"/memory forget {what}"))
@@ -123,6 +155,9 @@ async def test_what_is_forgotten_leaves_no_byte(world: World, what: str) -> None
     kept = "".join(path.read_text() for path in notes.parent.rglob("*.md"))
     assert SECRET not in kept
     assert ("herons" in kept) is (what != "all")
+    assert not given.exists()
+    assert not received.exists()
+    assert own_work.exists(), "what the agent has made is not what was said"
     await world.answered(ASKED + " Again?", "Again?")
     assert SECRET not in sent(world, "Again?")
 
@@ -166,3 +201,21 @@ async def test_a_memory_that_fails_costs_no_turn(world: World) -> None:
     said = await world.database.read(lambda conn: conn.execute(text("SELECT count(*) FROM message")).scalar_one())
     assert said == 4, "the transcript has both turns"
     assert not any("memory" in one.lower() for one in world.texts())
+
+
+REACHED = """
+    memory memory_vector entity relation user_model skill_outcomes message passage cleared_result session session_goal
+    goal inbox outbox turn tool_call approval approval_rule
+"""
+NO_WORDS = """
+    conversation control ephemeral usage budget_grant memory_place memory_erasure memory_backlog access_grant
+    channel_preference channel_setting pairing pairing_attempt person_zone schedule_run
+"""  # ids, numbers and choices
+NAMED_IN_THE_DOCS = "schedule"  # /schedules delete
+
+
+def test_of_every_table_it_is_known_whether_forgetting_reaches_it() -> None:
+    known = " ".join((REACHED, NO_WORDS, NAMED_IN_THE_DOCS)).split()
+    assert sorted(known) == sorted(table.name for table in SCHEMA.metadata.sorted_tables), (
+        "a new table: if it can hold what people said, agent.memory.forgetting must reach it"
+    )

@@ -55,6 +55,30 @@ async def test_told_in_a_direct_chat_and_known_after_a_kill(stage: Stage) -> Non
     assert "Albatross" not in json.dumps((await stage.asking("which boat is it"))["body"]["messages"])
 
 
+@pytest.mark.requirement("W-69")
+async def test_how_somebody_writes_is_told_in_the_next_session_too(stage: Stage) -> None:
+    ben = OnDiscord(stage.doubles)
+    for number in range(5):
+        await ben.say(f"ok do it {number}")
+        await ben.hears(f"ok do it {number}")
+    await ben.say("/new")
+    await ben.hears("new conversation")
+    await stage.program.settled()
+    stage.program.kill()
+    stage.program.start()
+    await stage.program.ready()
+    await ben.say("and now this one")
+    asked = json.dumps((await stage.asking("and now this one"))["body"]["messages"][-1])
+    assert "casual, short messages" in asked
+    await ben.say("/style")
+    assert "casual, short messages" in await ben.hears("The model is told")
+    await ben.say("/style off")
+    await ben.hears("do not look at how you write any more")
+    await ben.say("and this one too")
+    newest = (await stage.asking("and this one too"))["body"]["messages"][-1]
+    assert "How they write" not in json.dumps(newest)
+
+
 async def test_memory_shows_and_forgets(stage: Stage) -> None:
     ann = OnTelegram(stage.doubles)
     await ann.say("/memory")

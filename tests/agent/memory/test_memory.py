@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, insert, select, text
 
 from agent.compaction.settings import MemorySettings
 from agent.core.ids import ConversationId, PersonId
-from agent.memory import graph_rows, rows
+from agent.memory import graph_rows, pgvector, rows
 from agent.memory.audience import Scope
 from agent.memory.memory import Memory
 from agent.memory.misses import BATCH, LONGEST_QUERY, MOST_WAITING, OUTCOME, MissLog, prune
@@ -19,7 +19,7 @@ from agent.memory.settings import GraphSettings, RecallSettings
 from agent.memory.vectors import NoVectors, Vectors, nearest, unit
 from agent.providers.metering import Bill
 from agent.storage.database import Database
-from agent.storage.memory_tables import entity, memory, memory_vector, relation, skill_outcomes
+from agent.storage.memory_tables import entity, memory, memory_vector, relation, skill_outcomes, user_model
 from agent.storage.moments import to_us
 from tests.fakes.clock import FakeClock
 from tests.fakes.embedding import FakeEmbedder
@@ -112,6 +112,19 @@ async def test_words_and_meaning_are_made_into_one_order(database: Database, clo
     assert len(await room.texts("what about the boat there?")) == 1, "a configured way is taken always"
 
 
+async def test_what_the_question_chose_hears_the_words_too(sqlite_database: Database, clock: FakeClock) -> None:
+    room = Room(sqlite_database, clock)
+    room.embedder.least = 0.6
+    near, by_word = "Boat: the ticket.", "Boat paint, brushes, rollers, sandpaper and varnish lie here."
+    for words in (near, by_word):
+        await room.fact(words)
+    asked = "where is the boat with its ticket?"
+    assert await room.texts(asked, strategy="semantic") == [near]
+    assert await room.texts(asked) == [near, by_word]
+    room.settings = MemorySettings(recall=RecallSettings(strategy="semantic"))
+    assert await room.texts(asked) == [near], "a configured way is taken alone"
+
+
 async def test_vectors_follow_what_is_kept_forgotten_and_another_model(database: Database, clock: FakeClock) -> None:
     room = Room(database, clock)
     first = await room.fact("The boat lies in Oslo.")
@@ -126,6 +139,44 @@ async def test_vectors_follow_what_is_kept_forgotten_and_another_model(database:
     assert await room.vectors.catch_up(room.scope.own, BILL) == 0
     held = await database.read(lambda conn: conn.execute(select(memory_vector.c.model)).scalars().all())
     assert held == ["other"]
+
+
+async def test_where_postgresql_has_pgvector_it_compares_the_same(database: Database, clock: FakeClock) -> None:
+    room = Room(database, clock)
+    await room.fact("Ann's boat is called Albatross.")
+    await room.fact("The oven is repaired on Friday.")
+    assert room.vectors is not None
+    query, in_database = "the vessel", await database.write(pgvector.prepare)
+    expected = await room.vectors.search(query, room.scope, bill=BILL, most=5)
+    held = room.vectors._held
+    assert bool(held) is not in_database, "nothing is held here then"
+    if in_database:  # vectors that were made before the extension was there
+        await database.write(lambda conn: conn.execute(text("UPDATE memory_vector SET embedding = NULL")))
+        again = await room.vectors.search(query, room.scope, bill=BILL, most=5)
+        assert held, "until they are taken in they are compared here"
+        assert [id for id, _ in again] == [id for id, _ in expected]
+        assert [score for _, score in again] == pytest.approx([score for _, score in expected], abs=1e-6)
+        await room.vectors.catch_up(room.scope.own, BILL)
+        left = text("SELECT count(*) FROM memory_vector WHERE embedding IS NULL")
+        assert await database.read(lambda conn: conn.execute(left).scalar_one()) == 0
+    assert await room.memory.drop(room.scope, expected[0][0])
+    room.vectors.forget()
+    assert expected[0][0] not in [id for id, _ in await room.vectors.search(query, room.scope, bill=BILL, most=5)]
+
+
+async def test_without_the_right_to_it_postgresql_compares_nothing(database: Database) -> None:
+    class TakenBackError(Exception):
+        """So that nothing stays of the role."""
+
+    def work(conn: Connection) -> None:
+        if database.dialect == "postgresql":
+            conn.execute(text("CREATE ROLE plain"))
+            conn.execute(text("SET LOCAL ROLE plain"))
+        assert not pgvector.prepare(conn)
+        raise TakenBackError
+
+    with pytest.raises(TakenBackError):
+        await database.write(work)
 
 
 def test_nearest_is_the_same_with_and_without_numpy() -> None:
@@ -268,7 +319,14 @@ async def test_a_place_that_is_renamed_keeps_what_it_knows(database: Database, c
     edge = Edge(subject="Ida", word="owns", object="the boat", confidence=1.0, memory_id=source)
     await database.write(lambda conn: graph_rows.join(conn, before.own, edge, at=0))
     await room.memory.set_off(old, off=True)
+    for person, audience, at in ((ANN, before.own, 1), ("telegram:78", before.own, 2), (ANN, after.own, 3)):
+        style = {"person": person, "audience": audience, "updated_at": at}
+        await database.write(lambda conn, style=style: conn.execute(insert(user_model), style))  # type: ignore[misc]
     await database.write(lambda conn: follow(conn, old, new))
+    styles = await database.read(
+        lambda conn: conn.execute(select(user_model.c.updated_at, user_model.c.audience)).all()
+    )
+    assert {tuple(row) for row in styles} == {(2, after.own), (3, after.own)}, "of both places: the new one's"
     for strategy in ("keyword", "semantic"):
         assert await room.texts("harbour password", scope=after, strategy=strategy) == [
             "The harbour password is heron."

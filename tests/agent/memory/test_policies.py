@@ -1,14 +1,17 @@
 """Who sees what, by which way is looked up, in which order it comes: tables and properties."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.ids import ConversationId, PersonId
+from agent.memory import notes
 from agent.memory.audience import ChatType, Places, scope_of, word_of
 from agent.memory.fusion import diverse, faded, reciprocal
+from agent.memory.notes import path_of
 from agent.memory.records import Edge, Item
 from agent.memory.routing import route
 from agent.memory.showing import edge_line, fitting, line_of
@@ -133,3 +136,17 @@ def test_what_a_model_reads_of_it() -> None:
     assert edge_line(edge) == "- Ann owns a boat (not sure)"
     assert fitting(["12345", "12345", "1"], 6) == ["12345"]
     assert fitting(["123456789"], 3) == ["123456789"], "at least one"
+
+
+def test_notes_follow_a_place_that_is_renamed(tmp_path: Path) -> None:
+    at, old, new = datetime(2026, 11, 22, tzinfo=UTC), ConversationId("telegram:-5"), ConversationId("telegram:-1005")
+    notes.follow(tmp_path, old, new, at=at)
+    assert not path_of(tmp_path, new).exists(), "nothing is there to follow"
+    notes.write(path_of(tmp_path, old), "- old\n", at=at)
+    notes.write(path_of(tmp_path, new), "- new\n", at=at + timedelta(hours=1))
+    for _ in range(2):  # the platform may tell it twice
+        notes.follow(tmp_path, old, new, at=at + timedelta(hours=2))
+        assert path_of(tmp_path, new).read_text() == "- old\n\n- new\n"
+    assert not path_of(tmp_path, old).parent.exists()
+    versions = [file.read_text() for file in notes.versions_of(path_of(tmp_path, new))]
+    assert versions == ["- old\n", "- new\n", "- old\n\n- new\n"], "every wording is kept"

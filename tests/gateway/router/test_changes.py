@@ -5,6 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from agent.core.ids import ConversationId
+from agent.memory.notes import path_of, write
+from agent.tools.overflow import Outputs
 from gateway.channels.errors import ChannelGone
 from gateway.channels.inbound import ChatType, Membership, Moved, Sender
 from gateway.channels.keys import ConversationKey, UserId
@@ -47,12 +50,19 @@ class TestMoving:
         await world.asks("/queue drop", "drop", chat=GROUP)
         await world.asks("/verbose quiet", "quiet", chat=GROUP)
         await world.answered("remember plover", chat=GROUP)
+        notes = path_of(world.home, ConversationId(f"telegram:{GROUP}"))
+        write(notes, "- the hut is by the lake\n", at=world.clock.now())
+        kept = await Outputs(world.home).keep(ConversationId(f"telegram:{GROUP}"), "long output")
+        assert kept is not None
         assert (await world.hears(moved(world))).outcome == "accepted"
         assert (await world.hears(moved(world))).outcome == "ignored"
 
         await world.answered("which bird", chat=NEW, person=BOB)
         assert world.models_asked[-1] == "model-b", "the preference, and the grant that stands in the configuration"
         assert "plover" in str(world.llm.bodies[-1]), "the history"
+        assert "the hut is by the lake" in str(world.llm.bodies[-1]), "MEMORY.md"
+        assert not notes.parent.exists()
+        assert await Outputs(world.home).read(ConversationId(f"telegram:{NEW}"), kept) == "long output"
         assert "Mode: drop" in await world.asks("/queue", chat=NEW)
         world.script(slowly("slow"))
         await world.say("slow please", chat=NEW)

@@ -95,3 +95,20 @@ def test_every_migration_can_be_taken_back(engine: Engine) -> None:
 
 def test_the_head_that_is_checked_cheaply_is_the_newest_migration() -> None:
     assert migrating.known_revisions(SCHEMA.migrations)[0] == SCHEMA.head
+
+
+@pytest.mark.parametrize(("kept", "below"), [((), 4), ((2, 3), 2), ((1,), None)], ids=["none", "some", "every one"])
+def test_what_was_said_before_there_was_a_memory_waits_to_be_kept(
+    engine: Engine, kept: tuple[int, ...], below: int | None
+) -> None:
+    with engine.begin() as conn:
+        migrating.upgrade(conn, SCHEMA.migrations)
+        migrating.downgrade(conn, SCHEMA.migrations, "0008_trust")
+        conn.execute(text("INSERT INTO session (id, conv, created_at, updated_at) VALUES ('s', 'c', 1, 1)"))
+        said = "INSERT INTO message (id, session_id, conv, role, parts, created_at)"
+        conn.execute(text(f"{said} VALUES (:id, 's', 'c', 'user', '[]', 1)"), [{"id": id} for id in (1, 2, 3)])
+        rows = "INSERT INTO memory (audience, scope, kind, conv, text, source, message_id, dedup, created_at)"
+        for id in kept:
+            conn.execute(text(f"{rows} VALUES ('a', 'x', 'said', 'c', 't', 'chat', :id, :id, 1)"), {"id": id})
+        migrating.upgrade(conn, SCHEMA.migrations)
+        assert conn.execute(text("SELECT below FROM memory_backlog")).scalar_one_or_none() == below

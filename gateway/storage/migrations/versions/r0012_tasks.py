@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0012_tasks"
-down_revision = "0010_learning"
+down_revision = "0011_style"
 
 # SQLite grows a rowid by itself only for INTEGER keys.
 ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")

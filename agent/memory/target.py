@@ -1,0 +1,52 @@
+"""What is to be erased, and how much it was. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from agent.core.ids import ConversationId, PersonId
+from agent.memory.audience import Scope
+
+FORGOTTEN = "[forgotten]"  # what stands in place of the words
+PAGE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What is to be erased in the scope's own audience: what holds `words`, one `item`, or (neither) everything.
+
+    `only_by`: what that person said or was answered, and nothing of others.
+    """
+
+    scope: Scope
+    words: str = ""
+    item: int | None = None
+    only_by: PersonId | None = None
+
+    @property
+    def everything(self) -> bool:
+        return not self.words and self.item is None
+
+    def holds(self, text: str) -> bool:
+        """Whether the words stand in it, in whatever case."""
+        return bool(self.words) and self.words.casefold() in text.casefold()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erased:
+    """How much it was: things that were kept, messages of transcripts.
+
+    `paths` are files that came or were sent with what is gone; `others` came or were sent there besides, and may hold
+    the words.
+    """
+
+    items: int
+    messages: int
+    conversations: tuple[ConversationId, ...] = ()
+    paths: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+def chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    """So many at a time as a statement takes."""
+    for begin in range(0, len(ids), PAGE):
+        yield ids[begin : begin + PAGE]

@@ -1,0 +1,92 @@
+"""How the bot sees somebody write: /style shows it, forgets it, and switches it off for that person everywhere."""
+
+import logging
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+
+from agent.core.ids import PersonId
+from agent.memory import rows
+from agent.storage.moments import to_us
+from agent.style import user_model as people
+from agent.style.detector import Style, StyleDetector
+from agent.style.telling import ENOUGH, line_of
+from agent.style.user_model import UserModel
+from gateway.commands.command import Call, Command, Reply
+
+log = logging.getLogger("tieline.commands")
+VERBS = ("", "show", "reset", "off", "on")
+
+
+async def style(call: Call) -> Reply:
+    """Everybody sees and changes their own alone."""
+    phrase, language, person = call.house.phrase, call.incoming.language, call.incoming.person
+    verb = call.args.strip().lower()
+    if verb not in VERBS:
+        return Reply(text=phrase("style_usage", language, given=verb), private=True)
+    if person is None:
+        return Reply(text=phrase("style_nobody", language), private=True)
+    model = call.house.user_model()
+    if model is None:
+        return Reply(text=phrase("style_none", language), private=True)
+    if verb in ("", "show"):
+        return Reply(text="\n".join(await _shown(call, model, person)), private=True)
+    at = to_us(call.house.clock.now())
+    if verb == "reset":
+        await call.house.database.write(lambda conn: people.reset(conn, person))
+    else:
+        await call.house.database.write(lambda conn: people.set_adapt(conn, person, adapt=verb == "on", at=at))
+    return Reply(text=phrase(f"style_{verb}", language), private=True)
+
+
+async def style_of(call: Call) -> StyleDetector:
+    """What is kept of how the caller writes here; empty where there is nothing."""
+    model, person = call.house.user_model(), call.incoming.person
+    if model is None or person is None:
+        return StyleDetector()
+    audience = call.house.memory.scope(call.agent.conversation, call.incoming.chat_type, person).own
+    try:
+        return await call.house.database.read(lambda conn: model.brief(conn, person, audience))
+    except ValueError as error:  # what is kept cannot be read: the next message begins it anew
+        log.warning("the style of %s cannot be read: %s", person, error)
+        return StyleDetector()
+
+
+async def _shown(call: Call, model: UserModel, person: PersonId) -> Sequence[str]:
+    phrase, language, conversation = call.house.phrase, call.incoming.language, call.agent.conversation
+
+    def read(conn: Connection) -> tuple[bool, bool]:
+        return model.preferences(conn, person).adapt, rows.is_off(conn, conversation)
+
+    adapt, off = await call.house.database.read(read)
+    if not adapt:
+        return (phrase("style_is_off", language),)
+    detector = await style_of(call)
+    count = len(detector.window)
+    lines = [phrase("style_title", language, count=count), ""]
+    lines += [
+        phrase("style_number", language, what=phrase(f"style_{name}", language), value=f"{value:.2f}")
+        for name, value in numbers_of(detector.style)
+    ]
+    if off:
+        told = phrase("memory_is_off", language)
+    elif count < ENOUGH:
+        told = phrase("style_too_few", language, enough=ENOUGH)
+    elif line := line_of(detector):
+        told = phrase("style_told", language, line=line)
+    else:
+        told = phrase("style_plain", language)
+    return (*lines, "", told, phrase("style_hint", language))
+
+
+def numbers_of(style: Style) -> Sequence[tuple[str, float]]:
+    """The four numbers by name, as they are shown."""
+    return (
+        ("formality", style.formality),
+        ("energy", style.energy),
+        ("terseness", style.terseness),
+        ("emoji_use", style.emoji_use),
+    )
+
+
+STYLE = Command(name="style", run=style, group="chat", usage="[reset | off | on]")
