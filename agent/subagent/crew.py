@@ -14,6 +14,7 @@ from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.groups import first_error
 from agent.core.ids import RunId
 from agent.core.subagents import Errand, Finding
+from agent.core.time_limit import TimeLimit
 from agent.definitions import Definition, allows
 from agent.subagent.fleet import Fleet, Working
 from agent.subagent.loop import work
@@ -21,10 +22,11 @@ from agent.subagent.profiles import Profile, Profiles
 from agent.subagent.reach import tools_of
 from agent.subagent.tool import NESTED
 from agent.subagent.wording import NO_BUDGET, STOPPED, TOO_LONG, failed, identity_of, shortened, task_of
+from agent.turn.accounting import total_cost
 from agent.turn.guards import Progress
 from agent.turn.hooking import fire_soon
 from agent.turn.requests import scope_of
-from agent.turn.run import Interrupts, Run, TimeLimit
+from agent.turn.run import Interrupts, Run
 from agent.turn.settings import MOST_TOOL_ITERATIONS
 from agent.turn.speech import Speech
 from agent.turn.states import States, announce
@@ -127,6 +129,7 @@ class Hands:
             progress=Progress(),
             parent=parent,
             named=named,
+            within=parent.within,
         )
 
     async def _watched(self, errand: Errand, profile: Profile, run: Run, cancel: CancelToken) -> Finding:
@@ -178,4 +181,4 @@ class Hands:
             )
             announce(states, ended)
             fire_soon("subagent_stop", run, states, {"agent": profile.name})
-        return found or failed(why, steps=run.progress.steps, cost=None)
+        return found or failed(why, steps=run.progress.steps, cost=total_cost(run.usage))

@@ -119,7 +119,7 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
             silent=incoming.may_be_silent or incoming.wake_up is not None,
         ),
         began=runtime.clock.monotonic(),
-        reminder=reminder_for(runtime.clock.now(), work, hint=_hint(states), skill=pick.name if pick else ""),
+        reminder=reminder_for(runtime.clock.now(), work, hint=_hint(states)),
         speech=Speech(runtime.outbox),
         staged=staged,
         pick=pick,

@@ -56,15 +56,11 @@ def volatile_prompt(*, model: str, chat_type: str, notes: str, goal: str = "") -
     return "\n".join(lines)
 
 
-def reminder_for(now: datetime, work: Work, *, hint: str = "", skill: str = "") -> str:
-    """Date, time and sender, and hints of the house, put right before the sender's own words (SPEC §5.1).
-
-    That of a `skill` is the last line: it is another one in each turn, and earlier in the request it would have all
-    that follows paid for again.
-    """
+def reminder_for(now: datetime, work: Work, *, hint: str = "") -> str:
+    """Date, time and sender, and hints of the house, put right before the sender's own words (SPEC §5.1)."""
     incoming = work.incoming
     who = f"From {named(incoming)}, {incoming.role}." if work.kind == "message" else "Nobody has just written this."
-    lines = [f"It is {now:%A, %Y-%m-%d %H:%M} UTC.", who, *filter(None, (hint, skill_hint(skill) if skill else ""))]
+    lines = [f"It is {now:%A, %Y-%m-%d %H:%M} UTC.", who, *([hint] if hint else [])]
     return "\n".join(("<reminder>", *lines, "</reminder>"))
 
 
@@ -73,9 +69,14 @@ def skill_hint(name: str) -> str:
     return f'The skill "{harmless(" ".join(name.split()))}" may help here; use it only if it fits.'
 
 
-def also_told(reminder: str, line: str) -> str:
-    """The reminder with one line more of the house."""
-    return reminder.removesuffix("</reminder>") + f"{line}\n</reminder>" if line else reminder
+def also_told(reminder: str, *, style: str = "", skill: str = "") -> str:
+    """The reminder with what is known of the sender's style, and a hint at a skill.
+
+    That of the skill is the last line: it is another one in each turn, and earlier in the request it would have all
+    that follows paid for again.
+    """
+    lines = [*filter(None, (style, skill_hint(skill) if skill else "")), "</reminder>"]
+    return reminder.removesuffix("</reminder>") + "\n".join(lines)
 
 
 def user_message(work: Work, at: datetime) -> Message:
