@@ -135,7 +135,7 @@ def system_of(run: Run, states: States, provider: Provider, notes: str, tools: T
     goal = goal_text(run, states)
     volatile = volatile_prompt(model=provider.model, chat_type=run.work.incoming.chat_type, notes=notes, goal=goal)
     planning = INSTRUCTIONS if is_planning(run, states) else ""
-    volatile = "\n\n".join(filter(None, (volatile, run.skills, planning, run.skill_hint)))
+    volatile = "\n\n".join(filter(None, (volatile, run.skills, planning)))
     return SystemPrompt(stable=state.stable, volatile=volatile)
 
 

@@ -139,7 +139,6 @@ class Run:
     recall: str = ""  # what it was reminded of, framed; stands before the reminder
     meanings: dict[str, float] = field(default_factory=dict)  # skills that are surely near its words, by name
     skills: str = ""  # those that fit its words, as the system prompt shows them
-    skill_hint: str = ""  # one line about a skill, at the very end of the system prompt (W-35)
     within: frozenset[str] | None = None  # the tools of the skill that a person called up by name; None: all
     staged: StagedChanges = field(default_factory=StagedChanges)
     opened: bool = False  # the turn row is committed
