@@ -170,6 +170,16 @@ async def test_three_requests_that_go_well_are_drafted(sqlite_database: Database
     assert "`echo`" in text
 
 
+async def test_where_nothing_is_to_be_kept_nothing_is_counted(sqlite_database: Database, tmp_path: Path) -> None:
+    world = World(sqlite_database, tmp_path, ScriptedProvider())
+    await world.memory.set_off(world.key, off=True)
+    for _ in range(3):
+        await world.say("Please refactor the billing code module")
+    await world.learning.flush()
+    assert len(world.learning.buckets) == 0
+    assert not (tmp_path / "skills").exists()
+
+
 async def test_trouble_with_learning_ends_no_turn(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider()
     world = with_skills(World(sqlite_database, tmp_path, provider), "mail")
@@ -183,7 +193,7 @@ async def test_trouble_with_learning_ends_no_turn(sqlite_database: Database, tmp
 
         async def aclose(self) -> None: ...
 
-    world.database = Broken()  # type: ignore[assignment]
+    world.database = Broken()
     world.learning = world.new_learning()
     world.database = sqlite_database
     await world.learning.open()
