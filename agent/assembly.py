@@ -31,6 +31,7 @@ from agent.memory.notes import path_of
 from agent.memory.tools import MEMORY_TOOLS, Forget, Recall, Remember, SessionSearch, WriteNotes
 from agent.operations import follow_definition
 from agent.providers.calling import Models
+from agent.skills.catalogue import NOTHING as NO_SKILLS
 from agent.skills.catalogue import Catalogue
 from agent.skills.learning import Learning
 from agent.skills.tools import LoadSkill
@@ -180,7 +181,9 @@ def assemble(
         provider=ProviderState(slot=slot, models=shared.models),
         tool=ToolState(executor=shared.executor, home=shared.home, workspace=workspace_of(shared.home, conversation)),
         memory=MemoryState(path=path_of(shared.home, conversation)),
-        skill=SkillState(catalogue=shared.skills),
+        skill=SkillState(
+            catalogue=shared.skills, snapshot=shared.skills.snapshot if settings.skills.enabled else NO_SKILLS
+        ),
         runtime=RuntimeState(
             settings=settings,
             current_settings=shared.settings,

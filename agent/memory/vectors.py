@@ -7,7 +7,7 @@ import importlib
 import math
 from array import array
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -81,6 +81,8 @@ class Vectors:
         self._embedder = embedder
         self._least = least
         self._held: OrderedDict[tuple[str, str], _Held] = OrderedDict()
+        self._asked: tuple[str, str, bytes] | None = None  # the newest query: its model, words and vector
+        self._few: dict[tuple[str, str], bytes] = {}  # vectors of the texts that were compared last
         self._reading = anyio.Lock()
 
     async def is_on(self) -> bool:
@@ -100,7 +102,7 @@ class Vectors:
         embedder = await self._embedder()
         if embedder is None:
             raise NoVectors("nobody makes vectors")
-        (wanted,) = await embedder.embed([query[:LONGEST]], as_query=True, bill=bill)
+        wanted = await self._wanted(embedder, query, bill)
         chosen = self._least()
         least = (embedder.sure if sure else embedder.least) if chosen is None else chosen
         found: list[tuple[int, float]] = []
@@ -111,6 +113,41 @@ class Vectors:
                     found += await anyio.to_thread.run_sync(nearest, wanted, held.ids, held.numbers, least, most)
         found.sort(key=lambda pair: (-pair[1], -pair[0]))
         return found[:most]
+
+    async def surely_near(self, query: str, texts: Mapping[str, str], *, bill: Bill) -> dict[str, float]:
+        """Which of a few texts, by key, are surely about the query's matter, and how near they are.
+
+        Their vectors are kept as long as the texts stay the same; all of them are looked at. Raises as `search` does.
+        """
+        embedder = await self._embedder()
+        if embedder is None or not texts:
+            return {}
+        kept = self._few
+        missing = [text for text in dict.fromkeys(texts.values()) if (embedder.name, text) not in kept]
+        made: dict[tuple[str, str], bytes] = {}
+        for begin in range(0, len(missing), AT_ONCE):
+            some = missing[begin : begin + AT_ONCE]
+            numbers = await embedder.embed([text[:LONGEST] for text in some], as_query=False, bill=bill)
+            made |= {(embedder.name, text): vector for text, vector in zip(some, numbers, strict=True)}
+        if made:
+            wanted_ones = {(embedder.name, text) for text in texts.values()}
+            self._few = kept = {key: vector for key, vector in (kept | made).items() if key in wanted_ones}
+        wanted = await self._wanted(embedder, query, bill)
+        keys = list(texts)
+        numbers_of = b"".join(kept[embedder.name, texts[key]] for key in keys)
+        places = list(range(len(keys)))
+        chosen = self._least()
+        least = embedder.sure if chosen is None else chosen
+        near = await anyio.to_thread.run_sync(nearest, wanted, places, numbers_of, least, len(keys))
+        return {keys[place]: score for place, score in near}
+
+    async def _wanted(self, embedder: Embedder, query: str, bill: Bill) -> bytes:
+        """The vector of a query; several ask for the same one within a turn."""
+        words, asked = query[:LONGEST], self._asked
+        if asked is None or asked[:2] != (embedder.name, words):
+            (vector,) = await embedder.embed([words], as_query=True, bill=bill)
+            self._asked = asked = (embedder.name, words, vector)
+        return asked[2]
 
     async def catch_up(self, audience: Audience, bill: Bill) -> int:
         """Make the vectors that are missing; returns how many. Raises as `search` does."""
@@ -133,6 +170,7 @@ class Vectors:
     def forget(self) -> None:
         """Something was erased: nothing of it may stay here."""
         self._held.clear()
+        self._asked = None
 
     async def _current(self, audience: Audience, model: str) -> _Held:
         """All vectors of an audience; only what came since the last look is read."""

@@ -18,7 +18,7 @@ from agent.turn.recalling import open_memory, recall
 from agent.turn.requests import estimate_of
 from agent.turn.room import load_window, options_of, sync_window
 from agent.turn.run import Executed, Notice, Prepared, Run
-from agent.turn.skills import choose_skills
+from agent.turn.skills import choose_skills, find_meanings
 from agent.turn.states import States, announce
 
 log = logging.getLogger("tieline.turn")
@@ -80,6 +80,7 @@ async def _advance(run: Run, states: States) -> None:
         states.goal.known_for = session_id
     await open_memory(run, states)
     await recall(run, states)
+    await find_meanings(run, states)
 
 
 async def load_history(run: Run, states: States) -> None:

@@ -138,6 +138,7 @@ class Run:
     speech: Speech
     memory: Scope | None = None  # what it may see of the memory; None: it is off
     recall: str = ""  # what it was reminded of, framed; stands before the reminder
+    meanings: dict[str, float] = field(default_factory=dict)  # skills that are surely near its words, by name
     skills: str = ""  # those that fit its words, as the system prompt shows them
     within: frozenset[str] | None = None  # the tools of the skill that a person called up by name; None: all
     staged: StagedChanges = field(default_factory=StagedChanges)

@@ -5,13 +5,19 @@ from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
 
-from agent.core.errors import ToolError
+import anyio
+from sqlalchemy.exc import SQLAlchemyError
+
+from agent.core.errors import AgentError, ToolError
 from agent.core.events import SkillsReloaded
+from agent.memory.words import is_about_something
 from agent.skills.catalogue import NOTHING
 from agent.skills.matching import called_in, chosen, without_call
 from agent.skills.parsing import slug
 from agent.skills.showing import LEAST_ROOM, fitting
 from agent.skills.skill import Skill
+from agent.storage.errors import StorageError
+from agent.turn.calling import bill_of
 from agent.turn.fitting import ceiling
 from agent.turn.prompt import words_of
 from agent.turn.requests import may_load
@@ -36,6 +42,22 @@ def take_skills(states: States) -> None:
     runtime.bus.publish(reloaded)
 
 
+async def find_meanings(run: Run, states: States) -> None:
+    """Where words tell nothing and vectors exist: which skills are near in meaning. Bounded in time; never raises."""
+    snapshot, vectors, words = states.skill.snapshot, states.runtime.memory.vectors, _words(run)
+    settings, timeout_s = run.settings.skills, run.settings.memory.recall.timeout_s
+    if vectors is None or not snapshot.offered or not settings.max_active or not is_about_something(words):
+        return
+    if called_in(words) is not None or chosen(snapshot.index, words, settings):
+        return
+    texts = {skill.name: f"{skill.description}. {skill.when_to_use}" for skill in snapshot.offered}
+    with anyio.move_on_after(timeout_s):
+        try:
+            run.meanings = await vectors.surely_near(words, texts, bill=bill_of(run, states))
+        except (AgentError, StorageError, SQLAlchemyError) as error:
+            log.warning("skills are looked for by words alone: %s", error, extra={"run": run.id})
+
+
 def choose_skills(run: Run, states: States, tokens: int) -> bool:
     """Put the skills that fit the run's words into its prompt; whether there are any. `tokens` are used already.
 
@@ -44,11 +66,12 @@ def choose_skills(run: Run, states: States, tokens: int) -> bool:
     snapshot = states.skill.snapshot
     if not snapshot.usable:
         return False
-    words = words_of(run.messages[0]) if run.messages else run.work.incoming.text
+    words = _words(run)
     called = snapshot.find(called_in(words) or "")
     if called is not None and not called.user_invocable:
         called = None
-    found = chosen(snapshot.index, without_call(words), run.settings.skills) if called is None else (called,)
+    settings = run.settings.skills
+    found = chosen(snapshot.index, without_call(words), settings, run.meanings) if called is None else (called,)
     if not found:
         return False
     log.info("skills for this turn: %s", ", ".join(skill.name for skill in found), extra={"run": run.id})
@@ -71,6 +94,10 @@ def load_skill(run: Run, states: States, name: str) -> str:
         raise ToolError(f"there is no skill {name!r}; there is: {', '.join(near)}")
     _set_environment(run, (skill,))
     return f"Skill {skill.name}, words of the house:\n\n{skill.body}"
+
+
+def _words(run: Run) -> str:
+    return words_of(run.messages[0]) if run.messages else run.work.incoming.text
 
 
 def _is_tight(settings: Settings, states: States, tokens: int) -> bool:

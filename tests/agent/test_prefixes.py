@@ -13,6 +13,7 @@ from agent.providers.anthropic_requests import Encoder
 from agent.providers.openai_requests import Dialect
 from agent.providers.openai_requests import Encoder as OpenAIEncoder
 from agent.providers.provider import Usage
+from agent.skills.showing import LOAD
 from agent.storage.database import Database
 from agent.tools.focus import FOCUS_TOOLS
 from agent.tools.plan_mode import EXIT
@@ -119,7 +120,7 @@ async def test_below_the_share_every_tool_is_shown(sqlite_database: Database, tm
     world = World(sqlite_database, tmp_path, provider, tools=tuple(Fat(f"fat_{number:02}") for number in range(15)))
     await world.say("hi")
     names = {spec.name for spec in provider.requests[0].tools.specs}
-    assert names == {tool.spec.name for tool in world.tools} - FOCUS_TOOLS - {EXIT}  # which are off
+    assert names == {tool.spec.name for tool in world.tools} - FOCUS_TOOLS - {EXIT, LOAD}  # which are off
 
 
 @pytest.mark.requirement("R-02")

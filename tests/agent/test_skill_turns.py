@@ -6,8 +6,11 @@ from pathlib import Path
 import anyio
 import pytest
 
+from agent.compaction.settings import MemorySettings
 from agent.core.events import SkillsReloaded
 from agent.core.tools import ToolContext
+from agent.memory.settings import RecallSettings
+from agent.memory.vectors import NoVectors, Vectors
 from agent.skills.catalogue import NOTHING, Entry, Reason, Snapshot
 from agent.skills.parsing import parsed
 from agent.skills.settings import SkillSettings
@@ -16,6 +19,7 @@ from agent.storage.database import Database
 from agent.turn.prefix import causes
 from agent.turn.settings import Settings
 from tests.agent.world import World
+from tests.fakes.embedding import FakeEmbedder
 from tests.fakes.provider import ScriptedProvider, calls, says
 from tests.fakes.tools import FakeTool
 from tests.fakes.waiting import until
@@ -152,7 +156,7 @@ class Looking(FakeTool):
         super().__init__()
         self.seen: list[dict[str, str]] = []
 
-    async def run(self, arguments: object, context: ToolContext) -> str:  # type: ignore[override]
+    async def run(self, arguments: object, context: ToolContext) -> str:
         self.seen.append(dict(context.execution.env))
         return "seen"
 
@@ -218,3 +222,25 @@ async def test_an_agent_without_the_tool_is_not_shown_the_list(sqlite_database: 
     assert "How to brew" not in system.stable
     assert "Boil the water" in system.volatile
     world.catalogue.put(NOTHING)
+
+
+async def test_meaning_helps_where_words_tell_nothing(sqlite_database: Database, tmp_path: Path) -> None:
+    provider, embedder = ScriptedProvider(), FakeEmbedder(least=0.4, same={"infusion": "tea", "prepare": "brew"})
+    world = skilled(sqlite_database, tmp_path, provider, TEA, JAM)
+
+    async def current() -> FakeEmbedder:
+        return embedder
+
+    world.memory.vectors = Vectors(sqlite_database, current)
+    await world.say("prepare an infusion")
+    assert "Boil the water" in provider.requests[-1].system.volatile
+    await world.say("prepare another infusion")
+    assert embedder.texts.count("How to brew tea. ") == 1, "made once"
+    assert embedder.texts.count("prepare another infusion") == 1, "recall and skills ask for the same"
+    before = len(embedder.texts)
+    world.settings = Settings(memory=MemorySettings(recall=RecallSettings(enabled=False)))
+    await world.say("cook jam")
+    assert len(embedder.texts) == before, "nobody is asked where words tell enough"
+    embedder.error = NoVectors("gone")
+    assert await world.say("prepare one more infusion") == ["ok"]
+    assert "Boil" not in provider.requests[-1].system.volatile

@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from agent.core.errors import AgentError
+from agent.skills.catalogue import Snapshot
 from agent.skills.loading import LARGEST, Root, load, roots_of
 from agent.skills.reloading import LOOK_EVERY_S, SETTLE_S, Skills
 from agent.storage.database import Database
@@ -139,7 +140,8 @@ async def test_what_was_taken_back_stays_so_with_or_without_its_file(sqlite_data
 
 @pytest.mark.requirement("Z-08")
 async def test_a_change_is_read_when_it_has_settled(sqlite_database: Database, tmp_path: Path) -> None:
-    clock, told = CountingClock(), []
+    clock = CountingClock()
+    told: list[Snapshot] = []
     skills = Skills(sqlite_database, clock, roots_of(tmp_path, ()), reloaded=told.append)
     await skills.reload()
     async with anyio.create_task_group() as group:
