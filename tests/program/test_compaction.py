@@ -29,6 +29,8 @@ high_compaction_threshold = 0.57
 hard_compaction_threshold = 0.60
 [memory.compression]
 pruning_strategy = "subgoal"
+[skills]
+enabled = false
 """
 
 
