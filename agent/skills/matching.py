@@ -7,7 +7,7 @@ this message could reach; nearness in meaning counts as it is, where it is sure.
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.memory.words import STOP, stem, telling, words_of
@@ -16,7 +16,8 @@ from agent.skills.skill import Skill
 
 K1, B = 1.2, 0.75  # BM25's usual ones
 LEAST_HITS = 2  # words in common; one alone tells too little
-MOST_CHARS = 4_000  # of a message that are looked at
+MOST_HOLDERS = 50  # a word that more skills have tells nothing, and a search must not cost more with each
+BEGINNING, END = 1_000, 500  # characters of a message that are looked at: what is wanted stands there
 _CALLED = re.compile(r"@@skill=([\w-]{1,100})[ \t]*")
 
 
@@ -30,7 +31,10 @@ class _Document:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The words of some skills, counted once; a search costs what the message has of them, not their number."""
+    """The words of some skills, counted once; a search costs what the message has of them, not their number.
+
+    Triggers and words that few skills have lead to these alone.
+    """
 
     skills: tuple[Skill, ...]
     documents: tuple[_Document, ...] = field(init=False)
@@ -55,9 +59,12 @@ class Index:
 
     def scores(self, text: str) -> dict[str, float]:
         """How well each skill fits, by name; those that do not at all are left out."""
-        text = text[:MOST_CHARS]
-        found = self._by_words(text)
-        said = [stem(word) for word in words_of(text)]
+        if len(text) > BEGINNING + END:
+            text = f"{text[:BEGINNING]} {text[-END:]}"
+        said = words_of(text)
+        stems = {word: stem(word) for word in set(said)}
+        found = self._by_words(dict.fromkeys(stems[word] for word in telling(text) if word not in STOP))
+        said = tuple(stems[word] for word in said)
         for at, word in enumerate(said):
             for place in self.starts.get(word, ()):
                 document = self.documents[place]
@@ -65,13 +72,12 @@ class Index:
                     found[document.skill.name] = 1.0
         return found
 
-    def _by_words(self, text: str) -> dict[str, float]:
-        wanted = tuple(dict.fromkeys(stem(word) for word in telling(text) if word not in STOP))
-        weights = {word: self._weight(word) for word in wanted}
+    def _by_words(self, wanted: Iterable[str]) -> dict[str, float]:
+        weights = {word: self._weight(word) for word in wanted if len(self.holders.get(word, ())) <= MOST_HOLDERS}
         reachable = sum(weights.values()) * (K1 + 1)
         scores: dict[int, float] = {}
         hits: Counter[int] = Counter()
-        for word in wanted:
+        for word in weights:
             for place in self.holders.get(word, ()):
                 document = self.documents[place]
                 count = document.counts[word]

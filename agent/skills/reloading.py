@@ -4,8 +4,7 @@ A turn never waits for it; what was read counts between turns (SPEC §14.1, Z-08
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 
 import anyio
 import anyio.to_thread
@@ -30,22 +29,18 @@ log = logging.getLogger("tieline.skills")
 
 
 class Skills:
-    """The skills of a process. `reloaded` is told after each reload that changed something."""
+    """The skills of a process."""
 
     def __init__(
         self,
         database: Database,
         clock: Clock,
         roots: Sequence[Root],
-        *,
-        catalogue: Catalogue | None = None,
-        reloaded: Callable[[Snapshot], None] = lambda snapshot: None,
     ) -> None:
-        self.catalogue = catalogue or Catalogue()
+        self.catalogue = Catalogue()
         self._database = database
         self._clock = clock
         self._roots = tuple(roots)
-        self._reloaded = reloaded
         self._seen: object = None
         self._judging = anyio.Lock()
 
@@ -54,10 +49,7 @@ class Skills:
         async with self._judging:
             seen = await anyio.to_thread.run_sync(signature, self._roots)
             skills = await anyio.to_thread.run_sync(load, self._roots)
-            snapshot = await self._database.read(partial(_look, skills=skills))
-            if snapshot is None:
-                at = to_us(self._clock.now())
-                snapshot = await self._database.write(partial(_judge, skills=skills, at=at))
+            snapshot = await self._judged(skills)
             self._seen = seen
             return self._put(snapshot)
 
@@ -93,20 +85,27 @@ class Skills:
             if entry is None or not entry.skill.digest.startswith(digest):
                 return None
             skills = {name: one.skill for name, one in self.catalogue.snapshot.entries.items()}
-            trust = Trust(
-                name=name,
-                verdict=verdict,
-                digest=entry.skill.digest,
-                grants=entry.skill.grants,
-                by=by,
-            )
-            at = to_us(self._clock.now())
+            decided = entry.skill
+            trust = Trust(name=name, verdict=verdict, digest=decided.digest, grants=decided.grants, by=by)
+            await self._write([trust])
+            return self._put(await self._judged(skills)).entries.get(name)
 
-            def write(conn: Connection) -> Snapshot:
+    async def _judged(self, skills: Mapping[str, Skill]) -> Snapshot:
+        """How they stand. What was found harmless at first sight is written down."""
+        decided = await self._database.read(trust_rows.decided)
+        snapshot, notes = await anyio.to_thread.run_sync(_judge, skills, decided)
+        if notes:
+            await self._write(notes)
+        return snapshot
+
+    async def _write(self, notes: Sequence[Trust]) -> None:
+        at = to_us(self._clock.now())
+
+        def write(conn: Connection) -> None:
+            for trust in notes:
                 trust_rows.put(conn, trust, at)
-                return _judge(conn, skills=skills, at=at)
 
-            return self._put(await self._database.write(write)).entries.get(name)
+        await self._database.write(write)
 
     def _put(self, snapshot: Snapshot) -> Snapshot:
         before = self.catalogue.snapshot
@@ -115,7 +114,6 @@ class Skills:
         self.catalogue.put(snapshot)
         waiting = [name for name, entry in snapshot.entries.items() if entry.standing == "quarantined"]
         log.info("skills: %s usable, %s wait for approval", len(snapshot.usable), ", ".join(waiting) or "none")
-        self._reloaded(snapshot)
         return snapshot
 
     async def _now(self) -> object:
@@ -131,26 +129,11 @@ class Skills:
                 return
 
 
-def _look(conn: Connection, *, skills: dict[str, Skill]) -> Snapshot | None:
-    """The snapshot, where nothing is to be written down for it."""
-    decided = trust_rows.decided(conn)
+def _judge(skills: Mapping[str, Skill], decided: Mapping[str, Trust]) -> tuple[Snapshot, Sequence[Trust]]:
+    """Slow where there are many: for a worker thread."""
     judged = judge_all(skills, decided)
-    if any(one.note is not None for one in judged):
-        return None
-    return _snapshot([one.entry for one in judged], decided.values())
-
-
-def _judge(conn: Connection, *, skills: dict[str, Skill], at: int) -> Snapshot:
-    decided = trust_rows.decided(conn)
-    judged = judge_all(skills, decided)
-    for one in judged:
-        if one.note is not None:
-            trust_rows.put(conn, one.note, at)
-    return _snapshot([one.entry for one in judged], decided.values())
-
-
-def _snapshot(entries: Iterable[Entry], decided: Iterable[Trust]) -> Snapshot:
-    return Snapshot(
-        entries={entry.skill.name: entry for entry in entries},
-        taken_back=frozenset(trust.name for trust in decided if trust.verdict == "revoked"),
+    snapshot = Snapshot(
+        entries={one.entry.skill.name: one.entry for one in judged},
+        taken_back=frozenset(trust.name for trust in decided.values() if trust.verdict == "revoked"),
     )
+    return snapshot, [one.note for one in judged if one.note is not None]

@@ -103,7 +103,9 @@ async def test_of_many_lent_tools_those_that_fit_are_shown(sqlite_database: Data
     assert "mcp__s__tool17" in first
     assert len(first) == 3
     everything = {spec.name for spec in provider.requests[0].tools.specs}
-    assert house - everything <= {"start_focus", "complete_focus", "ExitPlanMode"}, "the house's own always are"
+    assert house - everything <= {"start_focus", "complete_focus", "ExitPlanMode", "load_skill"}, (
+        "the house's own always are"
+    )
     assert "tool_search" in everything, "the others can be looked for"
     await world.say("hello")
     assert set(first) < set(shown(provider.requests[2])), "what was shown stays …"

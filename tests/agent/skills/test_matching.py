@@ -3,7 +3,7 @@
 import pytest
 
 from agent.skills.loading import Root, load
-from agent.skills.matching import Index, called_in, calling, chosen, without_call
+from agent.skills.matching import MOST_HOLDERS, Index, called_in, calling, chosen, without_call
 from agent.skills.parsing import parsed
 from agent.skills.settings import SkillSettings
 from agent.skills.showing import block, fitting, listing
@@ -91,3 +91,18 @@ def test_the_list_does_not_grow_without_end_and_no_skill_can_close_its_block() -
     assert block(bad).count("<") == 2
     assert fitting((bad,), compact=True).count("<") == 0
     assert fitting((), compact=False) == ""
+
+
+def test_a_word_that_all_have_is_not_followed_to_each_of_them() -> None:
+    many = tuple(skill(f"s{n:03}", description=f"write the report of group{n}") for n in range(MOST_HOLDERS + 1))
+    index = Index(many)
+    assert index.scores("write the report, please") == {}
+    assert index.scores("write the report of group7") == {}, "one word that tells something is too little"
+    index = Index((*many, skill("tide", description="tide tables of harbours")))
+    assert set(index.scores("write the report of the tide in all harbours")) == {"tide"}
+
+
+def test_of_a_long_message_the_beginning_and_the_end_count(shipped: Index) -> None:
+    pasted = "some words that somebody said " * 200
+    for text in (f"please make meeting notes: {pasted}", f"{pasted} please make meeting notes"):
+        assert [one.name for one in chosen(shipped, text, SETTINGS)] == ["meeting-notes"]
