@@ -15,6 +15,7 @@ from agent.skills.matching import called_in, without_call
 from agent.skills.outcomes import outcome_of
 from agent.storage.errors import StorageError
 from agent.turn.prompt import shown_name, with_skill, words_of
+from agent.turn.requests import may_load
 from agent.turn.run import Executed, Run
 from agent.turn.states import States
 
@@ -24,7 +25,7 @@ log = logging.getLogger("tieline.turn")
 async def pick_skill(run: Run, states: States) -> None:
     """Hint a skill, out of those that the model may use now; what nobody has just written gets no hint."""
     words = run.work.incoming.text
-    if run.work.kind != "message":
+    if run.work.kind != "message" or not may_load(run, states):
         return
     snapshot, called = states.skill.snapshot, called_in(words)
     candidates = [skill.name for skill in snapshot.offered]

@@ -146,6 +146,13 @@ async def test_a_stop_is_a_failure_and_what_never_ran_is_nothing(sqlite_database
     assert world.learning.router.kept("mail").arm == Arm(failures=1)
 
 
+async def test_who_may_load_no_skill_is_hinted_none(sqlite_database: Database, tmp_path: Path) -> None:
+    provider, persona = ScriptedProvider(), "---\nname: Test\ntools: [calculate]\n---\n\nYou are a test agent.\n"
+    world = with_skills(World(sqlite_database, tmp_path, provider, agent_md=persona), "mail")
+    await world.say("write to Ida")
+    assert HINT not in provider.requests[0].reminder
+
+
 async def test_reminders_are_neither_hinted_nor_counted(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider()
     world = with_skills(World(sqlite_database, tmp_path, provider), "mail")
