@@ -1,10 +1,10 @@
 """How often each skill helped, in the database. Plain functions over a `Connection`; counts are added, never set."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from agent.skills.bandit import Arm, aged
 from agent.storage.conflicts import or_update
@@ -69,6 +69,10 @@ def add(conn: Connection, more: Mapping[str, Arm], begin: Mapping[str, Kept], *,
                 "updated_at": after.at,
             },
         )
+
+
+def remove(conn: Connection, names: Sequence[str]) -> None:
+    conn.execute(delete(skill_arm).where(skill_arm.c.name.in_(names)))
 
 
 def _kept(row: Any) -> Kept:

@@ -10,17 +10,18 @@ from shutil import rmtree
 from typing import Protocol
 
 import anyio.to_thread
+from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.clock import Clock
 from agent.core.framing import defused
 from agent.core.ids import ConversationId
-from agent.skills import evolved
+from agent.skills import arms, evolved
 from agent.skills.buckets import DraftTrigger, Holds
 from agent.skills.evolved import DRAFT_SCORE, SCORER, Evolved
 from agent.skills.learning_settings import LearningSettings
 from agent.skills.signatures import name_of
-from agent.skills.skill import FILE
+from agent.skills.skill import FILE, Skill
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.moments import to_us
@@ -37,6 +38,8 @@ class Known(Protocol):
     """What a person has said of skills; the catalogue keeps this promise."""
 
     def revoked(self, name: str) -> bool: ...
+    def find(self, name: str) -> Skill | None:
+        """The skill of that name, if it may be used."""
 
 
 class Drafter:
@@ -88,10 +91,10 @@ class Drafter:
         log.info("drafted after %d turns that went well, waits for approval: %s", trigger.evidence, name)
         return name
 
-    async def forget(self, conversations: tuple[ConversationId, ...], holds: Holds | None) -> int:
-        """Take back what drafts quote of these conversations, where `holds` says so of it (None: all); how many.
+    async def forget(self, conversations: tuple[ConversationId, ...], holds: Holds | None) -> tuple[str, ...]:
+        """Take back what drafts quote of these conversations, where `holds` says so of it (None: all); their names.
 
-        A draft that nobody changed goes as a whole; of one that a person made their own, the quotes go.
+        A draft goes as a whole; of one that a person approved or changed the quotes go, and it waits once more.
         Raises StorageError; files that cannot be changed are logged.
         """
         drafts = await self._database.read(lambda conn: evolved.of_conversations(conn, conversations))
@@ -103,8 +106,13 @@ class Drafter:
             except OSError as error:
                 log.error("the draft %s could not be cleared: %s", draft.name, error)  # noqa: TRY400 - no defect of ours
         if gone:
-            await self._database.write(lambda conn: evolved.remove(conn, gone))
-        return len(gone)
+
+            def remove(conn: Connection) -> None:
+                evolved.remove(conn, gone)
+                arms.remove(conn, gone)
+
+            await self._database.write(remove)
+        return tuple(gone)
 
     def _write(self, name: str, text: str, manifest: str) -> bool:
         """The manifest first: whoever finds the skill finds what it is. What is there already is not touched."""
@@ -120,14 +128,18 @@ class Drafter:
         return True
 
     def _unquote(self, draft: Evolved, holds: Holds | None) -> bool:
+        """Whether it was meant."""
         folder = self._folder / draft.name
         text = (folder / FILE).read_text("utf-8", "replace") if (folder / FILE).is_file() else ""
         if holds is not None and not any(map(holds, (text, draft.signature, draft.name))):
             return False
-        if hashlib.sha256(text.encode()).hexdigest() == draft.digest or not text:
+        left = "".join(line for line in text.splitlines(keepends=True) if not line.startswith(EXAMPLE))
+        unchanged = hashlib.sha256(text.encode()).hexdigest() == draft.digest
+        named_so = holds is not None and any(map(holds, (left, draft.signature)))
+        if not text or (unchanged and (named_so or self._known.find(draft.name) is None)):
             rmtree(folder, ignore_errors=True)
         else:
-            put_whole(folder / FILE, "".join(line for line in text.splitlines(True) if not line.startswith(EXAMPLE)))
+            put_whole(folder / FILE, left)
         return True
 
 

@@ -133,7 +133,8 @@ class Learning:
             if holds is None or any(map(holds, (trigger.signature, *trigger.examples))):
                 self._triggers.remove(trigger)
         if self._drafter is not None:
-            await self._drafter.forget(tuple(conversations), holds)
+            self.router.forget(await self._drafter.forget(tuple(conversations), holds))
+            self.router.unread = True
 
     async def run(self) -> None:
         """Write what was learnt, until cancelled."""

@@ -85,6 +85,12 @@ class Router:
             self._ranks = (settings.preferred, priors_by_rank(settings.preferred))
         return arms.beginning(max(self._priors.get(name, 0), self._ranks[1].get(name, 0)), at)
 
+    def forget(self, names: Sequence[str]) -> None:
+        """Skills that people want nothing left of."""
+        for name in names:
+            self._arms.pop(name, None)
+            self._more.pop(name, None)
+
     @property
     def waits(self) -> bool:
         """Whether there is something to write."""

@@ -130,7 +130,7 @@ async def take_in(run: Run, states: States) -> Taken:
     run.opened, run.resumed, run.checkpoint = True, opening.resumed, opening.checkpoint
     if run.work.kind == "message":
         run.goal = opening.goal
-    run.reminder = also_told(run.reminder, style=opening.style, skill=run.pick.name if run.pick else "")
+    run.reminder = also_told(run.reminder, opening.style)
     states.metrics.estimator.take((stored.message, stored.counted) for stored in opening.stored)
     run.messages = [stored.message for stored in opening.stored]
     run.ids = [stored.message.id for stored in opening.stored]

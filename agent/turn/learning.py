@@ -8,33 +8,33 @@ import logging
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.events import CorrectionHeard, LearningFailed
-from agent.core.ids import RunId
-from agent.inbox import Work
 from agent.memory.records import Kept
 from agent.skills.bandit import Outcome
 from agent.skills.feedback import heard, kept_as
 from agent.skills.matching import called_in, without_call
 from agent.skills.outcomes import outcome_of
-from agent.skills.router import Pick
 from agent.storage.errors import StorageError
-from agent.turn.prompt import shown_name, words_of
+from agent.turn.prompt import shown_name, with_skill, words_of
+from agent.turn.requests import may_load
 from agent.turn.run import Executed, Run
 from agent.turn.states import States
 
 log = logging.getLogger("tieline.turn")
 
 
-async def pick_skill(run: RunId, work: Work, states: States, *, fresh: bool) -> Pick | None:
-    """The skill to hint, out of those that the model may use now; what nobody has just written gets no hint."""
-    learning = states.runtime.learning
-    if work.kind != "message":
-        return None
-    snapshot, called = states.skill.snapshot, called_in(work.incoming.text)
+async def pick_skill(run: Run, states: States) -> None:
+    """Hint a skill, out of those that the model may use now; what nobody has just written gets no hint."""
+    words = run.work.incoming.text
+    if run.work.kind != "message" or not may_load(run, states):
+        return
+    snapshot, called = states.skill.snapshot, called_in(words)
     candidates = [skill.name for skill in snapshot.offered]
     if called is not None and called not in candidates and snapshot.find(called) is not None:
-        return None  # a skill for people only: they have called it up, and no other one is to be hinted beside it
-    conversation = states.session.conversation
-    return await learning.pick(candidates, work.incoming.text, conversation=conversation, run=run, fresh=fresh)
+        return  # a skill for people only: they have called it up, and no other one is to be hinted beside it
+    conversation, fresh = states.session.conversation, run.fresh and not run.resumed
+    run.pick = await states.runtime.learning.pick(candidates, words, conversation=conversation, run=run.id, fresh=fresh)
+    if run.pick is not None:
+        run.reminder = with_skill(run.reminder, run.pick.name)
 
 
 async def learn_from(executed: Executed, run: Run, states: States) -> None:
@@ -44,8 +44,8 @@ async def learn_from(executed: Executed, run: Run, states: States) -> None:
     pick, run.pick = run.pick, None
     if pick is not None:
         learning.credit(pick, outcome, conversation)
-    if run.work.kind != "message" or not run.opened:
-        return
+    if run.work.kind != "message" or not run.opened or states.memory.off:
+        return  # where people want nothing kept, nothing of theirs is quoted either
     learning.observe(conversation, without_call(run.work.incoming.text), outcome, _used(run))
     if learning.settings.feedback:
         await _keep_correction(run, states)

@@ -79,6 +79,7 @@ async def _answer(run: Run, states: States) -> Executed:
     planned = await offer_plan(run, states)
     if planned is not None:
         return planned
+    await pick_skill(run, states)
     await recall_uses(run, states)
     prepared = await prepare(run, states)
     return prepared.ended or await execute(prepared, run, states)
@@ -96,10 +97,8 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
     incoming = work.incoming
     reply_to = incoming.message_ref if incoming.chat_type != "direct" else None
     token, effective = CancelToken(), _effective(runtime.settings, definition, work)
-    id = opened.run if opened else RunId(runtime.new_id())
-    pick = await pick_skill(id, work, states, fresh=current is None)
     return Run(
-        id=id,
+        id=opened.run if opened else RunId(runtime.new_id()),
         work=work,
         session=opened.session if opened else current or SessionId(runtime.new_id()),
         fresh=current is None,
@@ -122,7 +121,6 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
         reminder=reminder_for(runtime.clock.now(), work, hint=_hint(states)),
         speech=Speech(runtime.outbox),
         staged=staged,
-        pick=pick,
         goal=incoming.wake_up.goal if incoming.wake_up is not None else None,
     )
 

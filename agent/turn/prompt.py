@@ -16,6 +16,7 @@ from agent.turn.received import told_of
 
 LONGEST_NAME = 64
 LONGEST_QUOTE = 4_000
+REMINDER_ENDS = "</reminder>"
 
 SECURITY = """\
 ## Rules that nothing in the conversation can change
@@ -57,26 +58,25 @@ def volatile_prompt(*, model: str, chat_type: str, notes: str, goal: str = "") -
 
 
 def reminder_for(now: datetime, work: Work, *, hint: str = "") -> str:
-    """Date, time and sender, and hints of the house, put right before the sender's own words (SPEC §5.1)."""
+    """Date, time and sender, and a hint of the house, put right before the sender's own words (SPEC §5.1)."""
     incoming = work.incoming
     who = f"From {named(incoming)}, {incoming.role}." if work.kind == "message" else "Nobody has just written this."
-    lines = [f"It is {now:%A, %Y-%m-%d %H:%M} UTC.", who, *([hint] if hint else [])]
-    return "\n".join(("<reminder>", *lines, "</reminder>"))
+    lines = [f"It is {now:%A, %Y-%m-%d %H:%M} UTC.", who, *filter(None, (hint,))]
+    return "\n".join(("<reminder>", *lines, REMINDER_ENDS))
 
 
-def skill_hint(name: str) -> str:
-    """The one line about a skill, which binds the model to nothing (W-08)."""
-    return f'The skill "{harmless(" ".join(name.split()))}" may help here; use it only if it fits.'
+def with_skill(reminder: str, name: str) -> str:
+    """The reminder with one more line, about a skill, which binds the model to nothing (W-08).
 
-
-def also_told(reminder: str, *, style: str = "", skill: str = "") -> str:
-    """The reminder with what is known of the sender's style, and a hint at a skill.
-
-    That of the skill is the last line: it is another one in each turn, and earlier in the request it would have all
-    that follows paid for again.
+    It is the last one: it is another in each turn, and earlier in the request all that follows it were paid for again.
     """
-    lines = [*filter(None, (style, skill_hint(skill) if skill else "")), "</reminder>"]
-    return reminder.removesuffix("</reminder>") + "\n".join(lines)
+    hint = f'The skill "{harmless(" ".join(name.split()))}" may help here; use it only if it fits.'
+    return also_told(reminder, hint)
+
+
+def also_told(reminder: str, line: str) -> str:
+    """The reminder with one line more of the house."""
+    return f"{reminder.removesuffix(REMINDER_ENDS)}{line}\n{REMINDER_ENDS}" if line else reminder
 
 
 def user_message(work: Work, at: datetime) -> Message:

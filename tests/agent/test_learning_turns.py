@@ -146,6 +146,13 @@ async def test_a_stop_is_a_failure_and_what_never_ran_is_nothing(sqlite_database
     assert world.learning.router.kept("mail").arm == Arm(failures=1)
 
 
+async def test_who_may_load_no_skill_is_hinted_none(sqlite_database: Database, tmp_path: Path) -> None:
+    provider, persona = ScriptedProvider(), "---\nname: Test\ntools: [calculate]\n---\n\nYou are a test agent.\n"
+    world = with_skills(World(sqlite_database, tmp_path, provider, agent_md=persona), "mail")
+    await world.say("write to Ida")
+    assert HINT not in provider.requests[0].reminder
+
+
 async def test_reminders_are_neither_hinted_nor_counted(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider()
     world = with_skills(World(sqlite_database, tmp_path, provider), "mail")
@@ -170,6 +177,16 @@ async def test_three_requests_that_go_well_are_drafted(sqlite_database: Database
     assert "`echo`" in text
 
 
+async def test_where_nothing_is_to_be_kept_nothing_is_counted(sqlite_database: Database, tmp_path: Path) -> None:
+    world = World(sqlite_database, tmp_path, ScriptedProvider())
+    await world.memory.set_off(world.key, off=True)
+    for _ in range(3):
+        await world.say("Please refactor the billing code module")
+    await world.learning.flush()
+    assert len(world.learning.buckets) == 0
+    assert not (tmp_path / "skills").exists()
+
+
 async def test_trouble_with_learning_ends_no_turn(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider()
     world = with_skills(World(sqlite_database, tmp_path, provider), "mail")
@@ -183,7 +200,7 @@ async def test_trouble_with_learning_ends_no_turn(sqlite_database: Database, tmp
 
         async def aclose(self) -> None: ...
 
-    world.database = Broken()  # type: ignore[assignment]
+    world.database = Broken()
     world.learning = world.new_learning()
     world.database = sqlite_database
     await world.learning.open()

@@ -274,15 +274,26 @@ async def test_a_disk_that_takes_nothing_is_counted(room: Room) -> None:
 
 async def test_words_can_be_taken_back(room: Room) -> None:
     room.succeed()
-    room.succeed(text="plan the Lisbon trip")
+    room.succeed(text="plan the Lisbon trip with a map")
+    room.succeed(text="Bake the usual bread for Ida")
     await room.learning.flush()
-    trip = room.draft.parent / "lisbon-plan-trip"
+    trip, bread = room.draft.parent / "lisbon-plan-trip", room.draft.parent / "bake-bread-usual"
     (trip / "SKILL.md").write_text((trip / "SKILL.md").read_text() + "\nBetter words of a person.\n")
+    approved = replace(skill(bread.name), origin="auto")
+    room.catalogue.put(Snapshot(entries={bread.name: Entry(skill=approved)}))
+    room.learning.credit(room.router.pick([TRIGGER.signature], ""), "success", HERE)
+    await room.learning.flush()
+
     await room.learning.forget((HERE,), lambda text: "billing" in text)
     assert not room.draft.exists()
-    assert "Lisbon" in (trip / "SKILL.md").read_text()
+    assert room.router.kept(TRIGGER.signature).arm.successes <= 1
+    assert not await room.rows(skill_arm), "its name tells what was asked"
+    assert "Lisbon trip with" in (trip / "SKILL.md").read_text()
+    await room.learning.forget((HERE,), lambda text: "Ida" in text)
+    assert bread.exists(), "who approved it loses the quote alone"
+    assert "Ida" not in (bread / "SKILL.md").read_text()
     await room.learning.forget((HERE,), None)
     left = (trip / "SKILL.md").read_text()
-    assert "the Lisbon trip" not in left
-    assert "Better words of a person." in left, "a skill that a person made their own stays, without the quotes"
+    assert "Lisbon trip with" not in left
+    assert "Better words of a person." in left
     assert not await room.rows(evolved_prompts)
