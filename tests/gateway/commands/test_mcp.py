@@ -35,13 +35,13 @@ async def test_one_is_added_used_through_a_restart_and_removed(world_of: Callabl
         assert await world.asks("/mcp") == "No MCP server is configured."
         assert "far is added" in await world.asks(f"/mcp add far {address}")
         assert "there is a server FAR already" in await world.asks(f"/mcp add FAR {address}")
-        await until(connected, longest_s=60)
+        await until(connected, longest_s=120)
     async with unstarted.process() as world:
-        await until(connected, longest_s=60)
+        await until(connected, longest_s=120)
         assert await world.asks("/mcp list") == "far: connected, 7 tools"
         assert "- mcp__far__echo (asks first): Gives back its text." in await world.asks("/mcp tools far")
         assert "connected anew" in await world.asks("/mcp reconnect far")
-        await until(connected, longest_s=60)
+        await until(connected, longest_s=120)
         assert "far is removed" in await world.asks("/mcp remove far")
         assert await world.asks("/mcp tools") == "No MCP server is configured."
         await world.answered("hello", "hello")
@@ -50,25 +50,24 @@ async def test_one_is_added_used_through_a_restart_and_removed(world_of: Callabl
         assert world.house.servers.all == ()
 
 
+WRONG = {
+    "add far": "Admins of the bot: /mcp add NAME",
+    "add far ftp://x.example": "must begin with http://",
+    "add f__r https://x.example": "letters, digits and hyphens",
+    "add far https://x.example/?key=s3cret": "belongs into the configuration",
+    "add far https://me:s3cret@x.example": "belongs into the configuration",
+    "remove set": "set stands in the configuration",
+    "reconnect fat": "There is no MCP server fat; there is: set.",
+}
+
+
 @pytest.mark.requirement("G-28")
-@pytest.mark.parametrize(
-    ("words", "answer"),
-    [
-        pytest.param("add far", "Admins of the bot: /mcp add NAME", id="half of it"),
-        pytest.param("add far ftp://x.example", "must begin with http://", id="another protocol"),
-        pytest.param("add f__r https://x.example", "letters, digits and hyphens", id="a name that tools cannot have"),
-        pytest.param("add far https://x.example/?key=s3cret", "belongs into the configuration", id="a key in it"),
-        pytest.param("add far https://me:s3cret@x.example", "belongs into the configuration", id="a password in it"),
-        pytest.param("remove set", "set stands in the configuration", id="one of the configuration"),
-        pytest.param("reconnect fat", "There is no MCP server fat; there is: set.", id="an unknown one"),
-    ],
-)
-async def test_what_cannot_be_is_said(world_of: Callable[..., World], words: str, answer: str) -> None:
+async def test_what_cannot_be_is_said_and_no_secret_with_it(world_of: Callable[..., World]) -> None:
     config = '[[mcp.servers]]\nname = "set"\nurl = "http://127.0.0.1:9/?key=k3y-in-the-file"\n'
     async with world_of(config=config).process() as world:
-        told = await world.asks(f"/mcp {words}", answer)
-        assert "s3cret" not in told
-        await until(lambda: world.house.servers.all[0].trouble != "not connected yet", longest_s=60)
+        for words, answer in WRONG.items():
+            assert "s3cret" not in await world.asks(f"/mcp {words}", answer), words
+        await until(lambda: world.house.servers.all[0].trouble != "not connected yet", longest_s=120)
         assert "k3y" not in await world.asks("/mcp"), "nor does the trouble tell the address"
 
 
