@@ -59,6 +59,7 @@ from gateway.router.notices import Notices
 from gateway.router.router import Router
 from gateway.running import go_betweens
 from gateway.running.accounts import Accounts
+from gateway.running.added_servers import AddedServers
 from gateway.running.agents import Waking
 from gateway.running.alerts import Alerts
 from gateway.running.chosen import load_chosen
@@ -189,6 +190,8 @@ async def build(
         health=partial(go_betweens.mcp_health, troubles),
         expect=executor.toolbox.expect,
     )
+    added_servers = AddedServers(database, clock, servers)
+    await added_servers.take_up()
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor.toolbox.names | WORKING))
     tokenizer = Tokenizer(settings.context.tokenizer)
     waking: Waking
@@ -229,6 +232,8 @@ async def build(
         running_since=lambda conversation: waking.running_since(conversation),
         approvals=approvals,
         servers=servers,
+        add_server=added_servers.add,
+        remove_server=added_servers.remove,
         ledger=ledger,
         more_allowed=spending.more_allowed,
         ask=partial(go_betweens.ask, delivery),

@@ -79,11 +79,11 @@ inbox = Table(
     Column("payload", Text, nullable=False),
     Column("status", Text, nullable=False, server_default="new"),  # new | done | merged | refused | dead
     Column("attempts", Integer, nullable=False, server_default="0"),
-    Column("forgiven", Integer, nullable=False, server_default="0"),  # so many of them are no failed tries
     Column("done_epoch", BigInteger),
     Column("not_before", BigInteger),
     Column("note", Text),  # why it was refused or is dead
     Column("created_at", BigInteger, nullable=False),
+    Column("forgiven", Integer, nullable=False, server_default="0"),  # so many attempts are no failed tries
 )
 partial_index("ix_inbox_new", inbox.c.conv, inbox.c.id, where="status = 'new'")
 Index("ix_inbox_platform_ref", inbox.c.conv, inbox.c.platform_ref)

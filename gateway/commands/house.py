@@ -65,6 +65,8 @@ class House:
     running_since: Callable[[ConversationId], datetime | None]
     approvals: Approvals
     servers: Servers
+    add_server: Callable[[str, str], Awaitable[None]]  # its name and address; raises ValueError
+    remove_server: Callable[[str], Awaitable[bool]]
     ledger: Ledger
     more_allowed: Callable[[Account, ConversationKey], Awaitable[None]]
     ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]

@@ -48,7 +48,7 @@ async def test_a_request_has_system_history_tools_and_reminder(sqlite_database: 
     ]
     names = [spec.name for spec in request.tools.specs]
     assert names == sorted(names)
-    assert {"calculate", "current_time", "recall_transcript"} <= set(names)
+    assert {"calculate", "current_time", "tool_search"} <= set(names)
     assert all(message.role != "system" for message in request.messages)
     built = next(event for event in world.events if isinstance(event, ContextBuilt))
     assert 100 < built.token_estimate < 4000

@@ -78,7 +78,7 @@ async def test_failing_costs_the_notes_alone(
     world.agent.memory.path.parent.parent.mkdir(parents=True)
     world.agent.memory.path.parent.write_text("a file where a folder should be")
     said = await talked(world)
-    assert said == ["ok"] * 7
+    assert said.count("ok") == 7, "each message has its answer"
     assert CompactTriggered in kinds(world)
     assert "not written" in caplog.text
 

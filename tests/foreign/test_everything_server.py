@@ -25,6 +25,12 @@ from agent.tools.shell.programs import family_of
 from agent.tools.toolbox import Toolbox
 from tests.fakes.calls import call_in
 from tests.fakes.waiting import until
+from tests.program import configs
+from tests.program.doubles import Doubles
+from tests.program.doubles import until as program_until
+from tests.program.people import OnTelegram
+from tests.program.running import Program
+from tests.program.stage import on_stage
 
 SERVER = Path(__file__).parents[2] / ".foreign" / "node_modules" / ".bin" / "mcp-server-everything"
 pytestmark = pytest.mark.skipif(not SERVER.exists(), reason="the server is not installed: `make foreign` needs npm")
@@ -93,3 +99,37 @@ async def test_over_http(tmp_path: Path) -> None:
                 assert time.monotonic() - began < 60
         finally:
             process.kill()
+
+
+async def test_through_a_chat_and_when_it_dies_in_a_call(tmp_path_factory: pytest.TempPathFactory) -> None:
+    def channels(doubles: Doubles, _: Program) -> str:
+        server = f'[[mcp.servers]]\nname = "every"\ncommand = "{SERVER}"\nargs = ["stdio"]\napproval = "never"\n'
+        return server + configs.telegram(doubles)
+
+    def use(name: str, **arguments: Any) -> dict[str, Any]:
+        return {"blocks": [{"type": "tool_use", "name": f"mcp__every__{name}", "input": arguments}]}
+
+    async with on_stage(tmp_path_factory.mktemp("h"), channels) as stage:
+        ann = OnTelegram(stage.doubles)
+        long = use("trigger-long-running-operation", duration=600, steps=600)
+        rules = [
+            {"match": {"tool_result_contains": "went away"}, "reply": {"text": "It died."}},
+            {"match": {"tool_result_contains": "from far"}, "reply": {"text": "It has answered."}},
+            {"match": {"contains": "echo it"}, "reply": use("echo", message="from far")},
+            {"match": {"contains": "take long"}, "reply": long},
+        ]
+        await stage.doubles.llm.post("script", rules)
+
+        async def connected() -> bool:
+            return "MCP server every is connected" in stage.program.log.read_text()
+
+        await program_until(connected, seconds=60, what="the server")
+        await ann.say("echo it")
+        await ann.hears("It has answered.")
+        await ann.say("take long")
+        await stage.over("take long")
+        assert stage.program.process is not None
+        for pid, name in family_of(stage.program.process.pid).items():
+            if pid != stage.program.process.pid and name in ("node", "MainThread", "mcp-server-ever"):
+                os.kill(pid, signal.SIGKILL)
+        await ann.hears("It died.")

@@ -146,8 +146,8 @@ async def test_asked_killed_pressed_done_once_on_all_five(tmp_path_factory: pyte
         for place in places.values():
             await says(place, "It is 42.")
         await program.settled()
-        found = rows(program, "select verdict, count(*) from tool_call group by verdict order by verdict")
-        assert found == [("denied", 1), ("ran", 5)]
+        verdicts = rows(program, "select verdict, count(*) from tool_call group by verdict order by verdict")
+        assert verdicts == [("denied", 1), ("ran", 5)]
         statuses = rows(program, "select status, count(*) from approval group by status order by status")
         assert statuses == [("executed", 5), ("rejected", 1)]
         written = [file.read_text() for file in (program.home / "workspaces").glob("*/ran")]

@@ -83,6 +83,12 @@ class Server:
             self._stirred = anyio.Event()
             wait_s = min(wait_s * 2, LONGEST_WAIT_S)
 
+    def reconnect(self) -> None:
+        """Part and connect anew, at once; a call that runs ends with an error."""
+        if self._connection is not None:
+            self._part(LOST)
+        self._stir()
+
     async def call(self, foreign: str, arguments: Mapping[str, Any], context: ToolContext) -> str:
         """Call one of its tools. Raises ToolError, also when it goes away meanwhile."""
         connection, name = await self._ready(), self.settings.name

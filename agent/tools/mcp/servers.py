@@ -1,15 +1,16 @@
-"""All MCP servers of the configuration; what they offer is lent to the house's toolbox."""
+"""All MCP servers, of the configuration and added later; what they offer is lent to the house's toolbox."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import anyio
+from anyio.abc import TaskGroup
 
 from agent.core.clock import Clock
 from agent.core.tools import Tool
 from agent.tools.mcp.offers import prefix_of
 from agent.tools.mcp.server import Server
-from agent.tools.mcp.settings import McpSettings
+from agent.tools.mcp.settings import McpSettings, ServerSettings
 
 
 class Servers:
@@ -25,15 +26,51 @@ class Servers:
         health: Callable[[str, str | None], None] = lambda name, trouble: None,
         expect: Callable[[str, str], None] = lambda name, prefix: None,
     ) -> None:
-        self.all = tuple(
-            Server(one, clock, home / "logs" / f"mcp-{one.name}.log", lend=lend, health=health)
-            for one in settings.servers
-            if one.enabled
+        self._clock = clock
+        self._home = home
+        self._lend = lend
+        self._health = health
+        self._expect = expect
+        self._servers: dict[str, Server] = {}
+        self._scopes: dict[str, anyio.CancelScope] = {}
+        self._tasks: TaskGroup | None = None
+        for one in settings.servers:
+            if one.enabled:
+                self.add(one)
+
+    @property
+    def all(self) -> tuple[Server, ...]:
+        return tuple(self._servers.values())
+
+    def named(self, name: str) -> Server | None:
+        return next((one for one in self.all if one.settings.name.lower() == name.lower()), None)
+
+    def add(self, settings: ServerSettings) -> None:
+        """Keep it connected from now on, or from `run` on."""
+        name = settings.name
+        server = self._servers[name] = Server(
+            settings, self._clock, self._home / "logs" / f"mcp-{name}.log", lend=self._lend, health=self._health
         )
-        for server in self.all:
-            expect(server.settings.name, prefix_of(server.settings.name))
+        self._expect(name, prefix_of(name))
+        if self._tasks is not None:
+            self._tasks.start_soon(self._keep, server)
+
+    def remove(self, name: str) -> None:
+        """Part from it; its tools go, and a call of one that runs ends with an error."""
+        del self._servers[name]
+        if (scope := self._scopes.pop(name, None)) is not None:
+            scope.cancel()
+        self._lend(name, ())
+        self._health(name, None)
 
     async def run(self) -> None:
         async with anyio.create_task_group() as group:
+            self._tasks = group
             for server in self.all:
-                group.start_soon(server.run)
+                group.start_soon(self._keep, server)
+            await anyio.sleep_forever()
+
+    async def _keep(self, server: Server) -> None:
+        with anyio.CancelScope() as scope:
+            self._scopes[server.settings.name] = scope
+            await server.run()

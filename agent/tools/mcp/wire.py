@@ -1,6 +1,7 @@
 """The official SDK, and nothing of it elsewhere: one connection to one server. Loaded when a server is configured."""
 
 import math
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from agent.tools.mcp.results import Result
 from agent.tools.mcp.settings import ServerSettings
 
 MOST_PAGES = 20
+_ADDRESS = re.compile(r"\w+://[^\s'\"<>]+")
 CONNECT_S, LIST_S, PROBE_EVERY_S = 30.0, 30.0, 60.0
 
 # What the server asks of a person: its words, the schema of the answer; gives the answer, or None for a no.
@@ -153,4 +155,5 @@ def why(error: BaseException) -> str:
     if isinstance(error, BaseExceptionGroup):
         return why(error.exceptions[0])
     text = error.error.message if isinstance(error, MCPError) else str(error)
+    text = _ADDRESS.sub("its address", text)  # there may be a key in it
     return " ".join(text.split())[:300] or type(error).__name__

@@ -1,7 +1,8 @@
 """How many turns are at work at once, and that one which waits for a person is none of them."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 import anyio
 import pytest
@@ -33,7 +34,7 @@ class Parking(EchoAgent):
                 await source.unpark()
                 Parking.parked -= 1
             await self.turn(work)
-            await self.database.write(lambda conn, work=work: self._commit(conn, work))
+            await self.database.write(partial(self._commit, work=work))
 
 
 @pytest.mark.requirement("R-54")
@@ -63,7 +64,7 @@ async def test_who_waits_for_a_person_takes_no_place_and_gets_one_again(database
         await until(answered(database, "hello", "busy", "ask", "ask"))
 
 
-def answered(database: Database, *texts: str) -> "Callable[[], object]":
+def answered(database: Database, *texts: str) -> "Callable[[], Awaitable[bool]]":
     async def said() -> bool:
         return await answers(database) == list(texts)
 

@@ -14,3 +14,8 @@ def upgrade() -> None:
     op.add_column("approval", sa.Column("choices", sa.Text()))
     op.add_column("approval", sa.Column("answer", sa.Text()))
     op.add_column("inbox", sa.Column("forgiven", sa.Integer(), nullable=False, server_default="0"))
+
+
+def downgrade() -> None:
+    for table, column in (("inbox", "forgiven"), ("approval", "answer"), ("approval", "choices")):
+        op.drop_column(table, column)
