@@ -156,6 +156,9 @@ class Plans:
                 return None  # the turn that makes it is what is stopped
             return self._saved(conn, put_down(plan, Reason(key="plan_why_stopped", values={"who": by})))
 
+        looked = await self.database.read(lambda conn: store.open_in(conn, conversation))
+        if looked is None or looked.status not in AT_WORK:
+            return None
         plan = await self.database.write(work)
         if plan is not None:
             self.tell(plan.id)

@@ -71,14 +71,18 @@ async def stop(call: Call) -> Reply:
     Work on a goal by itself, and on a plan, ends too.
     """
     house, conversation, reason = call.house, ConversationId(str(call.key)), f"stopped by {call.incoming.person}"
-    paused, halted = await pause_work(call), await halt_plan(call)
+    paused = await pause_work(call)
+    halted = await halt_plan(call) if house.plan_of(conversation) is not None else None
     stopped = house.stop(conversation, reason, call.incoming.received_at)
-    if paused is not None:
-        return Reply(text=house.phrase("goal_is_paused", call.incoming.language, id=paused.id))
+    # Before a plan that waits is looked for: meanwhile the turn could begin, and would not be meant any more.
+    waits = paused is None and halted is None and not stopped and house.running_since(conversation) is None
+    if waits:
+        stopped = await _stop_what_is_about_to_begin(call, conversation, reason)
+    halted = halted or await halt_plan(call)  # one whose next wake-up waits
     if halted is not None:
         return halted_reply(call, halted)
-    if not stopped and house.running_since(conversation) is None:
-        stopped = await _stop_what_is_about_to_begin(call, conversation, reason)
+    if paused is not None:
+        return Reply(text=house.phrase("goal_is_paused", call.incoming.language, id=paused.id))
     if stopped and call.in_group and call.incoming.interaction is None:
         return Reply()  # the turn's own end tells everybody; a second sentence would be noise
     return Reply(text=call.house.phrase("stopping" if stopped else "nothing_to_stop", call.incoming.language))

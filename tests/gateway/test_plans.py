@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
+from agent.storage.tables import usage
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, BOB, GROUP, World
@@ -69,6 +71,26 @@ async def test_confirmed_it_runs_two_at_once_and_gives_one_answer(world: World) 
         assert "Offer B is the best." in words
         assert "B is cheap" not in words
         assert "✅ Plan 1, 3 of 3 done" in await world.asks("/plan status 1", "Plan 1, 3 of 3")
+
+
+async def test_every_call_is_on_the_account_of_the_chat_and_the_person(world: World) -> None:
+    world.script(together("Read."), planned(task(1, "read A")), does("read A", "A is dear"))
+    async with world.process():
+        await proposed(world)
+        await world.say("/plan confirm")
+        await world.shows("Plan 1: 1 of 1 tasks")
+        await world.settled()
+        await world.house.ledger.flush()
+        columns = select(usage.c.purpose, usage.c.conv, usage.c.person)
+        rows = await world.database.read(lambda conn: conn.execute(columns).all())
+        assert sorted(row.purpose for row in rows) == ["plan", "plan", "subagent"]
+        assert {(row.conv, row.person) for row in rows} == {("telegram:77", "telegram:77")}
+    world.config = '[[spending.limits]]\nscope = "person"\ntokens = 10\n'
+    async with world.process():
+        await world.say(f"/plan {GOAL}")
+        await world.shows("It may not spend more")
+        await world.settled()
+        assert len(world.llm.calls) == 3
 
 
 async def test_a_failing_task_is_tried_again_and_without_success_ends_the_plan(world: World) -> None:
