@@ -126,6 +126,8 @@ def calls(conn: Connection, target: Target, conversations: Sequence[str], runs: 
     for row in conn.execute(asked).all():
         if meant(row, row.arguments, row.reason, row.shown):
             asked_for = {"arguments": "{}", "reason": "", "shown": FORGOTTEN, "covers": None}
+            if row.choices is not None:
+                asked_for |= {"choices": "[]", "answer": FORGOTTEN}
             conn.execute(update(approval).where(approval.c.id == row.id).values(**asked_for))
     # What is allowed for good names what it covers: it is asked for again.
     for row in conn.execute(select(approval_rule).where(approval_rule.c.conv.in_(conversations))).all():

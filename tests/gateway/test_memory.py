@@ -205,11 +205,11 @@ async def test_a_memory_that_fails_costs_no_turn(world: World) -> None:
 
 REACHED = """
     memory memory_vector entity relation user_model skill_outcomes message passage cleared_result session session_goal
-    goal inbox outbox turn tool_call approval approval_rule
+    goal inbox outbox turn tool_call approval approval_rule plan task evolved_prompts
 """
 NO_WORDS = """
     conversation control ephemeral usage budget_grant memory_place memory_erasure memory_backlog access_grant
-    channel_preference channel_setting pairing pairing_attempt person_zone schedule_run
+    channel_preference channel_setting pairing pairing_attempt person_zone schedule_run skill_arm skill_trust
 """  # ids, numbers and choices
 NAMED_IN_THE_DOCS = "schedule"  # /schedules delete
 
