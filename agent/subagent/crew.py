@@ -21,6 +21,7 @@ from agent.subagent.profiles import Profile, Profiles
 from agent.subagent.reach import tools_of
 from agent.subagent.tool import NESTED
 from agent.subagent.wording import NO_BUDGET, STOPPED, TOO_LONG, failed, identity_of, shortened, task_of
+from agent.turn.accounting import total_cost
 from agent.turn.guards import Progress
 from agent.turn.hooking import fire_soon
 from agent.turn.requests import scope_of
@@ -178,4 +179,4 @@ class Hands:
             )
             announce(states, ended)
             fire_soon("subagent_stop", run, states, {"agent": profile.name})
-        return found or failed(why, steps=run.progress.steps, cost=None)
+        return found or failed(why, steps=run.progress.steps, cost=total_cost(run.usage))

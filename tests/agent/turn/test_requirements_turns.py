@@ -12,6 +12,7 @@ from agent.core.events import ContextBuilt, ExecuteStarted
 from agent.core.messages import text_message
 from agent.providers.provider import Usage
 from agent.storage.database import Database
+from agent.tools.deferring import SEARCH
 from agent.tools.focus import FOCUS_TOOLS
 from agent.tools.plan_mode import EXIT
 from tests.agent.world import World
@@ -130,6 +131,5 @@ async def test_the_event_tells_how_many_tools_the_model_is_offered(sqlite_databa
     one.write_persona("default", "---\nname: T\n---\nHi.")
     await one.say("hi")
     counts = [event.tool_count for event in one.events if isinstance(event, ExecuteStarted)]
-    assert counts == [1, len({tool.spec.name for tool in one.tools} - FOCUS_TOOLS - {EXIT})], (
-        "Focus is off, plan mode too"
-    )
+    usual = {tool.spec.name for tool in one.tools if not tool.spec.rare} - FOCUS_TOOLS - {EXIT}
+    assert counts == [1, len(usual | {SEARCH})], "Focus is off, plan mode too; rare tools are looked for"
