@@ -6,7 +6,6 @@ What could not be done comes back as data: the worker of the conversation decide
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -15,7 +14,6 @@ from sqlalchemy import Connection
 
 from agent.core.crash_points import passing
 from agent.core.phrases import Phrases
-from agent.storage import outbox_rows
 from gateway.channels.channel import Channel
 from gateway.channels.document import Plain
 from gateway.channels.errors import (
@@ -34,7 +32,7 @@ from gateway.delivery.draft import LONG_TEXT
 from gateway.delivery.egress import Guard
 from gateway.delivery.leftovers import located, take_away
 from gateway.delivery.refs import Shown
-from gateway.delivery.rows import Claimed
+from gateway.delivery.rows import Claimed, Settle
 
 log = logging.getLogger("tieline.delivery")
 
@@ -96,11 +94,19 @@ class Sender:
         self._phrase = phrase
 
     async def deliver(
-        self, row: Claimed, channel: Channel, preview: Shown | None, language: str, astray: Callable[[Shown], None]
+        self,
+        row: Claimed,
+        channel: Channel,
+        preview: Shown | None,
+        language: str,
+        *,
+        astray: Callable[[Shown], None],
+        progress: Callable[[tuple[str, ...]], Settle],
     ) -> Outcome:
         """Send what is still to be sent of the row; `preview` is what its first piece takes the place of.
 
         `astray` is told when the piece arrived as a message of its own, since the preview was not to be found.
+        `progress` says how it is written down that so many pieces have arrived.
         """
         refs = list(row.sent_refs)
         cut_off = row.cut_off
@@ -114,7 +120,7 @@ class Sender:
                 cut_off = False
                 refs.append(sent.id)
                 if piece < len(messages) - 1:
-                    await self._write(partial(outbox_rows.mark_progress, row_id=row.id, sent_refs=tuple(refs)))
+                    await self._write(progress(tuple(refs)))
                     passing("send.piece")
         except ChannelBusy as error:
             return Later(error.after_s, surely_not=not cut_off, reason=str(error))

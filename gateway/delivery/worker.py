@@ -125,7 +125,12 @@ class Worker:
 
     async def _deliver(self, row: Claimed) -> Outcome:
         preview = await self._preview_for(row)
-        return await self._sender.deliver(row, self._channel, preview, self._language, self._astray)
+        return await self._sender.deliver(
+            row, self._channel, preview, self._language, astray=self._astray, progress=partial(self._progress, row)
+        )
+
+    def _progress(self, row: Claimed, refs: tuple[str, ...]) -> Settle:
+        return self._settled(row, partial(outbox_rows.mark_progress, row_id=row.id, sent_refs=refs))
 
     def _astray(self, preview: Shown) -> None:
         """The reply stands without it; if it arrives yet, it goes."""
@@ -177,7 +182,9 @@ class Worker:
         return outcome
 
     def _settled(self, row: Claimed, mark: Settle) -> Settle:
-        """`mark`, and in the same transaction the preview ceases to be one."""
+        """`mark`, and in the same transaction the preview ceases to be one: what a piece took the place of is never
+        taken away, whenever the process ends.
+        """
         if self._preview is None or self._preview[0] != row.id:
             return mark
         shown, self._preview = self._preview[1], None

@@ -430,6 +430,32 @@ async def test_a_kill_while_the_final_takes_its_place_leaves_one_message(
     assert await world.notes() == 0
 
 
+@pytest.mark.requirement("B-52", "G-09")
+@pytest.mark.parametrize("way", ["message", "key"])
+async def test_the_first_piece_stands_where_the_preview_stood_whenever_the_process_ends(
+    sqlite_database: Database, clock: FakeClock, tmp_path: Path, way: str
+) -> None:
+    """The pieces after it take long, and the process dies before the last one: nothing of the answer goes again."""
+    capabilities = SILENT if way == "message" else replace(SILENT, idempotent_send="lookup")
+    world = World(sqlite_database, clock, tmp_path, capabilities)
+    screen, answer = world.screen(), "\n".join(f"line {number}" for number in range(1500))
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        voice.preview("Half an ans")
+        await world.until(lambda: screen.texts == ["Half an ans"])
+        screen.fail("send", ChannelBusy("wait", after_s=500.0), skip=1)
+        await world.commit(Say(text=answer, reply_to="m1"))
+        await world.until(lambda: len(screen.shown) == 2)
+        await world.still()
+    assert await world.notes() == 0, "what has become a part of the answer is no preview any more"
+    clock.advance(600)
+    async with world.process():
+        await world.until_idle()
+        await world.still()
+    assert "\n".join(screen.texts).split() == answer.split()
+
+
 # -- what a frame shows
 
 
