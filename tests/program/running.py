@@ -108,6 +108,15 @@ class Program:
             await anyio.sleep(0.05)
         raise AssertionError(f"answers are still on their way after {seconds} s")
 
+    async def noted(self, seconds: float = PATIENCE_S) -> None:
+        """Wait until something shown is noted: after a kill before that Telegram cannot be asked (DESIGN §13.5)."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if self._rows("select count(*) from ephemeral") != [(0,)]:
+                return
+            await anyio.sleep(0.05)
+        raise AssertionError(f"nothing is noted after {seconds} s")
+
     def kill(self) -> None:
         """As the power cut does."""
         assert self.process is not None

@@ -86,6 +86,7 @@ async def test_after_a_kill_it_rests_is_told_once_and_can_go_on(doubles: Doubles
         await sees(telegram.texts, "Working on: tidy up the wiki")
         await until(one_turn, what="its first turn")
         await tieline.settled()
+        await tieline.noted()
         tieline.kill()
         tieline.start()
         await tieline.ready()
