@@ -54,8 +54,11 @@ class Plans:
 
     # -- asking for one
 
-    async def draft(self, conversation: ConversationId, owner: Owner, words: str, *, origin: str) -> Plan:
-        """Have the planner asked. One that waits for confirmation gives way to it. Raises PlanRefused."""
+    async def draft(
+        self, conversation: ConversationId, owner: Owner, words: str, *, origin: str, decides: bool = False
+    ) -> Plan:
+        """Have the planner asked. One that waits for confirmation gives way to it: the owner's own, or any where they
+        `decide` about those of others too. Raises PlanRefused."""
         if not self.settings().enabled:
             raise PlanRefused("plan_off")
         try:
@@ -71,9 +74,10 @@ class Plans:
             if known is not None:
                 return known
             before = store.open_in(conn, conversation)
-            if before is not None and (before.status != "proposed" or origin.startswith(GATE)):
-                raise PlanRefused("plan_open", id=before.id)
             if before is not None:
+                theirs = decides or before.owner.person == owner.person
+                if before.status != "proposed" or origin.startswith(GATE) or not theirs:
+                    raise PlanRefused("plan_open", id=before.id)
                 store.save(conn, replace(before, status="cancelled", why=Reason(key="plan_why_replaced")), at)
                 replaced.append(before.id)
             added = store.add(
