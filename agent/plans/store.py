@@ -12,7 +12,7 @@ from agent.core.ids import ConversationId, PersonId
 from agent.goals.stored import Owner, Reason
 from agent.inbox import AccessRole, ChatType
 from agent.plans.graph import Tasks
-from agent.plans.stored import Estimate, Plan, Status
+from agent.plans.stored import GATE, Estimate, Plan, Status
 from agent.storage.conflicts import or_ignore
 from agent.storage.moments import from_us
 from agent.storage.tables import PLAN_IS_OPEN
@@ -32,6 +32,9 @@ _BY_ORIGIN = select(table).where(table.c.origin == bindparam("name"))
 _LAST = select(table).where(_CONV).order_by(table.c.id.desc()).limit(1)
 _LIST = select(table).where(_CONV).order_by(table.c.id.desc()).limit(MOST_LISTED)
 _AT_WORK = select(table).where(_IS_OPEN, table.c.status == literal_column("'running'")).order_by(table.c.id)
+_OFFERED = select(table).where(
+    _IS_OPEN, table.c.status.in_(("drafting", "proposed")), table.c.origin.startswith(GATE, autoescape=True)
+)
 _UNSETTLED = select(table.c.id).where(table.c.screen == literal_column("'open'")).order_by(table.c.id)
 _SCREEN_OF = select(table.c.screen).where(table.c.id == bindparam("row"))
 _SCREEN = update(table).where(table.c.id == bindparam("row")).values(screen=bindparam("now"))
@@ -113,6 +116,11 @@ def all_of(conn: Connection, conversation: ConversationId) -> tuple[Plan, ...]:
 def running(conn: Connection) -> tuple[Plan, ...]:
     """Those that are carried out, everywhere."""
     return tuple(_plan(row) for row in conn.execute(_AT_WORK).all())
+
+
+def offered(conn: Connection) -> tuple[Plan, ...]:
+    """Those that the workflow gate made and nobody has decided about, everywhere."""
+    return tuple(_plan(row) for row in conn.execute(_OFFERED).all())
 
 
 def unsettled(conn: Connection) -> tuple[int, ...]:

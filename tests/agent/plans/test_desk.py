@@ -1,17 +1,23 @@
 """What people and the house may do with kept plans (SPEC §13.3)."""
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
 from agent.core.ids import ConversationId, PersonId
+from agent.core.phrases import english
 from agent.goals.stored import Owner
+from agent.inbox import Incoming
 from agent.plans import store
 from agent.plans.desk import PlanRefused, Plans
 from agent.plans.graph import Task
-from agent.plans.settings import PlanSettings
+from agent.plans.settings import PlanSettings, WorkflowSettings
 from agent.plans.stored import Plan, Status
+from agent.storage import inbox_rows
 from agent.storage.database import Database
+from agent.storage.moments import from_us
+from agent.storage.payloads import encode_incoming
 from tests.fakes.clock import FakeClock
 
 GROUP = ConversationId("telegram:-1005")
@@ -38,6 +44,16 @@ async def put(plans: Plans, plan: Plan, status: Status) -> Plan:
     return now
 
 
+async def message(plans: Plans) -> int:
+    """A message of Ann's that is not done; its row."""
+    said = encode_incoming(Incoming(text=GOAL, received_at=from_us(1)))
+    admitted = await plans.database.write(
+        lambda conn: inbox_rows.admit(conn, conversation=GROUP, kind="message", dedup="1", payload=said, at=1)
+    )
+    assert admitted.id is not None
+    return admitted.id
+
+
 @pytest.mark.parametrize(
     ("by", "decides", "replaced"),
     [
@@ -56,3 +72,34 @@ async def test_a_new_plan_takes_the_place_of_one_that_waits(
         with pytest.raises(PlanRefused, match="plan_open"):
             await plans.draft(GROUP, by, GOAL, origin="plan:2", decides=decides)
     assert (await plans.meant(GROUP, first.id)).status == ("cancelled" if replaced else "proposed")
+
+
+@pytest.mark.parametrize("status", ["drafting", "proposed"])
+@pytest.mark.parametrize(
+    ("mode", "ended", "stays"),
+    [
+        pytest.param("live", False, True, id="its message is taken up again"),
+        pytest.param("live", True, False, id="its message is done"),
+        pytest.param("off", False, False, id="the gate was switched off"),
+    ],
+)
+async def test_what_the_gate_offered_outlives_a_restart_only_with_its_message(
+    sqlite_database: Database, clock: FakeClock, status: Status, mode: Literal["off", "live"], ended: bool, stays: bool
+) -> None:
+    settings = PlanSettings(workflow=WorkflowSettings(mode=mode))
+    plans = Plans(sqlite_database, clock, lambda: settings)
+    inbox_id = await message(plans)
+    offered = await put(plans, await plans.draft(GROUP, ANN, GOAL, origin=f"gate:{inbox_id}"), status)
+    if ended:
+        await sqlite_database.write(lambda conn: inbox_rows.finish(conn, [inbox_id], "dead"))
+    await plans.reconcile(english, lambda offer, plan: ())
+    assert (await plans.meant(GROUP, offered.id)).status == (status if stays else "cancelled")
+
+
+async def test_what_the_gate_offered_ends_with_a_dead_letter(plans: Plans) -> None:
+    inbox_id = await message(plans)
+    offered = await put(plans, await plans.draft(GROUP, ANN, GOAL, origin=f"gate:{inbox_id}"), "proposed")
+    await plans.withdraw(inbox_id + 1)
+    assert (await plans.meant(GROUP, offered.id)).status == "proposed"
+    await plans.withdraw(inbox_id)
+    assert (await plans.meant(GROUP, offered.id)).status == "cancelled"
