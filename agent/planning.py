@@ -51,6 +51,7 @@ class Planning:
     def give_way(self) -> None:
         """A person has written."""
         self._gives_way.set()
+        self._states.runtime.plans.heard(self._states.session.conversation)
 
     async def take(self, work: Work, definition: Callable[[], Definition]) -> Executed | None:
         """Do what the wake-up is for; None: it led to nothing, and is done. Raises Fenced or StorageTrouble."""
