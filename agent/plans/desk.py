@@ -330,17 +330,14 @@ class Plans:
         *,
         last: bool = False,
     ) -> Plan:
-        """By number, else the newest that is at one of these; with `last` else the newest."""
+        """By number, else the open one, else the newest; one that is at one of these, with `last` whatever it is at."""
         if id is not None:
             plan = store.find(conn, id)
             if plan is None or plan.conversation != conversation:
                 raise PlanRefused("plan_unknown", id=id)
             return plan
-        every = store.all_of(conn, conversation)
-        found = next((plan for plan in every if plan.status in wanted), None)
-        if found is None and last and every:
-            found = every[0]
-        if found is None:
+        found = store.open_in(conn, conversation) or store.last_of(conn, conversation)
+        if found is None or not (last or found.status in wanted):
             raise PlanRefused("plan_none")
         return found
 

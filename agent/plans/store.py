@@ -15,6 +15,7 @@ from agent.plans.graph import Tasks
 from agent.plans.stored import GATE, Estimate, Plan, Status
 from agent.storage.conflicts import or_ignore
 from agent.storage.moments import from_us
+from agent.storage.payloads import dump, whole
 from agent.storage.tables import PLAN_IS_OPEN
 from agent.storage.tables import plan as table
 
@@ -62,7 +63,7 @@ def add(
         "conv": conversation,
         "origin": origin,
         "person": owner.person,
-        "display": owner.display,
+        "display": whole(owner.display),
         "language": owner.language,
         "role": owner.role,
         "chat_type": owner.chat_type,
@@ -80,10 +81,10 @@ def save(conn: Connection, plan: Plan, at: int) -> None:
     """Write what may change of it."""
     values: dict[str, Any] = {
         "status": plan.status,
-        "tasks": _TASKS.dump_json(plan.tasks).decode(),
-        "estimate": _ESTIMATE.dump_json(plan.estimate).decode() if plan.estimate is not None else None,
-        "why": _REASON.dump_json(plan.why).decode() if plan.why is not None else None,
-        "decided_by": plan.decided_by,
+        "tasks": dump(_TASKS, plan.tasks),
+        "estimate": dump(_ESTIMATE, plan.estimate) if plan.estimate is not None else None,
+        "why": dump(_REASON, plan.why) if plan.why is not None else None,
+        "decided_by": whole(plan.decided_by),
         "ticks": plan.ticks,
     }
     conn.execute(_SAVE, {"row": plan.id, "at": at, **{f"new_{name}": value for name, value in values.items()}})

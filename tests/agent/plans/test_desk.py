@@ -103,3 +103,21 @@ async def test_what_the_gate_offered_ends_with_a_dead_letter(plans: Plans) -> No
     assert (await plans.meant(GROUP, offered.id)).status == "proposed"
     await plans.withdraw(inbox_id)
     assert (await plans.meant(GROUP, offered.id)).status == "cancelled"
+
+
+async def test_half_an_emoji_breaks_nothing(plans: Plans) -> None:
+    made = await plans.draft(GROUP, replace(ANN, display="Ann \ud83d"), "compare the \ud83d offers", origin="plan:1")
+    named = replace(TASKS[0], title="read \ud83d")
+    await plans.database.write(lambda conn: store.save(conn, replace(made, status="proposed", tasks=(named,)), 1))
+    stands = await plans.confirm(GROUP, made.id, "Ann \ud83d")
+    assert (stands.goal, stands.owner.display, stands.tasks[0].title) == (
+        "compare the \ufffd offers", "Ann \ufffd", "read \ufffd",
+    )  # fmt: skip
+
+
+async def test_the_open_one_is_meant_else_the_newest(plans: Plans) -> None:
+    first = await put(plans, await plans.draft(GROUP, ANN, GOAL, origin="plan:1"), "failed")
+    second = await put(plans, await plans.draft(GROUP, ANN, GOAL, origin="plan:2"), "completed")
+    assert (await plans.meant(GROUP, None)).id == second.id
+    await plans.retry(GROUP, first.id, "Ann")
+    assert (await plans.meant(GROUP, None)).id == first.id
