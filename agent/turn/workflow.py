@@ -54,10 +54,8 @@ async def offer_plan(run: Run, states: States) -> Executed | None:
     if plan is None or not plan.ticks:  # nobody has ever let it run
         return None
     phrases, language = states.runtime.phrases, run.audience.language
-    if plan.status == "running":
-        text = phrases("plan_begins", language, id=plan.id)
-    else:  # a restart or a stop came between the word and this answer to it
-        text = view(plan, phrases, language)
+    begins = plan.status == "running"  # else a restart or a stop came between the word and this answer to it
+    text = phrases("plan_begins", language, id=plan.id) if begins else view(plan, phrases, language)
     note(f"{as_written(plan)}\n\n{text}", run, states)
     return Executed(verdict="answered", text=text)
 

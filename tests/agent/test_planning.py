@@ -1,6 +1,7 @@
 """Turns that work on plans: whom they give way to, and what ends them before they begin (SPEC §13.3)."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -9,6 +10,7 @@ from sqlalchemy import Connection
 
 from agent.goals.stored import Owner
 from agent.inbox import Work
+from agent.plans import store as plan_store
 from agent.plans.settings import PlanSettings
 from agent.plans.stored import Plan
 from agent.sessions import store
@@ -92,6 +94,25 @@ async def test_who_writes_does_not_wait_for_the_planner(sqlite_database: Databas
     world.provider.aside = MADE
     await world.run(await world.due())
     assert (await world.plan()).status == "proposed"
+
+
+async def test_who_writes_does_not_wait_for_the_results_to_be_put_together(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    world = PlanWorld(sqlite_database, tmp_path, settings=Settings(plans=PlanSettings(give_way_secs=0.01)))
+    await world.drafted()
+    await world.run(await world.due())
+    plan = await world.plan()
+    read = tuple(replace(task, state="completed", result="A is dear") for task in plan.tasks)
+    await world.database.write(lambda conn: plan_store.save(conn, replace(plan, tasks=read), 1))
+    await world.plans.confirm(world.key, plan.id, "Ann")
+    world.provider.aside = Script(stalls=True)
+    await interrupted(world, 2)
+    assert (await world.plan()).status == "running"
+    world.provider.aside = says("A it is.")
+    await world.run(await world.due())
+    assert (await world.plan()).status == "completed"
+    assert "A it is." in [say.text for say in await world.says()]
 
 
 async def interrupted(world: PlanWorld, asked: int) -> None:
