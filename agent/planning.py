@@ -5,7 +5,8 @@ Behind what people say, and one turn after another: a plan never runs beside a t
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -13,13 +14,15 @@ import anyio
 from sqlalchemy import Connection
 
 from agent.core.errors import AgentError, AgentInvalid, AgentMissing, Fenced
+from agent.core.groups import first_error
 from agent.core.plan_events import PlanMoved
 from agent.definitions import Definition
 from agent.goals.stored import Reason
+from agent.goals.ticks import short
 from agent.inbox import Work
 from agent.plans import store, wakes
 from agent.plans.errands import as_they_are, put_together
-from agent.plans.graph import gave_way, outlook
+from agent.plans.graph import MOST_CUT_OFFS, cost_of, gave_way, outlook
 from agent.plans.runner import Move, Runner
 from agent.plans.stored import AT_WORK, Plan, put_down
 from agent.plans.telling import as_written, ending, took, view
@@ -28,7 +31,7 @@ from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.errors import StorageTrouble
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
-from agent.turn.notes import read_notes
+from agent.turn.notes import read_notes, says_terminated
 from agent.turn.pipeline import turn
 from agent.turn.recalling import open_memory, recall
 from agent.turn.requests import recall_uses
@@ -47,10 +50,12 @@ class Planning:
         self._states = states
         self.working_on: int | None = None  # the plan that the run of now belongs to
         self._gives_way = anyio.Event()
+        self._cut_off = (0, 0)  # the plan whose calls of a model were cut off last, and how often
 
     def give_way(self) -> None:
         """A person has written."""
         self._gives_way.set()
+        self._states.runtime.plans.heard(self._states.session.conversation)
 
     async def take(self, work: Work, definition: Callable[[], Definition]) -> Executed | None:
         """Do what the wake-up is for; None: it led to nothing, and is done. Raises Fenced or StorageTrouble."""
@@ -67,14 +72,17 @@ class Planning:
         self._gives_way = anyio.Event()
         head = "Make a plan for" if plan.status == "drafting" else "Carry out the confirmed plan for"
         role = states.goal.role_of(plan) or work.incoming.role
-        text = f"[plan {plan.id}] {head}: {plan.goal}"
+        text = f"[plan {plan.id}] {head}: {short(plan.goal)}"
         work = replace(work, incoming=replace(work.incoming, text=text, role=role))
         self.working_on = plan.id
         try:
             executed = await turn(work, known, states, StagedChanges(), self._answer)
         finally:
             self.working_on = None
-        await self._follow(plan.id)
+        if executed.verdict == "refused":  # before anything of it was heard: nothing would wake it again
+            await self._rests(work, Reason(key="plan_why_refused"))
+        else:
+            await self._follow(plan.id)
         return executed
 
     # -- before the turn
@@ -126,7 +134,7 @@ class Planning:
             check_epoch(conn, conversation, work.epoch)
             conversation_rows.lock_row(conn, conversation)
             plan = store.find(conn, step.plan)
-            if plan is not None and plan.status in AT_WORK:
+            if plan is not None and plan.status in AT_WORK and plan.ticks == step.tick:
                 self._put_to_rest(conn, plan, why, work)
 
         with self._states.runtime.outbox.committing():
@@ -152,19 +160,27 @@ class Planning:
         plan = await states.runtime.database.read(lambda conn: store.find(conn, step.plan))
         if plan is None or plan.status not in AT_WORK:  # put down since the wake-up was looked at
             return Executed(verdict="answered")
+        notes = await read_notes(states.memory, run.settings.context.memory_chars, states.runtime.clock.now())
+        if says_terminated(notes):
+            run.closing = partial(self._ends, put_down(plan, Reason(key="plan_why_retired")))
+            return Executed(verdict="answered")
         return await (self._draft(plan, run) if plan.status == "drafting" else self._carry_out(plan, run))
 
     async def _draft(self, plan: Plan, run: Run) -> Executed:
         """Ask the planner, and propose what it made."""
         states = self._states
         states.runtime.outbox.status(states.runtime.phrases("plan_making", plan.owner.language))
+        made = None
         try:
-            made = await synthesised(plan, run, states, timeout_s=run.settings.plans.model_timeout_secs)
+            async with self._giving_way(plan, run) as within:
+                made = await synthesised(plan, run, states, timeout_s=run.settings.plans.model_timeout_secs)
         except NotMade as error:
             log.warning("no plan was made: %s", error, extra={"run": run.id})
             failed = replace(plan, status="failed", why=error.why)
             run.closing = partial(self._ends, failed)
             return Executed(verdict="failed", error=str(error))
+        if within.cancelled_caught and not run.token.fired:
+            return self._put_off(plan, run)
         if made is None:
             return Executed(verdict="cancelled")
         run.closing = partial(self._proposes, made)
@@ -174,10 +190,10 @@ class Planning:
     async def _carry_out(self, plan: Plan, run: Run) -> Executed:
         """Run its tasks until nothing more can, and put the results together when all are done."""
         states, settings = self._states, run.settings.plans
-        await read_notes(states.memory, run.settings.context.memory_chars, states.runtime.clock.now())
         await open_memory(run, states)
         await recall(run, states)
         await recall_uses(run, states)
+        run.progress.cost_usd += cost_of(plan.tasks) or 0.0  # the run's limit is that of the whole plan
         runner = Runner(
             subagents=states.tool.crew.of(run, most=settings.max_parallel),
             settings=settings,
@@ -211,9 +227,12 @@ class Planning:
         states.runtime.outbox.status(states.runtime.phrases("plan_together", plan.owner.language))
         text = ""
         try:
-            with run.interrupts.scope():
-                ask = SideCalls(states, person=plan.owner.person)
-                text = await put_together(plan.goal, plan.tasks, ask, run.settings.plans)
+            async with self._giving_way(plan, run) as within:
+                with run.interrupts.scope():
+                    ask = SideCalls(states, person=plan.owner.person)
+                    text = await put_together(plan.goal, plan.tasks, ask, run.settings.plans)
+            if within.cancelled_caught and not run.token.fired:
+                return self._put_off(plan, run)
         except (Fenced, StorageTrouble):
             raise
         except (AgentError, TimeoutError) as error:
@@ -227,6 +246,31 @@ class Planning:
         done = sum(task.state == "completed" for task in plan.tasks)
         values: dict[str, object] = {"id": plan.id, "done": done, "count": len(plan.tasks), "money": took(plan)}
         return Executed(verdict="answered", text=text, notice=Notice("plan_done", values))
+
+    @asynccontextmanager
+    async def _giving_way(self, plan: Plan, run: Run) -> AsyncIterator[anyio.CancelScope]:
+        """Around a call of a model: some seconds after a person has written it is cut off, a few times at most."""
+        id, times = self._cut_off
+
+        async def watch(scope: anyio.CancelScope) -> None:
+            await self._gives_way.wait()
+            await anyio.sleep(run.settings.plans.give_way_secs)
+            scope.cancel()
+
+        with first_error():
+            async with anyio.create_task_group() as group:
+                with anyio.CancelScope() as scope:
+                    if id != plan.id or times < MOST_CUT_OFFS:
+                        group.start_soon(watch, scope)
+                    yield scope
+                group.cancel_scope.cancel()
+
+    def _put_off(self, plan: Plan, run: Run) -> Executed:
+        """The call that was cut off is made again, behind what people want."""
+        id, times = self._cut_off
+        self._cut_off = (plan.id, times + 1 if id == plan.id else 1)
+        run.closing = partial(self._goes_on, plan.id)
+        return Executed(verdict="answered")
 
     # -- what is written with the end of the turn
 
@@ -245,7 +289,7 @@ class Planning:
     def _goes_on(self, id: int, conn: Connection, executed: Executed, at: int) -> None:
         """Behind what others want of the conversation. What stands as running was cut off for their sake."""
         plan = store.find(conn, id)
-        if plan is None or plan.status != "running":
+        if plan is None or plan.status not in AT_WORK:
             return
         tasks = plan.tasks
         for task in plan.tasks:
@@ -273,8 +317,9 @@ class Planning:
         conversation, at = self._states.session.conversation, self._at()
 
         def write(conn: Connection) -> Plan | None:
-            check_epoch(conn, conversation, run.work.epoch)
+            # The lock first: two tasks that end at once and hold the fence's share of it would wait for each other.
             conversation_rows.lock_row(conn, conversation)
+            check_epoch(conn, conversation, run.work.epoch)
             plan = store.find(conn, id)
             if plan is None or plan.status != "running":
                 return None
@@ -311,9 +356,10 @@ class Planning:
         plan = await states.runtime.database.read(lambda conn: store.find(conn, id))
         if plan is None:
             return
+        if plan.status in AT_WORK:
+            states.goal.ring(plan.conversation)  # its next wake-up is due
         if plan.status == "running":
             self._show(plan)
-            states.goal.ring(plan.conversation)  # its next wake-up is due
         else:
             states.runtime.outbox.live("")
         states.runtime.plans.tell(id)

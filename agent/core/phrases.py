@@ -136,6 +136,8 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "plan_why_asks": "A task failed. Go on without it, or try it again?",
         "plan_why_failed": "A task failed, so the rest was not done.",
         "plan_why_off": "Plans were switched off by the operator.",
+        "plan_why_retired": "The agent serves here no longer.",
+        "plan_why_refused": "No turn could be begun for it here. /new begins anew; then it can go on.",
         "plan_why_blocked": "Who asked for it may not talk to me any more.",
         "plan_why_broken": "Something went wrong while I worked on it.",
         "plan_why_cut": "It was stopped while it was made.",

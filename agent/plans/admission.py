@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from agent.core.framing import defused
 from agent.goals.prompts import smuggles
+from agent.storage.payloads import whole
 
 LEAST_CHARS = 10
 MOST_BYTES = 8_192
@@ -39,7 +40,7 @@ class Admitted:
 
 def admit(words: str, redact: Callable[[str], str] = lambda text: text) -> Admitted:
     """The goal, without what identifies people and without secrets (`redact` finds those). Raises NotAdmitted."""
-    goal = words.strip()
+    goal = whole(words.strip())
     if len(goal) < LEAST_CHARS:
         raise NotAdmitted("plan_short", least=LEAST_CHARS)
     size = len(goal.encode())

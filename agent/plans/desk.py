@@ -6,6 +6,8 @@ It never asks a model and runs no task: it leaves a wake-up, which the conversat
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
 
 import anyio
 from sqlalchemy import Connection
@@ -22,11 +24,13 @@ from agent.plans.settings import PlanSettings
 from agent.plans.stored import AT_WORK, GATE, OPEN, Plan, Status, put_down
 from agent.plans.telling import Buttoned, ending
 from agent.sessions import runs
-from agent.storage import conversation_rows, outbox_rows
+from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.moments import to_us
 
 log = logging.getLogger("tieline.plans")
+
+T = TypeVar("T")
 
 
 class PlanRefused(Permanent):
@@ -51,11 +55,15 @@ class Plans:
     redact: Callable[[str], str] = lambda text: text
     closing: bool = False  # the process is about to end: nobody waits here any more
     _bells: dict[int, anyio.Event] = field(default_factory=dict)
+    _asked: dict[ConversationId, int] = field(default_factory=dict)  # the plan that a turn there waits for a word about
 
     # -- asking for one
 
-    async def draft(self, conversation: ConversationId, owner: Owner, words: str, *, origin: str) -> Plan:
-        """Have the planner asked. One that waits for confirmation gives way to it. Raises PlanRefused."""
+    async def draft(
+        self, conversation: ConversationId, owner: Owner, words: str, *, origin: str, decides: bool = False
+    ) -> Plan:
+        """Have the planner asked. One that waits for confirmation gives way to it: the owner's own, or any where they
+        `decide` about those of others too. Raises PlanRefused."""
         if not self.settings().enabled:
             raise PlanRefused("plan_off")
         try:
@@ -71,9 +79,10 @@ class Plans:
             if known is not None:
                 return known
             before = store.open_in(conn, conversation)
-            if before is not None and (before.status != "proposed" or origin.startswith(GATE)):
-                raise PlanRefused("plan_open", id=before.id)
             if before is not None:
+                theirs = decides or before.owner.person == owner.person
+                if before.status != "proposed" or origin.startswith(GATE) or not theirs:
+                    raise PlanRefused("plan_open", id=before.id)
                 store.save(conn, replace(before, status="cancelled", why=Reason(key="plan_why_replaced")), at)
                 replaced.append(before.id)
             added = store.add(
@@ -159,24 +168,33 @@ class Plans:
         looked = await self.database.read(lambda conn: store.open_in(conn, conversation))
         if looked is None or looked.status not in AT_WORK:
             return None
-        plan = await self.database.write(work)
+        plan = await self._change(conversation, work)
         if plan is not None:
             self.tell(plan.id)
         return plan
 
-    async def decided(self, id: int, within_s: float) -> Plan:
-        """The plan once somebody has decided about it, or as it is when nobody has within that time."""
+    async def decided(self, plan: Plan, within_s: float) -> Plan:
+        """The plan once somebody has decided about it, or as it is when nobody has within that time, or people have
+        written something else meanwhile: they do not wait for it."""
+        self._asked[plan.conversation] = plan.id
         try:
             with anyio.move_on_after(within_s):
                 while True:
-                    bell = self._bells[id] = anyio.Event()  # before the look: what changes after it rings
-                    plan = await self._found(id)
-                    if plan.status != "proposed" or self.closing:
-                        return plan
+                    bell = self._bells[plan.id] = anyio.Event()  # before the look: what changes after it rings
+                    now, others = await self.database.read(partial(_looked_at, id=plan.id))
+                    if now.status != "proposed" or others or self.closing:
+                        return now
                     await bell.wait()
         finally:
-            self._bells.pop(id, None)
-        return await self._found(id)
+            self._bells.pop(plan.id, None)
+            self._asked.pop(plan.conversation, None)
+        now, _ = await self.database.read(partial(_looked_at, id=plan.id))
+        return now
+
+    def heard(self, conversation: ConversationId) -> None:
+        """A person has written there: whoever waits for a word about a plan looks."""
+        if (bell := self._bells.get(self._asked.get(conversation, 0))) is not None:
+            bell.set()
 
     def close(self) -> None:
         """Let everybody who waits go; what they wait for stays open for the next process."""
@@ -188,12 +206,18 @@ class Plans:
         """Nobody has decided in time, or nobody is asked any more."""
 
         def work(conn: Connection) -> None:
-            plan = store.find(conn, id)
+            plan = _locked(conn, id)
             if plan is not None and plan.status in ("proposed", "drafting"):
-                store.save(conn, replace(plan, status="cancelled", why=Reason(key="plan_why_expired")), self._at())
+                store.save(conn, _expired(plan), self._at())
 
         await self.database.write(work)
         self.tell(id)
+
+    async def withdraw(self, inbox_id: int) -> None:
+        """The message that the gate made a plan of was given up: nobody waits for a word about it any more."""
+        offered = await self.database.read(lambda conn: store.by_origin(conn, f"{GATE}{inbox_id}"))
+        if offered is not None:
+            await self.expire(offered.id)
 
     # -- looking
 
@@ -215,11 +239,16 @@ class Plans:
     async def reconcile(self, phrases: Phrases, buttons: Buttoned) -> int:
         """Put down what an earlier process was carrying out, and tell each owner once: nothing runs twice unseen.
 
-        Call it once, before any agent runs, as the sole owner. Plans that were being made are made again.
+        Call it once, before any agent runs, as the sole owner. Plans that were being made are made again; what the gate
+        offered ends where its message is not taken up again.
         """
-        at = self._at()
+        at, settings = self._at(), self.settings()
+        live = settings.enabled and settings.workflow.mode == "live"
 
         def work(conn: Connection) -> int:
+            for plan in store.offered(conn):
+                if not (live and inbox_rows.is_new(conn, int(plan.origin.removeprefix(GATE)))):
+                    store.save(conn, _expired(plan), at)
             left = store.running(conn)
             for plan in left:
                 rests = put_down(plan, Reason(key="plan_why_restart"))
@@ -238,10 +267,9 @@ class Plans:
         """Its wake-up was given up as a dead letter: nothing would ever wake it again, so it is put down and told."""
 
         def work(conn: Connection) -> Plan | None:
-            plan = store.find(conn, id)
+            plan = _locked(conn, id)
             if plan is None or plan.status not in AT_WORK:
                 return None
-            conversation_rows.lock_row(conn, plan.conversation)
             rests = self._saved(conn, put_down(plan, Reason(key="plan_why_broken")))
             self._say(conn, rests, "abandoned", phrases, buttons, self._at())
             return rests
@@ -280,8 +308,8 @@ class Plans:
         self.wake(conversation)
         return plan
 
-    async def _change(self, conversation: ConversationId, work: Callable[[Connection], Plan]) -> Plan:
-        def locked(conn: Connection) -> Plan:
+    async def _change(self, conversation: ConversationId, work: Callable[[Connection], T]) -> T:
+        def locked(conn: Connection) -> T:
             conversation_rows.lock_row(conn, conversation)
             return work(conn)
 
@@ -302,24 +330,16 @@ class Plans:
         *,
         last: bool = False,
     ) -> Plan:
-        """By number, else the newest that is at one of these; with `last` else the newest."""
+        """By number, else the open one, else the newest; one that is at one of these, with `last` whatever it is at."""
         if id is not None:
             plan = store.find(conn, id)
             if plan is None or plan.conversation != conversation:
                 raise PlanRefused("plan_unknown", id=id)
             return plan
-        every = store.all_of(conn, conversation)
-        found = next((plan for plan in every if plan.status in wanted), None)
-        if found is None and last and every:
-            found = every[0]
-        if found is None:
+        found = store.open_in(conn, conversation) or store.last_of(conn, conversation)
+        if found is None or not (last or found.status in wanted):
             raise PlanRefused("plan_none")
         return found
-
-    async def _found(self, id: int) -> Plan:
-        plan = await self.database.read(lambda conn: store.find(conn, id))
-        assert plan is not None, "plans are never removed while somebody waits"
-        return plan
 
     def _say(self, conn: Connection, plan: Plan, what: str, phrases: Phrases, buttons: Buttoned, at: int) -> None:
         outbox_rows.add(
@@ -334,3 +354,23 @@ class Plans:
 
     def _at(self) -> int:
         return to_us(self.clock.now())
+
+
+def _looked_at(conn: Connection, id: int) -> tuple[Plan, bool]:
+    """As it stands, and whether people wait for something else there."""
+    plan = store.find(conn, id)
+    assert plan is not None, "plans are never removed while somebody waits"
+    return plan, inbox_rows.people_wait(conn, plan.conversation)
+
+
+def _locked(conn: Connection, id: int) -> Plan | None:
+    """As it stands once nobody else can change it."""
+    plan = store.find(conn, id)
+    if plan is None:
+        return None
+    conversation_rows.lock_row(conn, plan.conversation)
+    return store.find(conn, id)
+
+
+def _expired(plan: Plan) -> Plan:
+    return replace(plan, status="cancelled", why=Reason(key="plan_why_expired"))

@@ -12,9 +12,10 @@ from agent.core.ids import ConversationId, PersonId
 from agent.goals.stored import Owner, Reason
 from agent.inbox import AccessRole, ChatType
 from agent.plans.graph import Tasks
-from agent.plans.stored import Estimate, Plan, Status
+from agent.plans.stored import GATE, Estimate, Plan, Status
 from agent.storage.conflicts import or_ignore
 from agent.storage.moments import from_us
+from agent.storage.payloads import dump, whole
 from agent.storage.tables import PLAN_IS_OPEN
 from agent.storage.tables import plan as table
 
@@ -32,6 +33,9 @@ _BY_ORIGIN = select(table).where(table.c.origin == bindparam("name"))
 _LAST = select(table).where(_CONV).order_by(table.c.id.desc()).limit(1)
 _LIST = select(table).where(_CONV).order_by(table.c.id.desc()).limit(MOST_LISTED)
 _AT_WORK = select(table).where(_IS_OPEN, table.c.status == literal_column("'running'")).order_by(table.c.id)
+_OFFERED = select(table).where(
+    _IS_OPEN, table.c.status.in_(("drafting", "proposed")), table.c.origin.startswith(GATE, autoescape=True)
+)
 _UNSETTLED = select(table.c.id).where(table.c.screen == literal_column("'open'")).order_by(table.c.id)
 _SCREEN_OF = select(table.c.screen).where(table.c.id == bindparam("row"))
 _SCREEN = update(table).where(table.c.id == bindparam("row")).values(screen=bindparam("now"))
@@ -59,7 +63,7 @@ def add(
         "conv": conversation,
         "origin": origin,
         "person": owner.person,
-        "display": owner.display,
+        "display": whole(owner.display),
         "language": owner.language,
         "role": owner.role,
         "chat_type": owner.chat_type,
@@ -77,10 +81,10 @@ def save(conn: Connection, plan: Plan, at: int) -> None:
     """Write what may change of it."""
     values: dict[str, Any] = {
         "status": plan.status,
-        "tasks": _TASKS.dump_json(plan.tasks).decode(),
-        "estimate": _ESTIMATE.dump_json(plan.estimate).decode() if plan.estimate is not None else None,
-        "why": _REASON.dump_json(plan.why).decode() if plan.why is not None else None,
-        "decided_by": plan.decided_by,
+        "tasks": dump(_TASKS, plan.tasks),
+        "estimate": dump(_ESTIMATE, plan.estimate) if plan.estimate is not None else None,
+        "why": dump(_REASON, plan.why) if plan.why is not None else None,
+        "decided_by": whole(plan.decided_by),
         "ticks": plan.ticks,
     }
     conn.execute(_SAVE, {"row": plan.id, "at": at, **{f"new_{name}": value for name, value in values.items()}})
@@ -113,6 +117,11 @@ def all_of(conn: Connection, conversation: ConversationId) -> tuple[Plan, ...]:
 def running(conn: Connection) -> tuple[Plan, ...]:
     """Those that are carried out, everywhere."""
     return tuple(_plan(row) for row in conn.execute(_AT_WORK).all())
+
+
+def offered(conn: Connection) -> tuple[Plan, ...]:
+    """Those that the workflow gate made and nobody has decided about, everywhere."""
+    return tuple(_plan(row) for row in conn.execute(_OFFERED).all())
 
 
 def unsettled(conn: Connection) -> tuple[int, ...]:

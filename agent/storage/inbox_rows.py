@@ -97,6 +97,7 @@ _CALLED = (
 _WITH_NEW = select(inbox.c.conv).where(_NEW, _DUE).distinct()
 _NEXT_DUE = select(func.min(inbox.c.not_before)).where(_NEW, inbox.c.not_before > bindparam("now"))
 
+_IS_NEW = select(inbox.c.id).where(_ONE, _NEW)
 _OPEN_SINCE = select(func.min(inbox.c.created_at)).where(_CONV, _NEW, inbox.c.kind == "message")
 
 
@@ -145,6 +146,11 @@ def is_known(conn: Connection, *, dedup: str, event_dedup: str | None) -> bool:
     return conn.execute(_KNOWN, {"message": dedup, "event": event_dedup}).first() is not None
 
 
+def is_new(conn: Connection, id: int) -> bool:
+    """Is it still to be done, or under work?"""
+    return conn.execute(_IS_NEW, {"row": id}).first() is not None
+
+
 def edit(conn: Connection, *, conversation: ConversationId, platform_ref: str, text: str, version: str) -> bool:
     """Give a message its new text; the lines about what could not be read of it stay.
 
@@ -173,6 +179,11 @@ def take_back(conn: Connection, *, conversation: ConversationId, platform_ref: s
 def waiting(conn: Connection, conversation: ConversationId) -> tuple[InboxRow, ...]:
     """The people's messages that wait for their run, oldest first."""
     return tuple(_row(row) for row in conn.execute(_ALL_WAITING, {"conversation": conversation}))
+
+
+def people_wait(conn: Connection, conversation: ConversationId) -> bool:
+    """Whether people's messages wait for their run."""
+    return bool(_DEPTH.scalar(conn, {"conversation": conversation}))
 
 
 def clear_waiting(conn: Connection, conversation: ConversationId, *, note: str) -> int:

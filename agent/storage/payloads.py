@@ -34,7 +34,7 @@ _PARTS: TypeAdapter[tuple[_AnyPart, ...]] = TypeAdapter(tuple[_AnyPart, ...])
 
 
 def encode_incoming(incoming: Incoming) -> str:
-    return _dump(_INCOMING, incoming)
+    return dump(_INCOMING, incoming)
 
 
 def decode_incoming(text: str) -> Incoming:
@@ -43,7 +43,7 @@ def decode_incoming(text: str) -> Incoming:
 
 
 def encode_say(say: Say) -> str:
-    return _dump(_SAY, say)
+    return dump(_SAY, say)
 
 
 def decode_say(text: str) -> Say:
@@ -52,7 +52,7 @@ def decode_say(text: str) -> Say:
 
 
 def encode_parts(parts: tuple[Part, ...]) -> str:
-    return _dump(_PARTS, parts)
+    return dump(_PARTS, parts)
 
 
 def decode_parts(text: str) -> tuple[Part, ...]:
@@ -60,7 +60,8 @@ def decode_parts(text: str) -> tuple[Part, ...]:
     return _PARTS.validate_json(text)
 
 
-def _dump(adapter: TypeAdapter[T], value: T) -> str:
+def dump(adapter: TypeAdapter[T], value: T) -> str:
+    """Its JSON, also where a text in it holds half an emoji."""
     try:
         return adapter.dump_json(value).decode()
     except PydanticSerializationError:
@@ -68,11 +69,16 @@ def _dump(adapter: TypeAdapter[T], value: T) -> str:
         return adapter.dump_json(adapter.validate_python(_whole(adapter.dump_python(value)))).decode()
 
 
+def whole(text: str) -> str:
+    """The text with U+FFFD for each lone surrogate."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _whole(value: object) -> object:
     """The same plain data, with U+FFFD for each lone surrogate."""
     match value:
         case str():
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            return whole(value)
         case dict():
             return {_whole(key): _whole(item) for key, item in value.items()}
         case list() | tuple():

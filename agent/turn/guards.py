@@ -40,6 +40,7 @@ def halt_before_call(progress: Progress, agent: AgentSettings, budget: BudgetSet
         return Halt("budget_tokens")
     if budget.max_tokens_out is not None and progress.tokens_out >= budget.max_tokens_out:
         return Halt("budget_tokens")
-    if budget.max_cost_usd is not None and progress.cost_usd >= budget.max_cost_usd and progress.model_calls > 0:
+    spent = progress.model_calls > 0 or progress.cost_usd > 0  # by a sub-agent it may be others who have spent it
+    if budget.max_cost_usd is not None and progress.cost_usd >= budget.max_cost_usd and spent:
         return Halt("budget_cost", {"limit": f"{budget.max_cost_usd:g}"})
     return None

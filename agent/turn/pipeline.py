@@ -36,7 +36,7 @@ from agent.turn.settings import Settings
 from agent.turn.side_calls import SideCalls
 from agent.turn.speech import Speech
 from agent.turn.states import States
-from agent.turn.workflow import offer_plan
+from agent.turn.workflow import offer_plan, take_back_offer
 
 LEAVING_S = 10.0  # for what the channel must tidy up at the end of a run
 
@@ -62,6 +62,8 @@ async def turn(
             await folder_changed(run, states)
             run.execution = _surroundings(states, run.session)  # with what they have set; from here on it stays
         endings.append(taken.refused or await _bounded(run, states, answer or _answer))
+        if endings[-1].verdict != "suspended":
+            await take_back_offer(run, states)
         await fire("stop", run, states, {"verdict": endings[-1].verdict})
         with anyio.CancelScope(shield=True):  # whoever cancels now comes too late: it is done and will be stored
             await persist(endings[-1], run, states)

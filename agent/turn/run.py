@@ -118,6 +118,7 @@ class Run:
     pick: Pick | None = None  # the skill that is hinted in it, until the turn's end takes it (W-07)
     goal: int | None = None  # the kept one that it works on, or counts for
     gave_way: bool = False  # it ended before it was done, for a person's sake
+    offered: int | None = None  # the plan that the workflow gate made of it, which nobody has decided about
     closing: "Closing | None" = None  # what is written with its end, in the same transaction
     unheard: bool = False  # it has nothing that later turns should know of, unless it says something
     reaches_goal: bool = False  # the plan it carried out is completed, and so is what the session is after (Z-91)

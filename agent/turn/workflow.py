@@ -5,6 +5,7 @@ Off unless the operator switches it on. Whatever does not come to an approved pl
 
 import logging
 
+import anyio
 from sqlalchemy import Connection
 
 from agent.core.plan_events import WorkflowOffered
@@ -12,9 +13,12 @@ from agent.goals.stored import Owner
 from agent.plans.desk import PlanRefused
 from agent.plans.likely import judged, may_ask
 from agent.plans.stored import GATE, Plan
-from agent.plans.telling import as_written
+from agent.plans.telling import as_written, view
+from agent.storage import inbox_rows
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
+from agent.turn.notes import read_notes, says_terminated
+from agent.turn.parking import parked
 from agent.turn.run import SHUTDOWN, Executed, Notice, Run
 from agent.turn.states import States
 from agent.turn.synthesis import NotMade, note, synthesised, write_proposal
@@ -35,18 +39,32 @@ async def offer_plan(run: Run, states: States) -> Executed | None:
     approver, writer = incoming.person is not None, not (incoming.may_be_silent or run.audience.silent)
     if not may_ask(settings.workflow.mode, approver=approver, writer=writer, words=incoming.text):
         return None
+    notes = await read_notes(states.memory, run.settings.context.memory_chars, states.runtime.clock.now())
+    if says_terminated(notes):
+        return None  # the normal turn says so
     plan = await _drafted(run, states)
+    if plan is not None:
+        run.offered = plan.id
     if plan is not None and plan.status == "drafting":
         plan = await _proposed(plan, run, states)
     if plan is not None and plan.status == "proposed" and not run.token.fired:
         plan = await _decided(plan, run, states)
     if run.token.fired:
         return Executed(verdict="cancelled", notice=Notice("stopped"))
-    if plan is None or plan.status in ("proposed", "cancelled", "failed"):
+    if plan is None or not plan.ticks:  # nobody has ever let it run
         return None
-    text = states.runtime.phrases("plan_begins", run.audience.language, id=plan.id)
+    phrases, language = states.runtime.phrases, run.audience.language
+    begins = plan.status == "running"  # else a restart or a stop came between the word and this answer to it
+    text = phrases("plan_begins", language, id=plan.id) if begins else view(plan, phrases, language)
     note(f"{as_written(plan)}\n\n{text}", run, states)
     return Executed(verdict="answered", text=text)
+
+
+async def take_back_offer(run: Run, states: States) -> None:
+    """However the turn came to its end: nobody is asked any more about what it offered. Raises StorageTrouble."""
+    if run.offered is not None:
+        with anyio.CancelScope(shield=True):
+            await states.runtime.plans.expire(run.offered)
 
 
 async def _drafted(run: Run, states: States) -> Plan | None:
@@ -102,8 +120,15 @@ async def _decided(plan: Plan, run: Run, states: States) -> Plan | None:
     """The plan with a person's word about it; without one in time it is none (W-19)."""
     desk, within_s = states.runtime.plans, run.settings.plans.workflow.approval_secs
     decided: Plan | None = None
-    with run.time.paused(), states.runtime.outbox.awaiting(), run.interrupts.scope():
-        decided = await desk.decided(plan.id, within_s)
+
+    def waits(conn: Connection) -> None:
+        check_epoch(conn, plan.conversation, run.work.epoch)
+        inbox_rows.forgive(conn, run.work.inbox_id)
+
+    await states.runtime.database.write(waits)
+    async with parked(run, states):
+        with run.interrupts.scope():
+            decided = await desk.decided(plan, within_s)
     if desk.closing and decided is not None and decided.status == "proposed":
         run.token.fire(SHUTDOWN)
     if run.token.reason == SHUTDOWN:

@@ -62,7 +62,9 @@ async def _draft(call: Call, words: str) -> Reply:
         chat_type=incoming.chat_type,
     )
     origin = origin_of(call) or f"{conversation}:{to_us(incoming.received_at)}"
-    made = await call.house.plans.draft(conversation, owner, words, origin=f"plan:{origin}")
+    made = await call.house.plans.draft(
+        conversation, owner, words, origin=f"plan:{origin}", decides=_decides_about_all(call)
+    )
     return Reply(text=call.house.phrase("plan_drafts", incoming.language, id=made.id), private=True)
 
 
@@ -166,7 +168,11 @@ async def _checked(call: Call, number: int | None) -> Plan:
 
 
 def _may_change(call: Call, meant: Plan) -> bool:
-    return not call.in_group or call.role >= Role.ADMIN or meant.owner.person == call.incoming.person
+    return _decides_about_all(call) or meant.owner.person == call.incoming.person
+
+
+def _decides_about_all(call: Call) -> bool:
+    return not call.in_group or call.role >= Role.ADMIN
 
 
 def _let_go(call: Call, meant: Plan) -> None:

@@ -75,7 +75,11 @@ class Admission:
             return await self._flood_refused(arrival, flooded)
         if found and found[0].immediate:
             return await self._at_once(arrival)
-        what = verdict(house.queue_mode(arrival.conversation), is_running=self._is_running(arrival))
+        what = verdict(
+            house.queue_mode(arrival.conversation),
+            is_running=self._is_running(arrival),
+            gives_way=house.gives_way(arrival.conversation),
+        )
         if what is Verdict.REFUSE_BUSY:
             return await self._end(arrival, "refused", "busy", Outcome.REFUSED, house.phrase("busy", language_of(said)))
         return await self._queue(arrival, interrupt=what is Verdict.ADMIT_AND_CANCEL)

@@ -46,7 +46,8 @@ class House:
 
     `tell_owner` takes a key of the catalogue and its values; `met` is told where somebody who may be told such things
     talks to us directly, and in which language. `setting_changed` takes conversation, key and value. `learn_parent`
-    takes a thread and the channel id of its place; `knows_parent` says whether that is known.
+    takes a thread and the channel id of its place; `knows_parent` says whether that is known. `gives_way`: what runs in
+    a conversation is a plan's or a goal's own turn.
     """
 
     database: Database
@@ -61,6 +62,7 @@ class House:
     conversations: Conversations
     outbox_for: Callable[[ConversationKey], ConversationOutbox]
     queue_mode: Callable[[ConversationId], QueueMode]
+    gives_way: Callable[[ConversationId], bool]
     channel: Callable[[ConversationKey], Channel | None]
     wake: Callable[[ConversationId], None]
     attachments: Attachments

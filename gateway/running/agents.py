@@ -123,6 +123,10 @@ class Waking:
         awake = self._awake.get(conversation)
         return awake.agent.command.planning.working_on if awake is not None else None
 
+    def works_by_itself(self, conversation: ConversationId) -> bool:
+        """Whether the turn that runs there is a goal's or a plan's own, which gives way to people."""
+        return self.goal_of(conversation) is not None or self.plan_of(conversation) is not None
+
     def fullness(self, key: ConversationKey) -> Fullness | None:
         """How full the window is there, as /status tells it; None while nobody is awake or no model was asked."""
         awake = self._awake.get(ConversationId(str(key)))

@@ -38,7 +38,10 @@ def goal_buttons(phrase: Catalogue) -> Buttoned:
 
 @dataclass(frozen=True, slots=True)
 class Abandoned:
-    """Hears of dead letters: a goal or plan whose wake-up is one is put down: nothing would ever wake it again."""
+    """Hears of dead letters: a goal or plan whose wake-up is one is put down: nothing would ever wake it again.
+
+    What the workflow gate made of a message that is one is offered no longer.
+    """
 
     goals: Goals
     plans: Plans
@@ -52,6 +55,8 @@ class Abandoned:
             self.background.start(partial(self._put_down, wake_up.goal))
         if letter.incoming.plan is not None:
             self.background.start(partial(self._put_plan_down, letter.incoming.plan.plan))
+        elif wake_up is None:
+            self.background.start(partial(self.plans.withdraw, letter.inbox_id))
 
     async def _put_plan_down(self, id: int) -> None:
         plan = await self.plans.abandon(id, self.phrase, plan_buttons(self.phrase))

@@ -6,7 +6,8 @@ the place where a table becomes younger than a moment is found by halving, in ab
 
 from sqlalchemy import Column, Connection, and_, bindparam, delete, func, select, true
 
-from agent.storage.tables import approval, inbox, outbox, tool_call, turn
+from agent.plans.stored import OPEN
+from agent.storage.tables import approval, inbox, outbox, plan, session, task, tool_call, turn
 from gateway.storage import pairings
 from gateway.storage.tables import schedule_run
 
@@ -18,15 +19,19 @@ def prune(
 ) -> int:
     """Remove up to 500 ended rows of each kind that are older (UTC microseconds); returns how many went.
 
-    `runs_before` is for the ledger of schedules, `audit_before` for tool calls and approvals. Dead letters stay for as
-    long as other ended rows; what is new or open is never removed.
+    `runs_before` is for the ledger of schedules, `audit_before` for tool calls, approvals, plans and the tasks of ended
+    sessions. Dead letters stay for as long as other ended rows; what is new or open is never removed.
     """
     removed = 0
+    over = and_(plan.c.status.not_in(OPEN), plan.c.screen.is_distinct_from("open"), plan.c.updated_at < audit_before)
+    past = task.c.session_id.in_(select(session.c.id).where(session.c.state != "active"))
     for table, moment, ended, before in (
         (inbox, inbox.c.created_at, inbox.c.status != "new", inbox_before),
         (outbox, outbox.c.created_at, outbox.c.status.in_(("sent", "dead", "dropped")), outbox_before),
         (turn, turn.c.created_at, turn.c.state != "running", inbox_before),
         (tool_call, tool_call.c.created_at, true(), audit_before),
+        (plan, plan.c.created_at, over, audit_before),
+        (task, task.c.created_at, and_(past, task.c.updated_at < audit_before), audit_before),
         (schedule_run, schedule_run.c.at, schedule_run.c.ended_at.is_not(None), runs_before),
     ):
         old = (
@@ -36,8 +41,8 @@ def prune(
             .subquery()
         )
         removed += conn.execute(delete(table).where(table.c.id.in_(select(old.c.id)))).rowcount
-    over = and_(approval.c.created_at < audit_before, approval.c.status != "pending", approval.c.screen == "settled")
-    removed += conn.execute(delete(approval).where(over)).rowcount
+    decided = and_(approval.c.created_at < audit_before, approval.c.status != "pending", approval.c.screen == "settled")
+    removed += conn.execute(delete(approval).where(decided)).rowcount
     return removed + pairings.prune(conn, now)
 
 

@@ -236,8 +236,8 @@ class World:
         self.agent = self._assembled()
         self.epoch = 0
 
-    async def admit(self, text: str, *, kind: WorkKind = "message", **fields: Any) -> Work:
-        """Store a message and give the work that a drain would make of it."""
+    async def admit(self, text: str, *, kind: WorkKind = "message", begins: bool = True, **fields: Any) -> Work:
+        """Store a message and give the work that a drain would make of it; without `begins` it waits for its turn."""
         ref = next(self._refs)
         now = self.clock.now()
         given: dict[str, Any] = {"person": ANN, "display": "Ann", "received_at": now, "message_ref": str(ref)} | fields
@@ -258,7 +258,8 @@ class World:
         id = await self.database.write(work)
         if not self.epoch:
             await self.own()
-        await self.begin(id)
+        if begins:
+            await self.begin(id)
         return Work(inbox_ids=(id,), kind=kind, incoming=incoming, attempt=1, epoch=self.epoch)
 
     async def own(self) -> None:

@@ -172,7 +172,8 @@ async def test_after_a_death_nothing_runs_again_before_somebody_says_so(world: W
         assert "cut off and may have done a part of it" in next(words for words in asked[3:] if "read B" in words)
 
 
-async def test_a_person_comes_first_and_a_task_cut_off_runs_again(world: World) -> None:
+@pytest.mark.parametrize("mode", ["queue", "drop"])
+async def test_a_person_comes_first_and_a_task_cut_off_runs_again(world: World, mode: str) -> None:
     world.config = "[plans]\ngive_way_secs = 0.01\n"
     world.script(
         together("All is read."),
@@ -184,6 +185,7 @@ async def test_a_person_comes_first_and_a_task_cut_off_runs_again(world: World) 
         await proposed(world)
         await world.say("/plan confirm")
         await world.until_asked(2)
+        await world.say(f"/queue {mode}")
         await world.say("hello there")
         await world.shows("hello there")
         await world.shows("All is read.")

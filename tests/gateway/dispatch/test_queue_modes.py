@@ -21,3 +21,9 @@ from gateway.dispatch.queue_modes import QueueMode, Verdict, verdict
 )
 def test_queue_modes(mode: QueueMode, is_running: bool, waiting: int, expected: Verdict) -> None:
     assert verdict(mode, is_running=is_running, waiting=waiting) is expected
+
+
+@pytest.mark.requirement("B-66")
+def test_whoever_writes_while_a_plan_or_goal_is_worked_on_is_not_refused() -> None:
+    assert verdict("drop", is_running=True, gives_way=True) is Verdict.ADMIT
+    assert verdict("drop", is_running=True, gives_way=True, waiting=1) is Verdict.REFUSE_BUSY

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Connection, insert, select
 
 from agent.storage.database import Database
-from agent.storage.tables import inbox
+from agent.storage.tables import inbox, plan, session, task
 from gateway.storage.retention import first_since, prune
 
 
@@ -50,6 +50,24 @@ async def test_what_is_open_stays_however_old_it_is_and_a_clock_set_back_removes
     assert removed >= 2
     assert set(left) >= {2, 4, 6}
     assert not set(left) & {1, 3}
+
+
+async def test_plans_that_ended_and_tasks_of_ended_sessions_go(database: Database) -> None:
+    def work(conn: Connection) -> tuple[set[int], set[int]]:
+        for id, (status, screen, at) in enumerate(
+            [("completed", "settled", 1), ("running", None, 1), ("cancelled", "open", 1), ("failed", None, 9)], start=1
+        ):
+            values = {"conv": f"telegram:{id}", "goal": "", "tasks": "[]", "status": status, "screen": screen}
+            conn.execute(insert(plan), {**values, "id": id, "origin": str(id), "created_at": 1, "updated_at": at})
+        for id, state in enumerate(["ended", "active"], start=1):
+            mine = {"conv": "telegram:1", "created_at": 1, "updated_at": 1}
+            conn.execute(insert(session), {**mine, "id": state, "state": state})
+            added = {"id": id, "session_id": state, "dedup": state, "description": "", "status": "pending"}
+            conn.execute(insert(task), {**mine, **added})
+        prune(conn, inbox_before=5, outbox_before=5, runs_before=5, audit_before=5, now=0)
+        return set(conn.execute(select(plan.c.id)).scalars()), set(conn.execute(select(task.c.id)).scalars())
+
+    assert await database.write(work) == ({2, 3, 4}, {2})
 
 
 async def test_a_table_in_which_nothing_is_old_is_not_read_through(sqlite_database: Database) -> None:
