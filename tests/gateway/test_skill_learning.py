@@ -97,9 +97,9 @@ async def test_in_a_group_people_take_back_their_own_words_alone(world: World) -
     written = (draft / "SKILL.md").read_text()
     await world.answered("@bot hello herons", "hello herons", chat=GROUP, person=BOB)
     await world.hears(world.said("/memory forget all", chat=GROUP, person=BOB))
-    await world.shows("Forget this for good?")
+    await world.shows("Forget this for good?", GROUP)
     await world.hears(world.said("yes", chat=GROUP, person=BOB))
-    await world.shows("Forgotten.")
+    await world.shows("Forgotten.", GROUP)
     await world.settled()
     assert (draft / "SKILL.md").read_text() == written
 
@@ -117,8 +117,8 @@ async def test_a_fact_takes_the_quotes_of_its_message_with_it(world: World) -> N
         await world.answered(f"{words} {number}", f"{words} {number}")
     await world.house.learning.flush()
     (draft,) = (world.home / "skills" / "auto").iterdir()
-    number = (await world.asks("/memory", "quetzals")).partition("#")[2].partition(" ")[0]
-    await world.hears(world.said(f"/memory forget {number}"))
+    fact = (await world.asks("/memory", "quetzals")).partition("#")[2].partition(" ")[0]
+    await world.hears(world.said(f"/memory forget {fact}"))
     await world.shows("Forget this for good?")
     await world.hears(world.said("yes"))
     await world.shows("Forgotten.")

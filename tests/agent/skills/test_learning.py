@@ -358,7 +358,7 @@ class Refusing:
     def __init__(self, database: Database, meanwhile: Callable[[], None] = lambda: None) -> None:
         self.dialect, self.read, self._meanwhile = database.dialect, database.read, meanwhile
 
-    async def write(self, work: object) -> Any:
+    async def write(self, work: Callable[[Connection], Any]) -> Any:
         self._meanwhile()
         raise StorageError("disk full")
 
@@ -366,7 +366,7 @@ class Refusing:
 
 
 async def test_a_draft_that_nobody_could_forget_is_not_written(sqlite_database: Database, tmp_path: Path) -> None:
-    room = Room(Refusing(sqlite_database), tmp_path)  # type: ignore[arg-type]
+    room = Room(Refusing(sqlite_database), tmp_path)
     room.succeed()
     await room.learning.flush()
     assert [event.step for event in room.events if isinstance(event, LearningFailed)] == ["draft"]
@@ -376,32 +376,30 @@ async def test_a_draft_that_nobody_could_forget_is_not_written(sqlite_database: 
 async def test_what_was_forgotten_while_it_was_written_does_not_come_back(
     sqlite_database: Database, tmp_path: Path
 ) -> None:
-    refusing = Refusing(sqlite_database, lambda: room.router.forget(["mail"]))
-    room = Room(refusing, tmp_path)  # type: ignore[arg-type]
+    forgetful: list[Router] = []
+    refusing = Refusing(sqlite_database, lambda: forgetful[0].forget(["mail"]))
+    router = Room(refusing, tmp_path).router
+    forgetful.append(router)
     for name in ("mail", "travel"):
-        room.router.credit(name, "success")
+        router.credit(name, "success")
     for _ in range(2):
         with pytest.raises(StorageError):
-            await room.router.flush()
-    assert room.router.kept("mail").arm == Arm()
-    assert room.router.kept("travel").arm == Arm(successes=1)
+            await router.flush()
+    assert router.kept("mail").arm == Arm()
+    assert router.kept("travel").arm == Arm(successes=1)
 
 
 async def test_forgetting_waits_for_the_draft_that_is_being_written(room: Room) -> None:
+    assert room.database is not None
     begun, go_on, database = anyio.Event(), anyio.Event(), room.database
-    assert database is not None
 
-    class Slow:
-        dialect, read = database.dialect, staticmethod(database.read)
-
+    class Slow(Refusing):
         async def write(self, work: Callable[[Connection], Any]) -> Any:
             begun.set()
             await go_on.wait()
             return await database.write(work)
 
-        async def aclose(self) -> None: ...
-
-    other = Room(Slow(), room.home)  # type: ignore[arg-type]
+    other = Room(Slow(database), room.home)
     other.succeed()
     async with anyio.create_task_group() as group:
         group.start_soon(other.learning.flush)

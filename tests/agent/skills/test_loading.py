@@ -166,11 +166,11 @@ async def test_switched_off_nobody_looks(sqlite_database: Database, tmp_path: Pa
     async with anyio.create_task_group() as group:
         group.start_soon(skills.run)
         for seconds in (1, 2, 3):
-            await until(lambda seconds=seconds: clock.sleeps == seconds)  # type: ignore[misc]
+            await until(lambda seconds=seconds: clock.sleeps == seconds)
             clock.advance(LOOK_EVERY_S)
+        await until(lambda: clock.sleeps == 4)
         assert skills.catalogue.visible() == ()
         enabled = True
-        await until(lambda: clock.sleeps == 4)
         clock.advance(LOOK_EVERY_S)
         await until(lambda: clock.sleeps == 5)
         clock.advance(SETTLE_S)
