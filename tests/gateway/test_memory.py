@@ -45,14 +45,8 @@ def traces_of(words: str, file: str) -> list[Insert]:
     asked = {"inbox_id": 1, "call_id": "c", "run_id": "r", "tool": "shell", "arguments": f'{{"text":"{words}"}}'}
     question = {"position": 1, "digest": "d", "language": "en", "chat_type": "direct", "expires_at": 2, "id": "q"}
     settled = question | {"reason": words, "shown": words, "covers": words, "status": "executed"}
-    choice = question | {
-        "id": "c",
-        "call_id": "c2",
-        "arguments": "{}",
-        "reason": "",
-        "shown": "?",
-        "status": "answered",
-    }
+    of_another_run = {"id": "c", "inbox_id": 999, "arguments": "{}"}
+    choice = question | of_another_run | {"reason": "", "shown": "?", "status": "answered"}
     worked = {"text": "a goal", "status": "completed", "auto_state": "completed", "updated_at": 1}
     auto = json.dumps({"state": "completed", "most": 5, "said": words, "recent": [words], "verdict": words})
     return [
