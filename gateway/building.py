@@ -175,7 +175,9 @@ async def build(
         places=lambda conversation: places_of(ConversationKey.parse(conversation), chosen.parents.get(conversation)),
         vectors=Vectors(database, embedders.current, least=lambda: live.settings.memory.semantic.min_similarity),
     )
-    skills = Skills(database, clock, roots_of(settings.home, SHIPPED_SKILLS))
+    skills = Skills(
+        database, clock, roots_of(settings.home, SHIPPED_SKILLS), enabled=lambda: live.settings.skills.enabled
+    )
     await skills.reload()
     learning = await open_learning(live, database, clock, bus, skills.catalogue, redact)
     user_model = partial(go_betweens.user_model, live, KeptUserModel())

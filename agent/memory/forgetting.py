@@ -79,6 +79,7 @@ def erase(conn: Connection, target: Target, *, at: int) -> Erased:
         conversations=conversations,
         paths=(*paths, *(path for path, gone in sent if gone)),
         others=(*others, *(path for path, gone in sent if not gone)),
+        texts=_said(hits) if target.item is not None else (),
     )
     if items or hits:
         note = {"items": erased.items, "messages": erased.messages, "at": at}
@@ -161,6 +162,12 @@ def _texts(part: Part) -> tuple[str, ...]:
             return (part.summary,)
         case RedactedThinking():
             return ()
+
+
+def _said(hits: Sequence[Any]) -> tuple[str, ...]:
+    """What people wrote in these messages."""
+    theirs = [hit for hit in hits if hit.person is not None]
+    return tuple(part.text for hit in theirs for part in _parts_of(hit) if isinstance(part, TextPart))
 
 
 def _without(part: Part, target: Target, *, whole: bool) -> Part | None:

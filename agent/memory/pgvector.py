@@ -16,6 +16,11 @@ _HAS_COLUMN = text(
     "SELECT 1 FROM pg_attribute"
     " WHERE attrelid = 'memory_vector'::regclass AND attname = 'embedding' AND NOT attisdropped"
 )
+# Every search asks whether there are any, and nearly always there are none.
+_INDEX = text(
+    "CREATE INDEX IF NOT EXISTS ix_memory_vector_waiting ON memory_vector (audience, model, memory_id)"
+    " WHERE embedding IS NULL"
+)
 _WITHOUT = text(
     "SELECT memory_id, vector FROM memory_vector WHERE audience = :audience AND model = :model AND embedding IS NULL"
     " ORDER BY memory_id LIMIT :most"
@@ -38,6 +43,7 @@ def prepare(conn: Connection) -> bool:
         with conn.begin_nested():
             conn.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
             conn.execute(text("ALTER TABLE memory_vector ADD COLUMN IF NOT EXISTS embedding vector"))
+            conn.execute(_INDEX)
     except DBAPIError:  # it is not installed on that machine, or only its administrator may create it
         return False
     return True

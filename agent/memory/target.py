@@ -36,7 +36,7 @@ class Erased:
     """How much it was: things that were kept, messages of transcripts.
 
     `paths` are files that came or were sent with what is gone; `others` came or were sent there besides, and may hold
-    the words.
+    the words. `texts` is what the messages said that went with one `item`.
     """
 
     items: int
@@ -44,6 +44,7 @@ class Erased:
     conversations: tuple[ConversationId, ...] = ()
     paths: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
 
 
 def chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:

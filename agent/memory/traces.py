@@ -124,7 +124,8 @@ def calls(conn: Connection, target: Target, conversations: Sequence[str], runs: 
             conn.execute(update(tool_call).where(tool_call.c.id == row.id).values(**emptied))
     asked = select(approval).where(approval.c.conv.in_(conversations), approval.c.status != "pending")
     for row in conn.execute(asked).all():
-        if meant(row, row.arguments, row.reason, row.shown):
+        offered = json.loads(row.choices) if row.choices is not None else ()
+        if meant(row, row.arguments, row.reason, row.shown, row.covers or "", row.answer or "", *offered):
             asked_for = {"arguments": "{}", "reason": "", "shown": FORGOTTEN, "covers": None}
             if row.choices is not None:
                 asked_for |= {"choices": "[]", "answer": FORGOTTEN}

@@ -136,16 +136,17 @@ class Vectors:
         embedder = await self._embedder()
         if embedder is None or not texts:
             return {}
-        kept = self._few
-        missing = [text for text in dict.fromkeys(texts.values()) if (embedder.name, text) not in kept]
-        made: dict[tuple[str, str], bytes] = {}
+        wanted_ones = [(embedder.name, text) for text in dict.fromkeys(texts.values())]
+        kept = {key: self._few[key] for key in wanted_ones if key in self._few}
+        missing = [key[1] for key in wanted_ones if key not in kept]
         for begin in range(0, len(missing), AT_ONCE):
             some = missing[begin : begin + AT_ONCE]
             numbers = await embedder.embed([text[:LONGEST] for text in some], as_query=False, bill=bill)
-            made |= {(embedder.name, text): vector for text, vector in zip(some, numbers, strict=True)}
-        if made:
-            wanted_ones = {(embedder.name, text) for text in texts.values()}
-            self._few = kept = {key: vector for key, vector in (kept | made).items() if key in wanted_ones}
+            made = {(embedder.name, text): vector for text, vector in zip(some, numbers, strict=True)}
+            kept |= made
+            self._few |= made  # at once: who has no time for all of them goes on from here the next time
+        if missing:
+            self._few = kept
         wanted = await self._wanted(embedder, query, bill)
         keys = list(texts)
         numbers_of = b"".join(kept[embedder.name, texts[key]] for key in keys)

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, PersonId
 from agent.skills.bandit import Outcome
 
 IN_A_ROW = 3  # successes that make a draft (W-57)
@@ -15,9 +15,10 @@ LONGEST_EXAMPLE = 80  # characters
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """One finished turn: what was asked, its signature, which tools it called, how it ended."""
+    """One finished turn: what was asked and by whom, its signature, which tools it called, how it ended."""
 
     conversation: ConversationId
+    person: PersonId | None = None
     signature: str
     text: str
     outcome: Outcome
@@ -26,9 +27,10 @@ class Observed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftTrigger:
-    """A kind of request that went well often enough. `examples` are the requests, cut; `tools` in order of use."""
+    """A kind of request that went well often enough. `examples` are that person's, cut; `tools` in order of use."""
 
     conversation: ConversationId
+    person: PersonId | None = None
     signature: str
     evidence: int
     examples: tuple[str, ...]
@@ -37,6 +39,7 @@ class DraftTrigger:
 
 @dataclass(slots=True)
 class _Bucket:
+    person: PersonId | None
     examples: list[str] = field(default_factory=list)
     tools: dict[str, None] = field(default_factory=dict)
     count: int = 0
@@ -49,7 +52,10 @@ class Holds(Protocol):
 
 
 class Buckets:
-    """Of all conversations, each for itself: a draft quotes what people wrote, and never of two chats at once."""
+    """Of all conversations, each for itself: a draft quotes what one person wrote, who can take all of it back.
+
+    In a group the others' turns count as well, and are not quoted.
+    """
 
     def __init__(self) -> None:
         self._buckets: OrderedDict[tuple[ConversationId, str], _Bucket] = OrderedDict()
@@ -62,12 +68,13 @@ class Buckets:
         if turn.outcome == "failure":
             self._buckets.pop(key, None)
             return None
-        bucket = self._buckets.setdefault(key, _Bucket())
+        bucket = self._buckets.setdefault(key, _Bucket(person=turn.person))
         self._buckets.move_to_end(key)
         bucket.count += 1
         bucket.tools |= dict.fromkeys(turn.tools)
         example = " ".join(turn.text.split())[:LONGEST_EXAMPLE]
-        if example not in bucket.examples and len(bucket.examples) < EXAMPLES:
+        theirs = turn.person == bucket.person
+        if theirs and example not in bucket.examples and len(bucket.examples) < EXAMPLES:
             bucket.examples.append(example)
         if bucket.count < IN_A_ROW:
             while len(self._buckets) > MOST_BUCKETS:
@@ -76,16 +83,19 @@ class Buckets:
         del self._buckets[key]
         return DraftTrigger(
             conversation=turn.conversation,
+            person=bucket.person,
             signature=turn.signature,
             evidence=bucket.count,
             examples=tuple(bucket.examples),
             tools=tuple(bucket.tools),
         )
 
-    def forget(self, conversation: ConversationId, holds: Holds | None) -> None:
-        """Drop what was quoted there, where `holds` says so of it (None: all)."""
+    def forget(self, conversation: ConversationId, holds: Holds | None, only_by: PersonId | None = None) -> None:
+        """Drop what was quoted there, where `holds` says so of it (None: all); `only_by`: of that person alone."""
         for key, bucket in list(self._buckets.items()):
-            if key[0] == conversation and (holds is None or any(map(holds, (key[1], *bucket.examples)))):
+            if key[0] != conversation or only_by not in (None, bucket.person):
+                continue
+            if holds is None or any(map(holds, (key[1], *bucket.examples))):
                 del self._buckets[key]
 
     def __len__(self) -> int:

@@ -11,11 +11,10 @@ from typing import Protocol
 
 import anyio.to_thread
 from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.clock import Clock
 from agent.core.framing import defused
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, PersonId
 from agent.skills import arms, evolved
 from agent.skills.buckets import DraftTrigger, Holds
 from agent.skills.evolved import DRAFT_SCORE, SCORER, Evolved
@@ -23,7 +22,6 @@ from agent.skills.learning_settings import LearningSettings
 from agent.skills.signatures import name_of
 from agent.skills.skill import FILE, Skill
 from agent.storage.database import Database
-from agent.storage.errors import StorageError
 from agent.storage.moments import to_us
 from agent.storage.whole_files import put_whole
 
@@ -53,28 +51,27 @@ class Drafter:
         home: Path,
         known: Known,
         settings: Callable[[], LearningSettings],
-        redact: Callable[[str], str] = lambda text: text,
     ) -> None:
         self._database = database
         self._clock = clock
         self._folder = home / FOLDER
         self._known = known
         self._settings = settings
-        self._redact = redact
 
     async def draft(self, trigger: DraftTrigger) -> str | None:
         """Write the draft; returns its name, None where there is one already or nobody wants one.
 
-        Raises OSError when the disk does not take it. A database that does not is logged: the draft waits all the same.
+        Raises OSError when the disk does not take it, and what the database raises: a draft without its row would be
+        one that nobody could have forgotten.
         """
         name = name_of(trigger.signature)
         if self._known.revoked(name):
             log.info("not drafted again, it was revoked: %s", name)
             return None
-        now = self._clock.now()
-        text = self._redact(skill_text(name, trigger))
-        if not await anyio.to_thread.run_sync(self._write, name, text, manifest_text(name, trigger, now)):
+        if not await anyio.to_thread.run_sync(self._has_room, name):
             return None
+        now = self._clock.now()
+        text = skill_text(name, trigger)
         digest = hashlib.sha256(text.encode()).hexdigest()
         entry = Evolved(
             name=name,
@@ -82,24 +79,28 @@ class Drafter:
             digest=digest,
             evidence=trigger.evidence,
             conversation=trigger.conversation,
+            person=trigger.person,
             at=to_us(now),
         )
-        try:
-            await self._database.write(lambda conn: evolved.put(conn, entry))
-        except (StorageError, SQLAlchemyError) as error:
-            log.error("the draft %s has no row, it begins without a prior: %s", name, _first_line(error))  # noqa: TRY400
+        await self._database.write(lambda conn: evolved.put(conn, entry))  # first: a row without its file harms nobody
+        await anyio.to_thread.run_sync(self._write, name, text, manifest_text(name, trigger, now))
         log.info("drafted after %d turns that went well, waits for approval: %s", trigger.evidence, name)
         return name
 
-    async def forget(self, conversations: tuple[ConversationId, ...], holds: Holds | None) -> tuple[str, ...]:
+    async def forget(
+        self, conversations: tuple[ConversationId, ...], holds: Holds | None, only_by: PersonId | None = None
+    ) -> tuple[str, ...]:
         """Take back what drafts quote of these conversations, where `holds` says so of it (None: all); their names.
 
         A draft goes as a whole; of one that a person approved or changed the quotes go, and it waits once more.
-        Raises StorageError; files that cannot be changed are logged.
+        With `only_by` no draft is touched but those of that person's words. Raises StorageError; what is left of a
+        draft is logged, and its row stays: it is found again.
         """
         drafts = await self._database.read(lambda conn: evolved.of_conversations(conn, conversations))
         gone = []
         for draft in drafts:
+            if only_by not in (None, draft.person):
+                continue
             try:
                 if await anyio.to_thread.run_sync(self._unquote, draft, holds):
                     gone.append(draft.name)
@@ -114,33 +115,50 @@ class Drafter:
             await self._database.write(remove)
         return tuple(gone)
 
-    def _write(self, name: str, text: str, manifest: str) -> bool:
-        """The manifest first: whoever finds the skill finds what it is. What is there already is not touched."""
-        folder = self._folder / name
-        if (folder / FILE).exists():
+    def _has_room(self, name: str) -> bool:
+        """What is there already is not touched."""
+        if (self._folder / name / FILE).exists():
             return False
         waiting = sum(1 for path in self._folder.glob(f"*/{FILE}")) if self._folder.is_dir() else 0
         if waiting >= self._settings().most_drafts:
             log.warning("%d drafts are there, no more are made until some are gone: %s", waiting, self._folder)
             return False
-        put_whole(folder / MANIFEST, manifest)
-        put_whole(folder / FILE, text)
         return True
 
+    def _write(self, name: str, text: str, manifest: str) -> None:
+        """The manifest first: whoever finds the skill finds what it is."""
+        put_whole(self._folder / name / MANIFEST, manifest)
+        put_whole(self._folder / name / FILE, text)
+
     def _unquote(self, draft: Evolved, holds: Holds | None) -> bool:
-        """Whether it was meant."""
+        """Whether it was meant, and nothing is left of it. Raises OSError."""
         folder = self._folder / draft.name
         text = (folder / FILE).read_text("utf-8", "replace") if (folder / FILE).is_file() else ""
-        if holds is not None and not any(map(holds, (text, draft.signature, draft.name))):
+        lines = text.splitlines(keepends=True)
+        quotes = [_quoted(line) for line in lines if line.startswith(EXAMPLE)]
+        if holds is not None and not any(map(holds, (text, *quotes, draft.signature, draft.name))):
             return False
-        left = "".join(line for line in text.splitlines(keepends=True) if not line.startswith(EXAMPLE))
+        left = "".join(line for line in lines if not line.startswith(EXAMPLE))
         unchanged = hashlib.sha256(text.encode()).hexdigest() == draft.digest
-        named_so = holds is not None and any(map(holds, (left, draft.signature)))
+        named_so = holds is not None and any(map(holds, (left, draft.signature, draft.name)))
         if not text or (unchanged and (named_so or self._known.find(draft.name) is None)):
-            rmtree(folder, ignore_errors=True)
-        else:
-            put_whole(folder / FILE, left)
-        return True
+            if folder.exists():
+                rmtree(folder)
+            return True
+        put_whole(folder / FILE, left)
+        if named_so:
+            log.warning("the draft %s was changed by a person, and their words still hold what was to go", draft.name)
+        return not named_so
+
+
+def _quoted(line: str) -> str:
+    """What somebody wrote, as they wrote it, whatever a person has made of the line."""
+    written = line.removeprefix(EXAMPLE).strip()
+    try:
+        quote = json.loads(written)
+    except ValueError:
+        return written
+    return quote if isinstance(quote, str) else written
 
 
 def skill_text(name: str, trigger: DraftTrigger) -> str:
@@ -197,7 +215,3 @@ def manifest_text(name: str, trigger: DraftTrigger, at: datetime) -> str:
         ensure_ascii=False,
         indent=1,
     )
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0] or type(error).__name__

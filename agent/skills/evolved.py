@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, PersonId
 from agent.skills.bandit import Arm, prior_of
 from agent.storage.conflicts import or_update
 from agent.storage.learning_tables import evolved_prompts
@@ -17,7 +17,7 @@ MEASURED_FROM = 5  # outcomes after which a score is one
 _PUT = or_update(
     insert(evolved_prompts),
     key=("name",),
-    columns=("signature", "digest", "score", "score_measured", "scorer", "evidence", "conv", "created_at"),
+    columns=("signature", "digest", "score", "score_measured", "scorer", "evidence", "conv", "person", "created_at"),
 )
 _SCORES = select(evolved_prompts.c.name, evolved_prompts.c.score, evolved_prompts.c.score_measured)
 _OF = select(evolved_prompts).where(evolved_prompts.c.conv.in_(bindparam("places", expanding=True)))
@@ -27,13 +27,14 @@ _MEASURE = update(evolved_prompts).where(_NAMED).values(score=bindparam("points"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evolved:
-    """One draft: where it comes from and what it is called; its words are in its file."""
+    """One draft: whom it quotes, where it comes from and what it is called; its words are in its file."""
 
     name: str
     signature: str
     digest: str
     evidence: int
     conversation: ConversationId
+    person: PersonId | None
     at: int  # UTC microseconds
 
 
@@ -50,6 +51,7 @@ def put(conn: Connection, draft: Evolved) -> None:
             "scorer": SCORER,
             "evidence": draft.evidence,
             "conv": draft.conversation,
+            "person": draft.person,
             "created_at": draft.at,
         },
     )
@@ -76,6 +78,7 @@ def of_conversations(conn: Connection, conversations: Sequence[ConversationId]) 
             digest=row.digest,
             evidence=row.evidence,
             conversation=ConversationId(row.conv),
+            person=PersonId(row.person) if row.person is not None else None,
             at=row.created_at,
         )
         for row in conn.execute(_OF, {"places": list(conversations)})

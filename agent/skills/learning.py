@@ -14,11 +14,13 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.clock import Clock
 from agent.core.events import EventBus, LearningFailed, SkillDrafted, SkillPicked
-from agent.core.ids import ConversationId, RunId
+from agent.core.framing import defused
+from agent.core.ids import ConversationId, PersonId, RunId
 from agent.skills.bandit import NoCandidates, Outcome
 from agent.skills.buckets import Buckets, DraftTrigger, Holds, Observed
 from agent.skills.drafting import Drafter
 from agent.skills.learning_settings import LearningSettings
+from agent.skills.matching import without_call
 from agent.skills.router import Pick, Router
 from agent.skills.signatures import signature_of
 from agent.storage.errors import StorageError
@@ -40,7 +42,10 @@ class Hinted:
 
 
 class Learning:
-    """`drafter` None where there is no database to enter drafts in; turns are counted all the same (W-61)."""
+    """`drafter` None where there is no database to enter drafts in; turns are counted all the same (W-61).
+
+    `redact` takes secrets out of what people wrote before anything is made of it.
+    """
 
     def __init__(
         self,
@@ -50,6 +55,7 @@ class Learning:
         bus: EventBus,
         *,
         settings: Callable[[], LearningSettings],
+        redact: Callable[[str], str] = lambda text: text,
     ) -> None:
         self.router = router
         self.buckets = Buckets()
@@ -57,9 +63,11 @@ class Learning:
         self._clock = clock
         self._bus = bus
         self._settings = settings
+        self._redact = redact
         self._hinted: OrderedDict[ConversationId, Hinted] = OrderedDict()
         self._triggers: deque[DraftTrigger] = deque(maxlen=MOST_TRIGGERS)
         self._work = anyio.Event()
+        self._writing = anyio.Lock()  # what is being written while somebody wants it forgotten would come after
         self._credited = ConversationId("")  # the conversation whose turn ended last
 
     @property
@@ -103,12 +111,20 @@ class Learning:
         self._credited = conversation
 
     def observe(
-        self, conversation: ConversationId, text: str, outcome: Outcome, tools: Sequence[str]
+        self,
+        conversation: ConversationId,
+        text: str,
+        outcome: Outcome,
+        tools: Sequence[str],
+        *,
+        person: PersonId | None = None,
     ) -> DraftTrigger | None:
         """A person's request was worked on; what went well often enough is drafted soon."""
+        text = self._redact(text)  # whole: of a secret that was cut nobody knows that it is one
         trigger = self.buckets.observe(
             Observed(
                 conversation=conversation,
+                person=person,
                 signature=signature_of(text),
                 text=text,
                 outcome=outcome,
@@ -124,17 +140,34 @@ class Learning:
         """The last hint there, since the process began: what `/why skill` tells of."""
         return self._hinted.get(conversation)
 
-    async def forget(self, conversations: Sequence[ConversationId], holds: Holds | None) -> None:
-        """Somebody wants words forgotten (None: all of these conversations). Raises StorageError."""
-        for conversation in conversations:
-            self.buckets.forget(conversation, holds)
-        meant = [one for one in self._triggers if one.conversation in conversations]
-        for trigger in meant:  # not written yet
-            if holds is None or any(map(holds, (trigger.signature, *trigger.examples))):
-                self._triggers.remove(trigger)
-        if self._drafter is not None:
-            self.router.forget(await self._drafter.forget(tuple(conversations), holds))
-            self.router.unread = True
+    def quoted_of(self, texts: Sequence[str]) -> Holds:
+        """Whether a text is what a draft quotes of these messages, as far as they are quoted."""
+        said = [defused(" ".join(self._redact(without_call(text)).split())) for text in texts]
+
+        def holds(text: str) -> bool:
+            return bool(text) and any(defused(text) in one for one in said)
+
+        return holds
+
+    async def forget(
+        self, conversations: Sequence[ConversationId], holds: Holds | None, only_by: PersonId | None = None
+    ) -> None:
+        """Somebody wants words forgotten (None: all of these conversations), of one person or everybody's.
+
+        Raises StorageError.
+        """
+        async with self._writing:
+            for conversation in conversations:
+                self.buckets.forget(conversation, holds, only_by)
+            meant = [one for one in self._triggers if one.conversation in conversations]
+            for trigger in meant:  # not written yet
+                if only_by not in (None, trigger.person):
+                    continue
+                if holds is None or any(map(holds, (trigger.signature, *trigger.examples))):
+                    self._triggers.remove(trigger)
+            if self._drafter is not None:
+                self.router.forget(await self._drafter.forget(tuple(conversations), holds, only_by))
+                self.router.unread = True
 
     async def run(self) -> None:
         """Write what was learnt, until cancelled."""
@@ -146,22 +179,25 @@ class Learning:
     async def flush(self) -> None:
         """Write all that waits. What cannot be written is logged and counted; outcomes are tried again later."""
         self._work = anyio.Event()
-        while self._triggers and self._drafter is not None:
-            trigger = self._triggers.popleft()
-            try:
-                name = await self._drafter.draft(trigger)
-            except (OSError, StorageError, SQLAlchemyError) as error:
-                self._failed("draft", error, trigger.conversation)
-                continue
-            if name is not None:
-                self.router.unread = True
-                drafted = SkillDrafted(conversation=trigger.conversation, skill=name, evidence=trigger.evidence)
-                self._bus.publish(drafted)
-        if self.router.waits:
-            try:
-                await self.router.flush()
-            except (StorageError, SQLAlchemyError) as error:
-                self._failed("outcomes", error, self._credited)
+        async with self._writing:
+            while self._triggers and self._drafter is not None:
+                await self._draft(self._drafter, self._triggers.popleft())
+            if self.router.waits:
+                try:
+                    await self.router.flush()
+                except (StorageError, SQLAlchemyError) as error:
+                    self._failed("outcomes", error, self._credited)
+
+    async def _draft(self, drafter: Drafter, trigger: DraftTrigger) -> None:
+        try:
+            name = await drafter.draft(trigger)
+        except (OSError, StorageError, SQLAlchemyError) as error:
+            self._failed("draft", error, trigger.conversation)
+            return
+        if name is not None:
+            self.router.unread = True
+            drafted = SkillDrafted(conversation=trigger.conversation, skill=name, evidence=trigger.evidence)
+            self._bus.publish(drafted)
 
     def _note(self, conversation: ConversationId, hinted: Hinted) -> None:
         self._hinted[conversation] = hinted

@@ -40,6 +40,7 @@ class Index:
     documents: tuple[_Document, ...] = field(init=False)
     holders: Mapping[str, tuple[int, ...]] = field(init=False)  # of a word: the documents that have it
     starts: Mapping[str, tuple[int, ...]] = field(init=False)  # of a trigger's first word
+    named: Mapping[str, Skill] = field(init=False)
     average: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -54,6 +55,7 @@ class Index:
         object.__setattr__(self, "documents", documents)
         object.__setattr__(self, "holders", {word: tuple(places) for word, places in holders.items()})
         object.__setattr__(self, "starts", {word: tuple(dict.fromkeys(places)) for word, places in starts.items()})
+        object.__setattr__(self, "named", {skill.name: skill for skill in self.skills})
         lengths = [document.length for document in documents]
         object.__setattr__(self, "average", sum(lengths) / len(lengths) if lengths else 1.0)
 
@@ -106,8 +108,8 @@ def chosen(
     if not scores:
         return ()
     least = max(settings.min_score, max(scores.values()) - settings.clearly_better)
-    fitting = [skill for skill in index.skills if scores.get(skill.name, 0.0) >= least and scores.get(skill.name)]
-    fitting.sort(key=lambda skill: -scores[skill.name])  # by name where they fit alike
+    fitting = [index.named[name] for name, score in scores.items() if score and score >= least and name in index.named]
+    fitting.sort(key=lambda skill: (-scores[skill.name], skill.name))
     return tuple(fitting[: settings.max_active])
 
 

@@ -4,7 +4,7 @@ A turn never waits for it; what was read counts between turns (SPEC §14.1, Z-08
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import anyio
 import anyio.to_thread
@@ -36,11 +36,14 @@ class Skills:
         database: Database,
         clock: Clock,
         roots: Sequence[Root],
+        *,
+        enabled: Callable[[], bool] = lambda: True,
     ) -> None:
         self.catalogue = Catalogue()
         self._database = database
         self._clock = clock
         self._roots = tuple(roots)
+        self._enabled = enabled
         self._seen: object = None
         self._judging = anyio.Lock()
 
@@ -54,13 +57,13 @@ class Skills:
             return self._put(snapshot)
 
     async def run(self) -> None:
-        """Reload whenever a file changes, until cancelled.
+        """Reload whenever a file changes, until cancelled; where skills are switched off nobody looks.
 
         Asked every second, not watched, as the configuration is: the folders lie in the data directory.
         """
         while True:
             await self._clock.sleep(LOOK_EVERY_S)
-            if await self._now() == self._seen:
+            if not self._enabled() or await self._now() == self._seen:
                 continue
             await self._settled()
             try:

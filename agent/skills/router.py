@@ -59,12 +59,12 @@ class Router:
 
     def pick(self, candidates: Sequence[str], text: str) -> Pick:
         """The skill for a turn with these words: the one they name, else the best draw. Raises NoCandidates."""
-        wanted = called_in(text)
+        wanted, at, settings = called_in(text), to_us(self._clock.now()), self._settings()
         if wanted is not None and (name := next((one for one in candidates if one.lower() == wanted), None)):
-            kept = self.kept(name)
+            kept = self._kept(name, at, settings)
             return Pick(name=name, value=None, arm=kept.arm, simulated=kept.simulated, among=len(candidates))
-        draw = choose(candidates, lambda name: self.kept(name).arm, self._chance)
-        simulated = self.kept(draw.name).simulated
+        draw = choose(candidates, lambda name: self._kept(name, at, settings).arm, self._chance)
+        simulated = self._kept(draw.name, at, settings).simulated
         return Pick(name=draw.name, value=draw.value, arm=draw.arm, simulated=simulated, among=draw.among)
 
     def credit(self, name: str, outcome: Outcome) -> None:
@@ -77,7 +77,9 @@ class Router:
 
     def kept(self, name: str) -> Kept:
         """What is known of a skill now."""
-        at, settings = to_us(self._clock.now()), self._settings()
+        return self._kept(name, to_us(self._clock.now()), self._settings())
+
+    def _kept(self, name: str, at: int, settings: LearningSettings) -> Kept:
         known = self._arms.get(name)
         if known is not None:
             return known.now(at, settings.decay)
@@ -114,6 +116,8 @@ class Router:
             await self._database.write(write)
         except BaseException:
             for name, outcomes in more.items():
+                if name not in self._arms:
+                    continue  # forgotten meanwhile
                 since = self._more.get(name, Arm())
                 self._more[name] = Arm(
                     successes=outcomes.successes + since.successes, failures=outcomes.failures + since.failures

@@ -8,9 +8,11 @@ WORDS = 3
 SHORTEST_WORD = 2
 LONGEST_NAME = 80  # of a directory
 LONGEST_SIGNATURE = 200
+BEGINNING = 2_000  # characters of a text that are looked at
 _MARK = 6  # digits that keep names apart which would be one without their letters
 
 _SPLIT = re.compile(r"[\W_]+")
+_MASKED = "[redacted]"  # what stands in place of a secret
 _FOREIGN = re.compile(r"[^a-z0-9-]+")
 
 # Words that most requests have, whatever they are about: English and German, the languages of the house.
@@ -36,9 +38,8 @@ STOP_WORDS = frozenset(_COMMON.split())
 
 def signature_of(text: str) -> str:
     """The three longest telling words of a text, in the order of the alphabet, joined by "-"; "" if there is none."""
-    seen = dict.fromkeys(
-        word for word in _SPLIT.split(text.lower()) if len(word) >= SHORTEST_WORD and word not in STOP_WORDS
-    )
+    said = text[:BEGINNING].replace(_MASKED, " ").lower()
+    seen = dict.fromkeys(word for word in _SPLIT.split(said) if len(word) >= SHORTEST_WORD and word not in STOP_WORDS)
     longest = sorted(seen, key=len, reverse=True)[:WORDS]  # a stable sort: among equals the first seen
     return "-".join(sorted(longest))[:LONGEST_SIGNATURE]
 

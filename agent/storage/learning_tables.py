@@ -30,5 +30,6 @@ evolved_prompts = Table(
     Column("scorer", Text, nullable=False),
     Column("evidence", Integer, nullable=False),  # turns that it was drafted from
     Column("conv", Text, nullable=False),
+    Column("person", Text),  # whose requests it quotes
     Column("created_at", BigInteger, nullable=False),
 )

@@ -44,9 +44,11 @@ async def learn_from(executed: Executed, run: Run, states: States) -> None:
     pick, run.pick = run.pick, None
     if pick is not None:
         learning.credit(pick, outcome, conversation)
-    if run.work.kind != "message" or not run.opened or states.memory.off:
-        return  # where people want nothing kept, nothing of theirs is quoted either
-    learning.observe(conversation, without_call(run.work.incoming.text), outcome, _used(run))
+    if run.work.kind != "message" or not run.opened or states.memory.off is not False:
+        return  # where people want nothing kept, or nobody knows, nothing of theirs is quoted either
+    if run.settings.skills.enabled:
+        incoming = run.work.incoming
+        learning.observe(conversation, without_call(incoming.text), outcome, _used(run), person=incoming.person)
     if learning.settings.feedback:
         await _keep_correction(run, states)
 

@@ -34,18 +34,19 @@ log = logging.getLogger("tieline.turn")
 
 
 async def open_memory(run: Run, states: States) -> None:
-    """What this run may see of the memory, and where it keeps things; nothing where it is switched off."""
+    """What this run may see of the memory, and where it keeps things; nothing where it is switched off.
+
+    What people want is read even where the operator has recall off: drafts quote nobody who wants nothing kept.
+    """
     state, runtime, incoming = states.memory, states.runtime, run.work.incoming
     run.memory = None
-    if not run.settings.memory.recall.enabled:
-        return
     if state.off is None:
         try:
             state.off = await runtime.memory.is_off(states.session.conversation)
         except (StorageError, SQLAlchemyError) as error:
             log.warning("the memory is left out, it cannot be opened: %s", _first_line(error), extra={"run": run.id})
             return
-    if not state.off:
+    if not state.off and run.settings.memory.recall.enabled:
         run.memory = runtime.memory.scope(
             states.session.conversation,
             incoming.chat_type,

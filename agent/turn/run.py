@@ -22,6 +22,7 @@ from agent.memory.audience import Scope
 from agent.providers.metering import Spent
 from agent.sessions.runs import Checkpoint, Loop
 from agent.skills.router import Pick
+from agent.skills.skill import Skill
 from agent.storage.audit_rows import Record
 from agent.turn.guards import Progress
 from agent.turn.prefix import Prefix
@@ -110,6 +111,7 @@ class Run:
     memory: Scope | None = None  # what it may see of the memory; None: it is off
     recall: str = ""  # what it was reminded of, framed; stands before the reminder
     meanings: dict[str, float] = field(default_factory=dict)  # skills that are surely near its words, by name
+    fitting: tuple[Skill, ...] | None = None  # those that its words alone lead to; None: nobody has looked
     skills: str = ""  # those that fit its words, as the system prompt shows them
     within: frozenset[str] | None = None  # the tools of the skill that a person called up by name; None: all
     staged: StagedChanges = field(default_factory=StagedChanges)

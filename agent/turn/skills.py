@@ -48,7 +48,10 @@ async def find_meanings(run: Run, states: States) -> None:
     settings, timeout_s = run.settings.skills, run.settings.memory.recall.timeout_s
     if vectors is None or not snapshot.offered or not settings.max_active or not is_about_something(words):
         return
-    if called_in(words) is not None or chosen(snapshot.index, words, settings):
+    if called_in(words) is not None:
+        return
+    run.fitting = chosen(snapshot.index, words, settings)
+    if run.fitting:
         return
     texts = {skill.name: f"{skill.description}. {skill.when_to_use}" for skill in snapshot.offered}
     with anyio.move_on_after(timeout_s):
@@ -68,10 +71,14 @@ def choose_skills(run: Run, states: States, tokens: int) -> bool:
         return False
     words = _words(run)
     called = snapshot.find(called_in(words) or "")
-    if called is not None and not called.user_invocable:
+    if called is not None and not _may_be_called(called, run):
         called = None
-    settings = run.settings.skills
-    found = chosen(snapshot.index, without_call(words), settings, run.meanings) if called is None else (called,)
+    if called is not None:
+        found: tuple[Skill, ...] = (called,)
+    elif run.fitting is not None and not run.meanings:
+        found = run.fitting
+    else:
+        found = chosen(snapshot.index, without_call(words), run.settings.skills, run.meanings)
     if not found:
         return False
     log.info("skills for this turn: %s", ", ".join(skill.name for skill in found), extra={"run": run.id})
@@ -94,6 +101,11 @@ def load_skill(run: Run, states: States, name: str) -> str:
         raise ToolError(f"there is no skill {name!r}; there is: {', '.join(near)}")
     _set_environment(run, (skill,))
     return f"Skill {skill.name}, words of the house:\n\n{skill.body}"
+
+
+def _may_be_called(skill: Skill, run: Run) -> bool:
+    """Whoever wrote the words: only a message is surely a person's, a schedule's may be the model's own."""
+    return skill.user_invocable and (run.work.kind == "message" or skill.invocable_by_model)
 
 
 def _words(run: Run) -> str:

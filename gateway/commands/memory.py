@@ -22,6 +22,7 @@ from agent.memory.notes import path_of
 from agent.memory.records import LONGEST_FACT, Item, Kept
 from agent.memory.target import Erased, Target
 from agent.memory.words import telling
+from agent.skills.buckets import Holds
 from agent.tools.overflow import outputs_of
 from agent.tools.workspace import workspace_of
 from agent.turn.received import FOLDER as RECEIVED
@@ -135,8 +136,11 @@ async def _forget(call: Call, what: str) -> Reply:
     erased = await forget(
         house.memory, target, home=house.home, folders=partial(_copies, house.home), clock=house.clock
     )
-    if target.item is None:
-        await house.learning.forget(erased.conversations, target.holds if target.words else None)
+    if target.item is not None:
+        holds: Holds | None = house.learning.quoted_of(erased.texts)
+    else:
+        holds = target.holds if target.words else None
+    await house.learning.forget(erased.conversations, holds, target.only_by)
     call.agent.memory_changed()
     text = phrase("memory_forgotten", language, items=erased.items, messages=erased.messages)
     return Reply(text=text, private=True)

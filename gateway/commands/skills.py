@@ -17,7 +17,9 @@ from gateway.commands.command import MOST_ACTION, PRESS, Call, Command, Reply, r
 
 MOST_LISTED = 60
 MOST_SHOWN = 12_000  # characters of a body
-DIGEST = 8  # characters of a digest that a button carries: what was shown is what is approved
+DIGEST = 16  # characters of a digest that are shown and that a button carries: what was shown is what is approved
+LEAST_DIGEST = 8  # of them somebody must write
+_DIGEST = re.compile(rf"[0-9a-fA-F]{{{LEAST_DIGEST},64}}")
 
 
 async def skills(call: Call) -> Reply:
@@ -81,12 +83,16 @@ async def _run(call: Call, rest: str) -> Reply:
 
 
 async def _show(call: Call, rest: str) -> Reply:
-    """All that there is of one, and buttons for who may decide."""
-    phrase, language, decides = call.house.phrase, call.incoming.language, _decides(call)
+    """All that there is of one."""
     entry = _snapshot(call).entries.get(slug(rest))
-    if entry is None or (entry.standing != "ready" and not decides):
+    if entry is None or (entry.standing != "ready" and not _decides(call)):
         return _missing(call, rest)
-    one = entry.skill
+    return _shown(call, entry)
+
+
+def _shown(call: Call, entry: Entry) -> Reply:
+    """The whole text, and for who may decide how to: nothing is approved but what stands here."""
+    phrase, language, decides, one = call.house.phrase, call.incoming.language, _decides(call), entry.skill
     facts = {
         "when": one.when_to_use,
         "triggers": ", ".join(one.triggers),
@@ -107,17 +113,32 @@ async def _show(call: Call, rest: str) -> Reply:
     lines += ["", _fenced(body or "–")]
     if len(one.body) > MOST_SHOWN:
         lines += ["", phrase("skill_longer", language, count=len(one.body) - MOST_SHOWN, file=str(one.folder / FILE))]
+    if decides and entry.standing != "ready":
+        lines += ["", _how_to_approve(call, entry)]
     return Reply(text="\n".join(lines), private=True, buttons=_buttons(call, entry) if decides else ())
 
 
 async def _approve(call: Call, rest: str) -> Reply:
-    """From the next message on it may be used, as it stands; a second word says which wording was read."""
-    phrase, language = call.house.phrase, call.incoming.language
+    """From the next message on it may be used, as it stands; the digest says which wording was read.
+
+    A button gives the digest alone: names may be too long for one.
+    """
+    phrase, language, entries = call.house.phrase, call.incoming.language, _snapshot(call).entries
     given, _, digest = rest.partition(" ")
-    name = slug(given)
-    if name not in _snapshot(call).entries:
+    name, digest = slug(given), digest.strip().lower()
+    if name not in entries and not digest and _DIGEST.fullmatch(given):
+        digest = given.lower()
+        meant = [one for one in entries.values() if one.standing != "ready" and one.skill.digest.startswith(digest)]
+        if not meant:
+            return Reply(text=phrase("skill_stale", language), private=True)
+        if len(meant) > 1:  # the same words under several names
+            return Reply(text="\n".join(_how_to_approve(call, one) for one in meant), private=True)
+        name = meant[0].skill.name
+    if name not in entries:
         return _missing(call, given)
-    entry = await call.house.skills.approve(name, call.incoming.person or "", digest.strip())
+    if len(digest) < LEAST_DIGEST:
+        return _shown(call, entries[name])
+    entry = await call.house.skills.approve(name, call.incoming.person or "", digest)
     if entry is None:
         return Reply(text=phrase("skill_changed", language, name=name), private=True)
     return Reply(text=phrase("skill_approved", language, name=name), private=True)
@@ -150,14 +171,13 @@ def _snapshot(call: Call) -> Snapshot:
 
 
 def _missing(call: Call, given: str) -> Reply:
-    """No such skill for this person; whoever may decide is told when it only waits."""
+    """No such skill for this person; whoever may decide is shown it when it only waits."""
     phrase, language, snapshot, name = call.house.phrase, call.incoming.language, _snapshot(call), slug(given)
     if not given:
         return Reply(text=phrase("skill_usage", language), private=True)
     entry = snapshot.entries.get(name)
     if entry is not None and _decides(call):
-        text = phrase(f"skill_{entry.standing}", language, why=_why(call, entry))
-        return Reply(text=f"{name}: {text}", private=True, buttons=_buttons(call, entry))
+        return _shown(call, entry)
     near = get_close_matches(name, [one.name for one in snapshot.usable], n=1)
     text = phrase("skill_unknown", language, given=given)
     return Reply(text=f"{text} {phrase('skill_near', language, name=near[0])}" if near else text, private=True)
@@ -172,17 +192,17 @@ def _origin(call: Call, origin: str) -> str:
     return call.house.phrase(f"skill_origin_{origin}", call.incoming.language)
 
 
+def _how_to_approve(call: Call, entry: Entry) -> str:
+    one = entry.skill
+    return call.house.phrase("skill_how_to_approve", call.incoming.language, name=one.name, digest=one.digest[:DIGEST])
+
+
 def _buttons(call: Call, entry: Entry) -> tuple[tuple[Button, ...], ...]:
     """What an admin may do about it, as far as it fits into a button."""
     one, phrase, language = entry.skill, call.house.phrase, call.incoming.language
-    offered = {
-        "ready": (("button_skill_revoke", f"revoke {one.name}"),),
-        "quarantined": (
-            ("button_skill_approve", f"approve {one.name} {one.digest[:DIGEST]}"),
-            ("button_skill_revoke", f"revoke {one.name}"),
-        ),
-        "revoked": (("button_skill_approve", f"approve {one.name} {one.digest[:DIGEST]}"),),
-    }[entry.standing]
+    approve = ("button_skill_approve", f"approve {one.digest[:DIGEST]}")
+    revoke = ("button_skill_revoke", f"revoke {one.name}")
+    offered = {"ready": (revoke,), "quarantined": (approve, revoke), "revoked": (approve,)}[entry.standing]
     row = tuple(Button(label=phrase(key, language), action=f"{PRESS}/skill {words}") for key, words in offered)
     fitting = tuple(button for button in row if len(button.action.encode()) <= MOST_ACTION)
     return (fitting,) if fitting else ()

@@ -22,10 +22,10 @@ async def open_learning(
     catalogue: Catalogue,
     redact: Callable[[str], str],
 ) -> Learning:
-    """The router with what it knew, and the drafter, whose drafts hold no secret. The seed counts from the start on."""
+    """The router with what it knew, and the drafter; no secret gets to them. The seed counts from the start on."""
     settings: Callable[[], LearningSettings] = lambda: live.settings.skills.learning  # noqa: E731
     router = Router(database, clock, settings=settings, chance=Random(settings().seed))  # noqa: S311 - no secret
-    drafter = Drafter(database, clock, home=live.settings.home, known=catalogue, settings=settings, redact=redact)
-    learning = Learning(router, drafter, clock, bus, settings=settings)
+    drafter = Drafter(database, clock, home=live.settings.home, known=catalogue, settings=settings)
+    learning = Learning(router, drafter, clock, bus, settings=settings, redact=redact)
     await learning.open()
     return learning

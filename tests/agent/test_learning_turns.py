@@ -9,11 +9,14 @@ import anyio
 import pytest
 from sqlalchemy import Connection
 
+from agent.compaction.settings import MemorySettings
 from agent.core.errors import ProviderRefused
 from agent.core.events import CorrectionHeard, LearningFailed, SkillPicked
+from agent.memory.settings import RecallSettings
 from agent.skills.bandit import Arm
 from agent.skills.catalogue import Entry, Snapshot, Standing
 from agent.skills.learning_settings import LearningSettings
+from agent.skills.settings import SkillSettings
 from agent.skills.skill import Skill
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
@@ -177,14 +180,32 @@ async def test_three_requests_that_go_well_are_drafted(sqlite_database: Database
     assert "`echo`" in text
 
 
-async def test_where_nothing_is_to_be_kept_nothing_is_counted(sqlite_database: Database, tmp_path: Path) -> None:
-    world = World(sqlite_database, tmp_path, ScriptedProvider())
+@pytest.mark.parametrize("recall", [True, False])
+async def test_where_nothing_is_to_be_kept_nothing_is_counted(
+    sqlite_database: Database, tmp_path: Path, recall: bool
+) -> None:
+    settings = Settings(memory=MemorySettings(recall=RecallSettings(enabled=recall)))
+    world = World(sqlite_database, tmp_path, ScriptedProvider(), settings=settings)
     await world.memory.set_off(world.key, off=True)
     for _ in range(3):
         await world.say("Please refactor the billing code module")
     await world.learning.flush()
     assert len(world.learning.buckets) == 0
     assert not (tmp_path / "skills").exists()
+
+
+async def test_without_recall_requests_are_counted(sqlite_database: Database, tmp_path: Path) -> None:
+    settings = Settings(memory=MemorySettings(recall=RecallSettings(enabled=False)))
+    world = World(sqlite_database, tmp_path, ScriptedProvider(), settings=settings)
+    await world.say("Please refactor the billing code module")
+    assert len(world.learning.buckets) == 1
+
+
+async def test_where_skills_are_switched_off_nothing_is_counted(sqlite_database: Database, tmp_path: Path) -> None:
+    settings = Settings(skills=SkillSettings(enabled=False))
+    world = World(sqlite_database, tmp_path, ScriptedProvider(), settings=settings)
+    await world.say("Please refactor the billing code module")
+    assert len(world.learning.buckets) == 0
 
 
 async def test_trouble_with_learning_ends_no_turn(sqlite_database: Database, tmp_path: Path) -> None:
@@ -210,8 +231,8 @@ async def test_trouble_with_learning_ends_no_turn(sqlite_database: Database, tmp
         assert await world.say("Please refactor the billing code module") == ["ok"]
     await world.learning.flush()
     steps = [event.step for event in world.events if isinstance(event, LearningFailed)]
-    assert steps == ["priors", "outcomes"]
-    assert (tmp_path / "skills" / "auto" / "billing-module-refactor" / "SKILL.md").exists(), "the file is what counts"
+    assert steps == ["priors", "draft", "outcomes"]
+    assert not (tmp_path / "skills").exists(), "without its row nobody could have it forgotten"
     assert world.learning.router.kept("mail").arm == Arm(successes=3), "it is written when the database is back"
 
 

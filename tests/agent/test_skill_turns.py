@@ -9,6 +9,7 @@ import pytest
 from agent.compaction.settings import MemorySettings
 from agent.core.events import SkillsReloaded
 from agent.core.tools import ToolContext
+from agent.inbox import WorkKind
 from agent.memory.settings import RecallSettings
 from agent.memory.vectors import NoVectors, Vectors
 from agent.skills.catalogue import NOTHING, Entry, Reason, Snapshot
@@ -188,6 +189,25 @@ async def test_one_that_is_called_up_keeps_to_its_tools(sqlite_database: Databas
     assert results[0].is_error
     assert "works with other tools alone: calculate" in results[0].content
     assert not results[1].is_error
+
+
+@pytest.mark.parametrize(
+    ("kind", "there"),
+    [
+        pytest.param("message", True, id="people call it up"),
+        pytest.param("reminder", False, id="what a schedule says may be the model's own words"),
+    ],
+)
+async def test_what_is_for_people_alone_no_schedule_calls_up(
+    sqlite_database: Database, tmp_path: Path, kind: WorkKind, there: bool
+) -> None:
+    text = "---\nname: strict\nhide_from_model_invocation: true\nenv: {TEA: green}\n---\nCount only."
+    provider = ScriptedProvider()
+    world = skilled(sqlite_database, tmp_path, provider, text, TEA)
+    await world.say("@@skill=strict how many?", kind=kind)
+    assert ("Count only." in provider.requests[-1].system.volatile) is there
+    await world.say("@@skill=tea how many?", kind=kind)
+    assert "Boil the water" in provider.requests[-1].system.volatile
 
 
 @pytest.mark.parametrize(

@@ -45,11 +45,14 @@ def traces_of(words: str, file: str) -> list[Insert]:
     asked = {"inbox_id": 1, "call_id": "c", "run_id": "r", "tool": "shell", "arguments": f'{{"text":"{words}"}}'}
     question = {"position": 1, "digest": "d", "language": "en", "chat_type": "direct", "expires_at": 2, "id": "q"}
     settled = question | {"reason": words, "shown": words, "covers": words, "status": "executed"}
+    of_another_run = {"id": "c", "inbox_id": 999, "arguments": "{}"}
+    choice = question | of_another_run | {"reason": "", "shown": "?", "status": "answered"}
     worked = {"text": "a goal", "status": "completed", "auto_state": "completed", "updated_at": 1}
     auto = json.dumps({"state": "completed", "most": 5, "said": words, "recent": [words], "verdict": words})
     return [
         insert(tool_call).values(**there, **asked, verdict="ran", result=words, elapsed_ms=1),
         insert(approval).values(**there, **asked, **settled),
+        insert(approval).values(**there, **(asked | choice), choices=json.dumps([f"{words} é"]), answer="1"),
         insert(approval_rule).values(**there, tool="shell", covers=words, shown=words, created_by="telegram:77"),
         insert(goal).values(**there, **worked, auto=auto),
         insert(outbox).values(

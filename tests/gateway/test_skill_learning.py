@@ -7,7 +7,7 @@ import pytest
 
 from tests.fakes.waiting import until
 from tests.gateway.test_memory import bytes_of
-from tests.gateway.world import World
+from tests.gateway.world import BOB, GROUP, World
 
 NAME = "billing-module-refactor"
 ASKED = "Please refactor the billing code module"
@@ -41,7 +41,9 @@ async def test_a_draft_waits_is_approved_hinted_credited_and_revoked(world: Worl
     assert not hinted(world)
     assert "it had the highest draw" in await world.asks("/why skill", "Skill hinted:"), "another one was"
 
-    assert "may be used" in await world.asks(f"/skill approve {NAME}")
+    shown = await world.asks(f"/skill approve {NAME}", "What stands here")
+    approving = shown[shown.index(f"/skill approve {NAME}") :].split()
+    assert "may be used" in await world.asks(" ".join(approving))
     await world.asks("/new")
     await world.answered(f"@@skill={NAME} and now for June", "and now for June")
     assert hinted(world)
@@ -84,3 +86,40 @@ async def test_what_is_forgotten_is_in_no_draft(world: World) -> None:
     await world.settled()
     await world.house.upkeep.tidy()
     assert b"quetzal" not in bytes_of(world.home)
+
+
+async def test_in_a_group_people_take_back_their_own_words_alone(world: World) -> None:
+    for number in range(3):
+        words = f"Please draft the quetzal newsletter article {number}"
+        await world.answered(f"@bot {words}", words, chat=GROUP)
+    await world.house.learning.flush()
+    (draft,) = (world.home / "skills" / "auto").iterdir()
+    written = (draft / "SKILL.md").read_text()
+    await world.answered("@bot hello herons", "hello herons", chat=GROUP, person=BOB)
+    await world.hears(world.said("/memory forget all", chat=GROUP, person=BOB))
+    await world.shows("Forget this for good?", GROUP)
+    await world.hears(world.said("yes", chat=GROUP, person=BOB))
+    await world.shows("Forgotten.", GROUP)
+    await world.settled()
+    assert (draft / "SKILL.md").read_text() == written
+
+
+async def test_a_fact_takes_the_quotes_of_its_message_with_it(world: World) -> None:
+    call = {"type": "tool_use", "name": "remember", "input": {"fact": "Ann writes about quetzals."}}
+    words = "Please draft the quetzal newsletter article"
+    world.script(
+        {"match": {"contains": f"{words} 0", "tool_result": False}, "reply": {"blocks": [call]}},
+        {"match": {"contains": f"{words} 0", "tool_result": True}, "reply": {"text": "I will keep that."}},
+    )
+    await world.answered(f"{words} 0", "I will keep that.")
+    world.script()
+    for number in (1, 2):
+        await world.answered(f"{words} {number}", f"{words} {number}")
+    await world.house.learning.flush()
+    (draft,) = (world.home / "skills" / "auto").iterdir()
+    fact = (await world.asks("/memory", "quetzals")).partition("#")[2].partition(" ")[0]
+    await world.hears(world.said(f"/memory forget {fact}"))
+    await world.shows("Forget this for good?")
+    await world.hears(world.said("yes"))
+    await world.shows("Forgotten.")
+    await until(lambda: not draft.exists())

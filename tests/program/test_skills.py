@@ -25,6 +25,13 @@ async def system(stage: Stage, words: str) -> str:
     return str((await stage.asking(words))["body"]["messages"][0]["content"])
 
 
+async def approving(ann: OnTelegram, name: str) -> str:
+    """The line that approves the skill as it is shown."""
+    await ann.say(f"/skill show {name}")
+    shown = await ann.hears(f"/skill approve {name} ")
+    return " ".join(shown[shown.index(f"/skill approve {name} ") :].split()[:4])
+
+
 def write(home: Path, name: str, text: str) -> None:
     path = home / "skills" / name / "SKILL.md"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +57,7 @@ async def test_from_the_folder_to_the_prompt(stage: Stage) -> None:
     assert "Name the harbour." in await system(stage, "when is the tide?")
     await ann.say("write the berth report of the harbour")
     assert "Begin with the berth" not in await system(stage, "write the berth report of the harbour")
-    await ann.say("/skill approve berth-harbour-report")
+    await ann.say(await approving(ann, "berth-harbour-report"))
     await ann.hears("may be used as it stands")
     await ann.say("/skill berth-harbour-report for June")
     assert "Begin with the berth." in await system(stage, "for June")
@@ -83,7 +90,7 @@ async def test_what_goes_well_is_drafted_approved_hinted_and_revoked(stage: Stag
     await ann.say("/skills")
     waiting = await ann.hears(f"{name} (drafted by me): I drafted it")
     assert waiting.index("Waiting for approval") < waiting.index(name)
-    await ann.say(f"/skill approve {name}")
+    await ann.say(await approving(ann, name))
     await ann.hears(f"{name} may be used")
     await ann.say(f"/skill {name} for March")
     assert f'The skill "{name}" may help here' in await hint("for March")

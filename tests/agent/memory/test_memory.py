@@ -16,7 +16,7 @@ from agent.memory.misses import BATCH, LONGEST_QUERY, MOST_WAITING, OUTCOME, Mis
 from agent.memory.moving import follow
 from agent.memory.records import Edge, Kept
 from agent.memory.settings import GraphSettings, RecallSettings
-from agent.memory.vectors import NoVectors, Vectors, nearest, unit
+from agent.memory.vectors import AT_ONCE, Embedder, NoVectors, Vectors, nearest, unit
 from agent.providers.metering import Bill
 from agent.storage.database import Database
 from agent.storage.memory_tables import entity, memory, memory_vector, relation, skill_outcomes, user_model
@@ -150,6 +150,9 @@ async def test_where_postgresql_has_pgvector_it_compares_the_same(database: Data
     expected = await room.vectors.search(query, room.scope, bill=BILL, most=5)
     held = room.vectors._held
     assert bool(held) is not in_database, "nothing is held here then"
+    if in_database:
+        index = text("SELECT 1 FROM pg_indexes WHERE indexname = 'ix_memory_vector_waiting'")
+        assert await database.read(lambda conn: conn.execute(index).scalar()) == 1
     if in_database:  # vectors that were made before the extension was there
         await database.write(lambda conn: conn.execute(text("UPDATE memory_vector SET embedding = NULL")))
         again = await room.vectors.search(query, room.scope, bill=BILL, most=5)
@@ -177,6 +180,35 @@ async def test_without_the_right_to_it_postgresql_compares_nothing(database: Dat
 
     with pytest.raises(TakenBackError):
         await database.write(work)
+
+
+async def test_texts_that_are_compared_again_and_again_are_made_piece_by_piece(
+    sqlite_database: Database, clock: FakeClock
+) -> None:
+    class Tiring(FakeEmbedder):
+        """Has no time for more than one piece."""
+
+        async def embed(self, texts: Sequence[str], *, as_query: bool, bill: Bill) -> Sequence[bytes]:
+            if self.texts and self.error is None:
+                self.error = NoVectors("out of time")
+            return await super().embed(texts, as_query=as_query, bill=bill)
+
+    embedder = Tiring()
+
+    async def current() -> Embedder:
+        return embedder
+
+    vectors = Vectors(sqlite_database, current)
+    texts = {f"skill{number}": f"how to do number{number}" for number in range(AT_ONCE + 8)}
+    with pytest.raises(NoVectors):
+        await vectors.surely_near("number3", texts, bill=BILL)
+    made = len(embedder.texts)
+    assert made >= AT_ONCE
+    embedder.error = None
+    embedder.texts.clear()
+    with pytest.raises(NoVectors):
+        await vectors.surely_near("number3", texts, bill=BILL)
+    assert embedder.texts[:8] == list(texts.values())[AT_ONCE:], "goes on where it was"
 
 
 def test_nearest_is_the_same_with_and_without_numpy() -> None:

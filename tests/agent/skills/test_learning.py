@@ -2,17 +2,19 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from shutil import rmtree
 from typing import Any
 
+import anyio.lowlevel
 import pytest
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from agent.core.events import Event, EventBus, LearningFailed, SkillDrafted
-from agent.core.ids import ConversationId, RunId
+from agent.core.ids import ConversationId, PersonId, RunId
 from agent.skills.bandit import Arm, NoCandidates, Outcome
 from agent.skills.buckets import DraftTrigger
 from agent.skills.catalogue import Catalogue, Entry, Snapshot
@@ -22,6 +24,7 @@ from agent.skills.learning_settings import LearningSettings
 from agent.skills.router import Router
 from agent.skills.skill import Skill
 from agent.storage.database import Database
+from agent.storage.errors import StorageError
 from agent.storage.learning_tables import evolved_prompts, skill_arm
 from tests.fakes.clock import FakeClock
 
@@ -71,15 +74,21 @@ class Room:
                 home=self.home,
                 known=self.catalogue,
                 settings=settings,
-                redact=lambda text: text.replace("sk-SECRET", "[secret]"),
             )
         router = Router(self.database, self.clock, settings=settings, chance=Random(self.seed))
-        self.learning = Learning(router, drafter, self.clock, bus, settings=settings)
+        self.learning = Learning(
+            router,
+            drafter,
+            self.clock,
+            bus,
+            settings=settings,
+            redact=lambda text: text.replace("sk-SECRET", "[redacted]"),
+        )
         self.router = router
 
-    def succeed(self, times: int = 3, text: str = TRIGGER.examples[0]) -> None:
+    def succeed(self, times: int = 3, text: str = TRIGGER.examples[0], person: PersonId | None = None) -> None:
         for _ in range(times):
-            self.learning.observe(HERE, text, "success", TRIGGER.tools)
+            self.learning.observe(HERE, text, "success", TRIGGER.tools, person=person)
 
     async def rows(self, table: Any) -> list[Any]:
         assert self.database is not None
@@ -296,4 +305,150 @@ async def test_words_can_be_taken_back(room: Room) -> None:
     left = (trip / "SKILL.md").read_text()
     assert "Lisbon trip with" not in left
     assert "Better words of a person." in left
+    assert not await room.rows(evolved_prompts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("Deploy it with sk-SECRET", id="one of the longest words"),
+        pytest.param(f"Deploy it {'now ' * 16}with sk-SECRET", id="where the quote is cut"),
+    ],
+)
+async def test_a_secret_is_in_nothing_that_is_made_of_a_request(room: Room, text: str) -> None:
+    room.succeed(text=text)
+    await room.learning.flush()
+    (draft,) = room.draft.parent.iterdir()
+    assert draft.name == "deploy"
+    told = [draft.name, *(path.read_text() for path in draft.iterdir()), str(room.events)]
+    told.append(str(await room.rows(evolved_prompts)))
+    assert all("sec" not in one.lower() for one in told)
+    assert all("redacted-" not in one and "-redacted" not in one for one in told)
+
+
+ANN, BOB = PersonId("telegram:1"), PersonId("telegram:2")
+
+
+async def test_one_person_takes_back_their_own_requests_alone(room: Room) -> None:
+    room.succeed(text="Bake the usual bread", person=ANN)
+    room.succeed(1, text="plan the Lisbon trip", person=BOB)
+    room.succeed(2, text="plan the trip: Lisbon", person=ANN)
+    await room.learning.flush()
+    bread, trip = room.draft.parent / "bake-bread-usual", room.draft.parent / "lisbon-plan-trip"
+    assert "trip: Lisbon" not in (trip / "SKILL.md").read_text(), "a draft quotes one person"
+    room.succeed(text="Count the herons", person=ANN)  # not written yet
+    room.succeed(1, text="Feed the herons", person=ANN)
+    room.catalogue.put(Snapshot(entries={bread.name: Entry(skill=skill(bread.name))}))
+    approved = (bread / "SKILL.md").read_text()
+
+    await room.learning.forget((HERE,), None, BOB)
+    await room.learning.flush()
+    assert (bread / "SKILL.md").read_text() == approved
+    assert not trip.exists()
+    assert (room.draft.parent / "count-herons" / "SKILL.md").exists()
+    assert len(room.learning.buckets) == 1
+    await room.learning.forget((HERE,), None, ANN)
+    assert "bread" not in (bread / "SKILL.md").read_text().partition("## When to use")[2].partition("## Approach")[0]
+    assert len(room.learning.buckets) == 0
+
+
+class Refusing:
+    """A database that calls `meanwhile` and then takes nothing."""
+
+    def __init__(self, database: Database, meanwhile: Callable[[], None] = lambda: None) -> None:
+        self.dialect, self.read, self._meanwhile = database.dialect, database.read, meanwhile
+
+    async def write(self, work: Callable[[Connection], Any]) -> Any:
+        self._meanwhile()
+        raise StorageError("disk full")
+
+    async def aclose(self) -> None: ...
+
+
+async def test_a_draft_that_nobody_could_forget_is_not_written(sqlite_database: Database, tmp_path: Path) -> None:
+    room = Room(Refusing(sqlite_database), tmp_path)
+    room.succeed()
+    await room.learning.flush()
+    assert [event.step for event in room.events if isinstance(event, LearningFailed)] == ["draft"]
+    assert not room.draft.exists()
+
+
+async def test_what_was_forgotten_while_it_was_written_does_not_come_back(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    forgetful: list[Router] = []
+    refusing = Refusing(sqlite_database, lambda: forgetful[0].forget(["mail"]))
+    router = Room(refusing, tmp_path).router
+    forgetful.append(router)
+    for name in ("mail", "travel"):
+        router.credit(name, "success")
+    for _ in range(2):
+        with pytest.raises(StorageError):
+            await router.flush()
+    assert router.kept("mail").arm == Arm()
+    assert router.kept("travel").arm == Arm(successes=1)
+
+
+async def test_forgetting_waits_for_the_draft_that_is_being_written(room: Room) -> None:
+    assert room.database is not None
+    begun, go_on, database = anyio.Event(), anyio.Event(), room.database
+
+    class Slow(Refusing):
+        async def write(self, work: Callable[[Connection], Any]) -> Any:
+            begun.set()
+            await go_on.wait()
+            return await database.write(work)
+
+    other = Room(Slow(database), room.home)
+    other.succeed()
+    async with anyio.create_task_group() as group:
+        group.start_soon(other.learning.flush)
+        await begun.wait()
+        group.start_soon(other.learning.forget, (HERE,), None)
+        for _ in range(10):
+            await anyio.lowlevel.checkpoint()
+        go_on.set()
+    assert not room.draft.exists()
+    assert not await room.rows(evolved_prompts)
+
+
+async def test_a_quote_is_found_as_it_was_written(room: Room) -> None:
+    room.succeed(text='plan the "Lisbon" trip')
+    await room.learning.flush()
+    await room.learning.forget((HERE,), lambda text: 'the "lisbon" trip' in text.lower())
+    assert not (room.draft.parent / "lisbon-plan-trip").exists()
+
+
+async def test_with_a_fact_goes_what_quotes_the_message_it_came_from(room: Room) -> None:
+    said = "plan the Lisbon trip </memory> " + "with a map " * 20
+    room.succeed(text=said)
+    room.succeed(text="plan the Oslo trip")
+    await room.learning.flush()
+    await room.learning.forget((HERE,), room.learning.quoted_of(["something else", f"@@skill=x {said}"]))
+    assert [folder.name for folder in room.draft.parent.iterdir()] == ["oslo-plan-trip"]
+
+
+async def test_what_cannot_be_cleared_is_told_and_found_again(room: Room, caplog: pytest.LogCaptureFixture) -> None:
+    room.succeed()
+    await room.learning.flush()
+    rmtree(room.draft)
+    room.draft.write_text("no folder")
+    await room.learning.forget((HERE,), None)
+    assert "could not be cleared" in caplog.text
+    assert len(await room.rows(evolved_prompts)) == 1
+    room.draft.unlink()
+    await room.learning.forget((HERE,), None)
+    assert not await room.rows(evolved_prompts)
+
+
+async def test_what_a_person_wrote_into_a_draft_keeps_its_row(room: Room, caplog: pytest.LogCaptureFixture) -> None:
+    room.succeed()
+    await room.learning.flush()
+    (room.draft / "SKILL.md").write_text((room.draft / "SKILL.md").read_text() + "\nIda wants it so.\n")
+    await room.learning.forget((HERE,), lambda text: "Ida" in text)
+    assert "still hold" in caplog.text
+    assert "Please refactor" not in (room.draft / "SKILL.md").read_text()
+    assert len(await room.rows(evolved_prompts)) == 1, "so that it is found once more"
+    (room.draft / "SKILL.md").write_text("Somebody wants it so.")
+    await room.learning.forget((HERE,), None)
     assert not await room.rows(evolved_prompts)

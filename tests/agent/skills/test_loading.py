@@ -158,6 +158,27 @@ async def test_a_change_is_read_when_it_has_settled(sqlite_database: Database, t
     assert [skill.body for skill in skills.catalogue.visible()] == ["One and a half."]
 
 
+async def test_switched_off_nobody_looks(sqlite_database: Database, tmp_path: Path) -> None:
+    clock, enabled = CountingClock(), False
+    skills = Skills(sqlite_database, clock, roots_of(tmp_path, ()), enabled=lambda: enabled)
+    await skills.reload()
+    write(tmp_path / "skills", "a", "One.")
+    async with anyio.create_task_group() as group:
+        group.start_soon(skills.run)
+        for seconds in (1, 2, 3):
+            await until(lambda seconds=seconds: clock.sleeps == seconds)
+            clock.advance(LOOK_EVERY_S)
+        await until(lambda: clock.sleeps == 4)
+        assert skills.catalogue.visible() == ()
+        enabled = True
+        clock.advance(LOOK_EVERY_S)
+        await until(lambda: clock.sleeps == 5)
+        clock.advance(SETTLE_S)
+        await until(lambda: clock.sleeps == 6)
+        group.cancel_scope.cancel()
+    assert [skill.body for skill in skills.catalogue.visible()] == ["One."]
+
+
 async def test_a_database_in_trouble_leaves_the_catalogue_as_it_was(tmp_path: Path) -> None:
     class Broken:
         async def read(self, work: object) -> object:

@@ -45,7 +45,14 @@ async def test_a_draft_is_used_when_somebody_who_may_has_read_and_approved_it(wo
         shown = await world.asks("/skill show bill-month-sort", "Sort by date")
         assert "```\nDo it so.\n```" in shown, "as it is written"
         action = world.screen().shown[-1].actions[0]
-        assert action.startswith("c:/skill approve bill-month-sort ")
+        assert action.startswith("c:/skill approve ")
+        digest = action.rpartition(" ")[2]
+        assert f"/skill approve bill-month-sort {digest}" in shown
+        for unread in ("", f" {digest[:7]}"):
+            again = await world.asks(f"/skill approve bill-month-sort{unread}", "Sort by date")
+            assert "Waits for approval" in again, "nobody approves what was not shown"
+        assert "has changed" in await world.asks(f"/skill approve bill-month-sort {digest[::-1]}")
+        assert "nothing to approve" in await world.asks(f"/skill approve {digest[::-1]}")
         await world.press(action)
         await world.shows("may be used as it stands")
         await world.answered("please sort the bill of this month")

@@ -35,6 +35,7 @@ def upgrade() -> None:
         sa.Column("scorer", sa.Text(), nullable=False),
         sa.Column("evidence", sa.Integer(), nullable=False),
         sa.Column("conv", sa.Text(), nullable=False),
+        sa.Column("person", sa.Text(), nullable=True),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_evolved_prompts")),
         sa.UniqueConstraint("name", name=op.f("uq_evolved_prompts_name")),
