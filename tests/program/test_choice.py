@@ -15,6 +15,7 @@ async def models_asked(doubles: Doubles) -> list[str]:
     return [call["body"]["model"] for call in (await doubles.llm.get("calls"))["calls"]]
 
 
+@pytest.mark.slow  # three starts
 @pytest.mark.requirement("Z-65", "Z-66", "Z-67", "Z-70", "Z-73", "G-33")
 async def test_a_choice_outlives_restarts_and_falls_back_silently(doubles: Doubles, program: Start) -> None:
     def config(*names: str) -> str:

@@ -157,6 +157,7 @@ async def test_on_slack(stage: Stage) -> None:
     assert not any("Compacting" in one["text"] for one in await ann.messages())
 
 
+@pytest.mark.slow  # tests/faults/test_rungs.py kills it there as well
 @pytest.mark.requirement("Z-29", "W-13")
 async def test_a_kill_while_the_model_summarises_loses_nothing(stage: Stage) -> None:
     bob = OnTelegram(stage.doubles, {"id": 301, "first_name": "Bob"})

@@ -37,6 +37,7 @@ def rows(program: Program, query: str) -> Sequence[tuple[Any, ...]]:
         return found
 
 
+@pytest.mark.slow  # five to ten processes, one after the other
 async def test_a_copy_made_under_load_can_be_put_in_the_place_of_a_damaged_database(
     doubles: Doubles, program: Start
 ) -> None:
@@ -103,6 +104,7 @@ async def test_what_is_no_copy_is_refused_and_changes_nothing(doubles: Doubles, 
         assert rows(tieline, "select count(*) from session") == before
 
 
+@pytest.mark.slow  # five to ten processes, one after the other
 @pytest.mark.requirement("Z-69")
 async def test_an_older_database_is_copied_migrated_and_goes_on_and_a_newer_one_is_refused(
     doubles: Doubles, program: Start

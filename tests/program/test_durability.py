@@ -30,6 +30,7 @@ async def test_a_kill_during_the_model_call_answers_once_after_the_restart(doubl
         assert sum("the slow answer" in text for text in await telegram.texts()) == 1
 
 
+@pytest.mark.slow  # three starts; the sweep of make faults repeats it
 @pytest.mark.requirement("G-12")
 async def test_the_same_update_twice_or_after_a_restart_is_answered_once(doubles: Doubles, program: Start) -> None:
     telegram, tieline = (

@@ -55,6 +55,7 @@ async def test_told_in_a_direct_chat_and_known_after_a_kill(stage: Stage) -> Non
     assert "Albatross" not in json.dumps((await stage.asking("which boat is it"))["body"]["messages"])
 
 
+@pytest.mark.slow  # two starts
 @pytest.mark.requirement("W-69")
 async def test_how_somebody_writes_is_told_in_the_next_session_too(stage: Stage) -> None:
     ben = OnDiscord(stage.doubles)

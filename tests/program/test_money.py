@@ -4,6 +4,8 @@ import csv
 from io import StringIO
 from typing import Any
 
+import pytest
+
 from tests.program import configs
 from tests.program.conftest import Start
 from tests.program.doubles import Doubles, until
@@ -27,6 +29,7 @@ async def reported(doubles: Doubles) -> list[dict[str, Any]]:
     return [call for call in calls if call.get("finished")]
 
 
+@pytest.mark.slow  # two starts
 async def test_a_kill_loses_no_call_and_a_voice_message_is_answered(doubles: Doubles, program: Start) -> None:
     slow = {"match": {"contains": "slow"}, "reply": {"text": "the slow answer", "hold": "for ever"}}
     ear = {"match": {"api": "transcriptions"}, "reply": {"text": "what is in the post today"}}

@@ -39,6 +39,7 @@ async def test_a_stranger_gets_a_code_and_nothing_else_until_it_is_approved(doub
         assert (await tieline.cli("pair", "approve", code[1])).returncode == 1  # one use
 
 
+@pytest.mark.slow  # seven processes, one after the other
 async def test_export_backup_and_console_work_beside_the_running_gateway(doubles: Doubles, program: Start) -> None:
     telegram, tieline = (
         OnTelegram(doubles),
@@ -97,6 +98,7 @@ async def test_what_stops_a_start_is_said_with_the_fix(program: Start, tmp_path:
     assert "not valid TOML" in broken.stderr
 
 
+@pytest.mark.slow  # two programs
 async def test_a_second_process_on_the_same_database_is_refused(program: Start) -> None:
     first = program()
     async with first:

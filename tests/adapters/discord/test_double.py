@@ -4,11 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.adapters.discord.harness import DM, GENERAL, Discord
 
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.slow  # the double alone
 def test_the_checks_of_the_double_pass() -> None:
     """In a process of their own: they point the library's globals at the double."""
     command = [sys.executable, "-m", "tests.doubles.checks.check_discord"]

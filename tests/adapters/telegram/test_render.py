@@ -99,14 +99,14 @@ def apart(found: list[Any]) -> Document:
 documents = st.lists(blocks, min_size=1, max_size=5).map(apart)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(documents)
 def test_what_is_shown_reads_back_as_the_document(document: Document) -> None:
     rendered = render(document)
     assert list(shown(rendered.text, rendered.entities)) == list(intended(document))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(documents, st.integers(1, 400))
 def test_the_beginning_of_a_growing_answer_is_valid(document: Document, limit: int) -> None:
     rendered = render(document)

@@ -91,6 +91,7 @@ async def test_a_platform_that_does_not_answer_is_a_finding(doubles: Doubles, ho
     assert any(line.startswith("telegram") for line in found["✗"])
 
 
+@pytest.mark.slow  # a program and two commands beside it
 async def test_beside_a_running_gateway_it_takes_nothing_away(doubles: Doubles, home: Path) -> None:
     program = Program(home, configs.models(doubles, "a") + configs.telegram(doubles))
     async with program:

@@ -25,6 +25,7 @@ def address() -> Iterator[str]:
         process.kill()
 
 
+@pytest.mark.slow  # two starts of house and server
 async def test_one_is_added_used_through_a_restart_and_removed(world_of: Callable[..., World], address: str) -> None:
     unstarted = world_of()
 
