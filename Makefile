@@ -76,7 +76,7 @@ mutate: setup ## break the code in known ways and expect the tests to notice (SA
 	$(BIN)/python -m tools.mutate --sample $(or $(SAMPLE),0) $(if $(SEED),--seed $(SEED),)
 
 faults: setup ## kill the running program, have platforms fail (SHORT=1: the short form, PLATFORM=1: these alone)
-	$(BIN)/pytest -q -n 2 tests/faults$(if $(PLATFORM),/platforms,) --timeout=600 $(if $(SHORT),-m "not slow",) $(ARGS)
+	$(BIN)/pytest -q -n 3 tests/faults$(if $(PLATFORM),/platforms,) --timeout=600 $(if $(SHORT),-m "not slow",) $(ARGS)
 
 soak: setup ## talk for long with everything failing now and then (SIZE=conversations, TURNS=of each)
 	$(BIN)/python -m tests.soak --conversations $(or $(SIZE),1000) --turns $(or $(TURNS),20) $(ARGS)

@@ -10,6 +10,7 @@ from tests.program.people import ANN, OnTelegram
 SLOW = [{"match": {"contains": "slow"}, "reply": {"text": "the slow answer", "hold": "for ever"}}]
 
 
+@pytest.mark.slow  # the sweep of make faults kills it there as well
 @pytest.mark.requirement("W-12", "W-13", "B-52")
 async def test_a_kill_during_the_model_call_answers_once_after_the_restart(doubles: Doubles, program: Start) -> None:
     await doubles.llm.post("script", SLOW)
