@@ -27,9 +27,10 @@ STATUS = tuple(
 )
 WITHIN_S = 90.0  # far more than it takes; a machine under load needs it
 MOST_TURNS = 12  # until what is made between turns has come in time
+# Without recall: words of an earlier conversation would match what the model is told to answer to others.
 SECTIONS = (
     "messages_per_minute = 6000\n[agent]\nmax_message_chars = 200000\n[queue]\nmerge_ms = 0\nmax_depth = 100\n"
-    "[delivery]\nverbosity = 'quiet'\n"
+    "[delivery]\nverbosity = 'quiet'\n[memory.recall]\nenabled = false\n"
 )
 
 
