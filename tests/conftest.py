@@ -30,8 +30,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Three to a core, for `-n auto`: much of a test's time is waiting, for a process, a platform's pace, a disk."""
-    return min(3 * (os.cpu_count() or 1), 8)
+    """Two to a core, for `-n auto`: half of a test's time is waiting, for a process, a platform's pace, a disk."""
+    return min(2 * (os.cpu_count() or 1), 8)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
