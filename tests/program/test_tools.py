@@ -2,9 +2,10 @@
 
 import os
 import signal
+import sqlite3
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,54 @@ async def test_a_server_that_dies_in_the_middle_of_a_call_ends_the_call(stage: S
     await until(begun, seconds=40)
     os.kill(int(pid.read_text()), signal.SIGKILL)
     await ann.hears("The server died.", seconds=40)
+
+
+async def test_a_public_server_that_is_killed_in_the_middle_of_a_call_ends_it_and_comes_back(stage: Stage) -> None:
+    ann, name = OnTelegram(stage.doubles), "mcp__time__convert_time"
+    noon = {"source_timezone": "Asia/Tokyo", "time": "12:00", "target_timezone": "Europe/Berlin"}
+    await stage.doubles.llm.post(
+        "script",
+        [
+            {"match": {"tool_result_contains": "went away"}, "reply": {"text": "The clock died."}},
+            {"match": {"tool_result_contains": "time_difference"}, "reply": {"text": "Early in Berlin."}},
+            {"match": {"contains": "noon in Tokyo"}, "reply": call(name, **noon)},
+        ],
+    )
+    await offered(stage, name)
+    server = started_by(stage, "mcp_server_time")
+    os.kill(server, signal.SIGSTOP)  # its calls end at once: frozen, it takes one and never answers
+    await ann.say("noon in Tokyo")
+    await under_way(stage)
+    os.kill(server, signal.SIGKILL)
+    await ann.hears("The clock died.", seconds=40)
+    await ann.say("again: noon in Tokyo")
+    await ann.hears("Early in Berlin.", seconds=60)
+    assert started_by(stage, "mcp_server_time") != server
+
+
+def started_by(stage: Stage, module: str) -> int:
+    """The process that the program started to run this module."""
+    assert stage.program.process is not None
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == stage.program.process.pid and module in (folder / "cmdline").read_text():
+                return int(folder.name)
+        except FileNotFoundError:  # it ended while we looked
+            continue
+    raise AssertionError(f"the program runs no {module}")
+
+
+async def under_way(stage: Stage) -> None:
+    """Wait until it is on record that a call has begun; it is recorded before it runs."""
+    uri = f"file:{stage.program.home}/tieline.db?mode=ro"
+    query = "select count(*) from turn where state = 'running' and checkpoint is not null"
+
+    async def begun() -> bool:
+        with closing(sqlite3.connect(uri, uri=True, timeout=30)) as opened:
+            return opened.execute(query).fetchone() != (0,)
+
+    await until(begun, what="a call")
 
 
 async def offered(stage: Stage, tool: str) -> None:

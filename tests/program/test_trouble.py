@@ -235,7 +235,8 @@ async def test_what_stays_is_told_in_one_short_message(
 async def test_a_platform_that_says_wait_gets_its_wait_and_the_answer_comes_once(stage: Stage) -> None:
     person = Person(stage)
     methods = ("sendMessage", "sendMessageDraft", "sendChatAction")
-    faults = [{"method": method, "kind": "rate_limit", "retry_after": 1} for method in methods]
+    refusal = {"kind": "rate_limit", "retry_after": 1, "chat_id": person.user["id"]}  # no earlier chat uses it up
+    faults = [{"method": method, **refusal} for method in methods]
     await stage.doubles.telegram.post("faults", faults)
     long = " ".join(f"word{number}" for number in range(30))
     await person.asks({"text": long, "hold": person.words, "hold_after": 10})
@@ -261,7 +262,8 @@ async def test_in_a_group_an_edit_that_must_wait_does_not_lose_the_end(stage: St
     answer = " ".join(f"word{place}" for place in range(40))
     rule = {"match": {"contains": person.words}, "reply": {"text": answer, "hold": person.words, "hold_after": 10}}
     await stage.doubles.llm.post("script", [rule], append="1")
-    await stage.doubles.telegram.post("faults", [{"method": "editMessageText", "kind": "rate_limit", "retry_after": 1}])
+    fault = {"method": "editMessageText", "kind": "rate_limit", "retry_after": 1, "chat_id": number}
+    await stage.doubles.telegram.post("faults", fault)
     await person.say(f"@double_bot {person.words}", chat=chat)
     await person.hears("word9", chat=number)
     await stage.release(person.words)
@@ -273,7 +275,7 @@ async def test_in_a_group_an_edit_that_must_wait_does_not_lose_the_end(stage: St
 @pytest.mark.requirement("G-09")
 async def test_a_platform_that_fails_for_a_while_gets_the_answer_later(stage: Stage) -> None:
     person = Person(stage)
-    fault = {"method": "sendMessage", "kind": "server_error", "status": 502, "times": 2}
+    fault = {"method": "sendMessage", "kind": "server_error", "status": 502, "times": 2, "chat_id": person.user["id"]}
     await stage.doubles.telegram.post("faults", fault)
     await person.asks({"text": ANSWER})
     assert await person.hears(ANSWER) == ANSWER

@@ -60,13 +60,15 @@ async def soak(home: Path, given: argparse.Namespace) -> bool:
             began = time.monotonic()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(vitals.watch, crowd)
-                tasks.start_soon(sprinkle, doubles, given.trouble_every, random.Random(given.seed + 1), crowd.met)
                 tasks.start_soon(crowd.listen)
-                await crowd.talk(at_once=given.at_once)
+                async with anyio.create_task_group() as trouble:
+                    trouble.start_soon(sprinkle, doubles, given.trouble_every, random.Random(given.seed + 1), crowd.met)
+                    await crowd.talk(at_once=given.at_once)
+                    trouble.cancel_scope.cancel()
                 took = time.monotonic() - began
                 with anyio.move_on_after(REST_WITHIN_S):
                     await crowd.all_answered()
-                await program.settled(60)
+                settled = await _settles(program)
                 await anyio.sleep(IDLE_S)
                 await vitals.look(crowd)
                 tasks.cancel_scope.cancel()
@@ -74,7 +76,17 @@ async def soak(home: Path, given: argparse.Namespace) -> bool:
             print(f"{crowd.said / took:.1f} a second; load before {load[0]:.1f}, after {os.getloadavg()[0]:.1f}")
             print(f"faults met: {', '.join(f'{name} {count}' for name, count in sorted(crowd.met.items()))}")
             vitals.tell()
-            return crowd.tell(program.home / "tieline.db")
+            return crowd.tell(program.home / "tieline.db") and settled
+
+
+async def _settles(program: Program) -> bool:
+    """Whether it comes to rest; what was lost or doubled is told either way."""
+    try:
+        await program.settled(REST_WITHIN_S)
+    except AssertionError as error:
+        print(f"\nit did not come to rest: {error}")
+        return False
+    return True
 
 
 async def _program(home: Path, doubles: Doubles) -> Program:
