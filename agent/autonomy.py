@@ -10,7 +10,7 @@ from functools import partial
 from sqlalchemy import Connection
 
 from agent.core.crash_points import passing
-from agent.core.events import GoalCompleted, GoalMoved
+from agent.core.goal_events import GoalCompleted, GoalMoved
 from agent.goals import store
 from agent.goals.driver import (
     Failed,

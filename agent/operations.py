@@ -12,10 +12,11 @@ from sqlalchemy import Connection
 
 from agent.compaction.dumps import Form
 from agent.compaction.gauge import badge_of
+from agent.core.context_events import CompactComplete
 from agent.core.errors import Permanent
-from agent.core.events import CompactComplete, ProviderSwitched
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import FilePart
+from agent.core.provider_events import ProviderSwitched
 from agent.core.tasks import Task
 from agent.definitions import Definition
 from agent.goals import store as goals

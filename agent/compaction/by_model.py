@@ -16,15 +16,15 @@ from agent.compaction.forgetting import retentions
 from agent.compaction.state import CompactionState, Load, Options
 from agent.compaction.summaries import in_parts, structured
 from agent.compaction.window import Entry
-from agent.core.crash_points import passing
-from agent.core.errors import AgentError
-from agent.core.events import (
+from agent.core.context_events import (
     AutoCompactCircuitBreakerTripped,
     CompactComplete,
     CompactExhausted,
     CompactTriggered,
-    Event,
 )
+from agent.core.crash_points import passing
+from agent.core.errors import AgentError
+from agent.core.events import Event
 from agent.core.ids import ConversationId, RunId
 from agent.core.messages import Message
 

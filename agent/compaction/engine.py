@@ -19,11 +19,8 @@ from agent.compaction.dumps import Dumps, registry_text, scores_text
 from agent.compaction.housekeeping import Housekeeping
 from agent.compaction.ladder import Limits, Standing, Step, limits_for, next_step
 from agent.compaction.state import CompactionState, Load, Options
-from agent.core.crash_points import passing
-from agent.core.errors import AgentError
-from agent.core.events import (
+from agent.core.context_events import (
     CompactComplete,
-    Event,
     MemoryFlushed,
     MicrocompactRan,
     MidCompactLayer1Ran,
@@ -32,6 +29,9 @@ from agent.core.events import (
     SummariesApplied,
     ToolOutputsPruned,
 )
+from agent.core.crash_points import passing
+from agent.core.errors import AgentError
+from agent.core.events import Event
 from agent.core.ids import ConversationId, RunId
 
 AHEAD = 0.85  # of the soft threshold: from here on the summary that may be needed there is made in the background

@@ -7,8 +7,9 @@ from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.errors import Permanent
-from agent.core.events import BudgetReached, EventBus
+from agent.core.events import EventBus
 from agent.core.ids import ConversationId
+from agent.core.provider_events import BudgetReached
 from agent.ledger import rows
 from agent.ledger.accounts import Accounts, Hold, Standing
 from agent.ledger.bills import Entry

@@ -12,8 +12,9 @@ from pathlib import Path
 import anyio
 
 from agent.core.clock import Clock
-from agent.core.events import CallBilled, EventBus
+from agent.core.events import EventBus
 from agent.core.ids_source import NewId
+from agent.core.provider_events import CallBilled
 from agent.ledger import rows
 from agent.ledger.accounts import Hold
 from agent.ledger.bills import Entry

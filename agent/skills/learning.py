@@ -13,9 +13,10 @@ import anyio
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.clock import Clock
-from agent.core.events import EventBus, LearningFailed, SkillDrafted, SkillPicked
+from agent.core.events import EventBus
 from agent.core.framing import defused
 from agent.core.ids import ConversationId, PersonId, RunId
+from agent.core.learning_events import LearningFailed, SkillDrafted, SkillPicked
 from agent.skills.bandit import NoCandidates, Outcome
 from agent.skills.buckets import Buckets, DraftTrigger, Holds, Observed
 from agent.skills.drafting import Drafter

@@ -9,7 +9,7 @@ import logging
 from agent.compaction.state import Load
 from agent.core.crash_points import passing
 from agent.core.errors import AgentError, ContextTooLong, RequestInvalid
-from agent.core.events import OutputSlotEscalated
+from agent.core.provider_events import OutputSlotEscalated
 from agent.providers.calling import Answered, Attempt
 from agent.providers.provider import Provider
 from agent.providers.replies import Reply

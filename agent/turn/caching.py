@@ -2,7 +2,7 @@
 
 import logging
 
-from agent.core.events import CacheBreakDetected
+from agent.core.provider_events import CacheBreakDetected
 from agent.providers.calling import Answered
 from agent.turn.prefix import Read
 from agent.turn.run import Run

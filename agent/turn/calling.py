@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from agent.core.crash_points import passing
 from agent.core.errors import AgentError, ProviderBarred
-from agent.core.events import DecisionCompleted, ProviderReturned, ProviderStoodIn, RetryScheduled, StreamDelta
+from agent.core.events import StreamDelta
+from agent.core.provider_events import DecisionCompleted, ProviderReturned, ProviderStoodIn, RetryScheduled
 from agent.providers.calling import Answered, Attempt, Call
 from agent.providers.metering import Bill, Spent
 from agent.providers.provider import Provider

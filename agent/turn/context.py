@@ -5,7 +5,8 @@ import logging
 import anyio
 from sqlalchemy import Connection
 
-from agent.core.events import ContextBuilt, ContextDegraded
+from agent.core.events import ContextBuilt
+from agent.core.provider_events import ContextDegraded
 from agent.goals import store as goals
 from agent.sessions import store
 from agent.storage import audit_rows

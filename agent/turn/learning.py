@@ -7,7 +7,7 @@ import logging
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from agent.core.events import CorrectionHeard, LearningFailed
+from agent.core.learning_events import CorrectionHeard, LearningFailed
 from agent.memory.records import Kept
 from agent.skills.bandit import Outcome
 from agent.skills.feedback import heard, kept_as

@@ -7,8 +7,9 @@ from sqlalchemy import Connection
 from agent.compaction.pairs import with_orphaned_uses_answered
 from agent.compaction.writing import settle, writing_of
 from agent.core.crash_points import passing
-from agent.core.events import PersistStarted, TokensUsed
+from agent.core.events import PersistStarted
 from agent.core.outbox import Say
+from agent.core.provider_events import TokensUsed
 from agent.ledger import rows
 from agent.sessions import runs, store
 from agent.sessions.runs import Loop, RunState

@@ -7,8 +7,9 @@ from sqlalchemy import Connection
 from agent.compaction import integrity, writing
 from agent.compaction.state import Load, Options
 from agent.compaction.writing import Writing
+from agent.core.context_events import CompactComplete, CompactTriggered
 from agent.core.crash_points import passing
-from agent.core.events import CompactComplete, CompactTriggered, Event
+from agent.core.events import Event
 from agent.core.ids import SessionId
 from agent.providers.provider import Provider
 from agent.sessions import windows

@@ -9,7 +9,7 @@ import anyio
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.errors import AgentError, ToolError
-from agent.core.events import SkillsReloaded
+from agent.core.learning_events import SkillsReloaded
 from agent.memory.words import is_about_something
 from agent.skills.catalogue import NOTHING
 from agent.skills.matching import called_in, chosen, without_call

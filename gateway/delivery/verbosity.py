@@ -2,20 +2,18 @@
 
 from typing import Literal
 
-from agent.core.events import (
+from agent.core.events import Event, ToolEnded, ToolStarted
+from agent.core.phrases import Phrases
+from agent.core.provider_events import (
     ContextDegraded,
     DecisionCompleted,
-    Event,
     OutputSlotEscalated,
     ProviderReturned,
     ProviderStoodIn,
     ProviderSwitched,
     RetryScheduled,
     TokensUsed,
-    ToolEnded,
-    ToolStarted,
 )
-from agent.core.phrases import Phrases
 
 Verbosity = Literal["quiet", "normal", "verbose"]
 

@@ -4,10 +4,11 @@ from collections import OrderedDict
 from typing import cast
 
 from agent.core.clock import Clock
-from agent.core.events import BudgetReached, EventBus, Published
+from agent.core.events import EventBus, Published
 from agent.core.ids import ConversationId
 from agent.core.ids_source import random_uuid
 from agent.core.outbox import Buttons, Say
+from agent.core.provider_events import BudgetReached
 from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import Account, OverBudget, Scope, amount

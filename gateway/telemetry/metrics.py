@@ -7,28 +7,20 @@ from bisect import bisect_left
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 
-from agent.core.events import (
-    AutoCompactCircuitBreakerTripped,
+from agent.core.context_events import AutoCompactCircuitBreakerTripped, CompactComplete, ToolOutputsPruned
+from agent.core.events import ContextBuilt, LoopEnded, LoopFailed, Published, ToolEnded
+from agent.core.ids import ConversationId
+from agent.core.learning_events import LearningFailed, SkillDrafted, SkillPicked
+from agent.core.provider_events import (
     CacheBreakDetected,
     CallBilled,
-    CompactComplete,
-    ContextBuilt,
     ContextDegraded,
     DecisionCompleted,
-    LearningFailed,
-    LoopEnded,
-    LoopFailed,
     OutputSlotEscalated,
     ProviderStoodIn,
     ProviderSwitched,
-    Published,
     RetryScheduled,
-    SkillDrafted,
-    SkillPicked,
-    ToolEnded,
-    ToolOutputsPruned,
 )
-from agent.core.ids import ConversationId
 
 COUNTED = (
     AutoCompactCircuitBreakerTripped,

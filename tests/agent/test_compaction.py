@@ -12,8 +12,8 @@ from sqlalchemy import insert, select
 
 from agent.built_ins import CommandResult
 from agent.compaction.settings import CompressionSettings, MemorySettings, MicrocompactSettings
+from agent.core.context_events import CompactComplete, MidCompactLayer1Ran, MidCompactLayer2Ran
 from agent.core.errors import ProviderBusy
-from agent.core.events import CompactComplete, MidCompactLayer1Ran, MidCompactLayer2Ran
 from agent.core.messages import CompactionPart, TextPart, ToolResult
 from agent.core.tools import ToolContext, ToolSpec
 from agent.inbox import Work

@@ -11,9 +11,10 @@ from sqlalchemy import update
 
 from agent.compaction.settings import MemorySettings
 from agent.core.errors import ContextTooLong
-from agent.core.events import ContextBuilt, ContextDegraded
+from agent.core.events import ContextBuilt
 from agent.core.ids import ConversationId
 from agent.core.messages import FilePart, Message, ToolUse
+from agent.core.provider_events import ContextDegraded
 from agent.inbox import Work
 from agent.memory.notes import path_of
 from agent.memory.settings import RecallSettings

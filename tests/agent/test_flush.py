@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from agent.compaction.settings import MemorySettings
+from agent.core.context_events import CompactTriggered, MemoryFlushed
 from agent.core.errors import ProviderBusy
-from agent.core.events import CompactTriggered, MemoryFlushed
 from agent.memory.notes import versions_of
 from agent.memory.settings import FlushSettings
 from agent.storage.database import Database

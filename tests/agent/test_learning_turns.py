@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from agent.compaction.settings import MemorySettings
 from agent.core.errors import ProviderRefused
-from agent.core.events import CorrectionHeard, LearningFailed, SkillPicked
+from agent.core.learning_events import CorrectionHeard, LearningFailed, SkillPicked
 from agent.memory.settings import RecallSettings
 from agent.skills.bandit import Arm
 from agent.skills.catalogue import Entry, Snapshot, Standing

@@ -7,8 +7,9 @@ import anyio
 import pytest
 
 from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderBusy, ProviderRefused
-from agent.core.events import LoopFailed, RetryScheduled, TokensUsed
+from agent.core.events import LoopFailed
 from agent.core.messages import Message, Thinking
+from agent.core.provider_events import RetryScheduled, TokensUsed
 from agent.providers.provider import Done, Prices, TextDelta, ThinkingDelta, Unknown, Usage
 from agent.storage.database import Database
 from agent.turn.settings import Settings, TimeoutSettings

@@ -10,9 +10,9 @@ from sqlalchemy import select
 
 from agent.built_ins import CommandResult
 from agent.core.errors import AgentMissing
-from agent.core.events import ProviderSwitched
 from agent.core.messages import FilePart
 from agent.core.outbox import Say
+from agent.core.provider_events import ProviderSwitched
 from agent.inbox import Work
 from agent.operations import Operations, SessionAmbiguous, SessionClosed
 from agent.providers.provider import Prices, Usage

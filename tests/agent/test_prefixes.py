@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.core.events import CacheBreakDetected, DecisionCompleted
+from agent.core.provider_events import CacheBreakDetected, DecisionCompleted
 from agent.core.tools import ToolContext, ToolSpec
 from agent.providers.anthropic_requests import Encoder
 from agent.providers.openai_requests import Dialect

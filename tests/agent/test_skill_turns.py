@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from agent.compaction.settings import MemorySettings
-from agent.core.events import SkillsReloaded
+from agent.core.learning_events import SkillsReloaded
 from agent.core.tools import ToolContext
 from agent.inbox import WorkKind
 from agent.memory.settings import RecallSettings

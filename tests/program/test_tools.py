@@ -261,7 +261,7 @@ async def under_way(stage: Stage) -> None:
 
     async def begun() -> bool:
         with closing(sqlite3.connect(uri, uri=True, timeout=30)) as opened:
-            return opened.execute(query).fetchone() != (0,)
+            return bool(opened.execute(query).fetchone() != (0,))
 
     await until(begun, what="a call")
 

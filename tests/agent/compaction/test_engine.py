@@ -12,13 +12,11 @@ from agent.compaction.asking import Question
 from agent.compaction.engine import Engine
 from agent.compaction.settings import CompressionSettings, Level, MemorySettings, MicrocompactSettings
 from agent.compaction.state import CompactionState, Load, Options
-from agent.core.errors import AgentError, ContextTooLong, ProviderBusy
-from agent.core.events import (
+from agent.core.context_events import (
     AutoCompactCircuitBreakerTripped,
     CompactComplete,
     CompactExhausted,
     CompactTriggered,
-    Event,
     MemoryFlushed,
     MidCompactLayer1Ran,
     MidCompactLayer2Ran,
@@ -26,6 +24,8 @@ from agent.core.events import (
     SummariesApplied,
     ToolOutputsPruned,
 )
+from agent.core.errors import AgentError, ContextTooLong, ProviderBusy
+from agent.core.events import Event
 from agent.core.ids import ConversationId, RunId
 from agent.core.messages import CompactionPart, Message, Role, TextPart, ToolResult, ToolUse, text_message
 

@@ -24,17 +24,17 @@ from agent.compaction.state import CompactionState, Load, Options
 from agent.compaction.subgoals import Subgoals
 from agent.compaction.tiers import Tier
 from agent.compaction.window import Window
-from agent.core.errors import ContextTooLong, ProviderBusy
-from agent.core.events import (
+from agent.core.context_events import (
     CompactComplete,
     CompactTriggered,
-    Event,
     MicrocompactRan,
     MidCompactLayer1Ran,
     MidCompactLayer2Ran,
     SummariesApplied,
     ToolOutputsPruned,
 )
+from agent.core.errors import ContextTooLong, ProviderBusy
+from agent.core.events import Event
 from agent.core.ids import ConversationId, RunId
 from agent.core.messages import Message, Part, Role, TextPart, ToolResult, ToolUse
 

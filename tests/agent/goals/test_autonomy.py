@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from agent.core.errors import ProviderBusy, ProviderRefused
-from agent.core.events import GoalCompleted
+from agent.core.goal_events import GoalCompleted
 from agent.core.phrases import english
 from agent.goals.desk import GoalRefused
 from agent.goals.settings import GoalSettings

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.built_ins import CommandResult
-from agent.core.events import GoalCompleted
+from agent.core.goal_events import GoalCompleted
 from agent.goals.settings import GoalSettings
 from agent.goals.stored import Limits
 from agent.inbox import Work

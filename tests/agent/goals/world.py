@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 from sqlalchemy import Connection
 
-from agent.core.events import GoalMoved
+from agent.core.goal_events import GoalMoved
 from agent.core.outbox import Say
 from agent.goals import store
 from agent.goals.desk import Goals

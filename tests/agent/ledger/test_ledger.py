@@ -6,8 +6,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agent.core.events import BudgetReached, CallBilled
 from agent.core.ids import SessionId
+from agent.core.provider_events import BudgetReached, CallBilled
 from agent.ledger import rows
 from agent.ledger.bills import UsageTotals
 from agent.ledger.budgets import AlreadyDecided, NoLimit, PeriodOver

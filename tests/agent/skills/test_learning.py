@@ -13,8 +13,9 @@ import anyio.lowlevel
 import pytest
 from sqlalchemy import Connection, select
 
-from agent.core.events import Event, EventBus, LearningFailed, SkillDrafted
+from agent.core.events import Event, EventBus
 from agent.core.ids import ConversationId, PersonId, RunId
+from agent.core.learning_events import LearningFailed, SkillDrafted
 from agent.skills.bandit import Arm, NoCandidates, Outcome
 from agent.skills.buckets import DraftTrigger
 from agent.skills.catalogue import Catalogue, Entry, Snapshot

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from agent.core.events import ProviderReturned, ProviderStoodIn, ProviderSwitched
 from agent.core.ids import ConversationId
+from agent.core.provider_events import ProviderReturned, ProviderStoodIn, ProviderSwitched
 from tests.gateway.world import ANN, BOB, GROUP, World
 
 TOPIC = f"{GROUP}:7"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agent.core.events import ProviderSwitched
+from agent.core.provider_events import ProviderSwitched
 from gateway.storage import preferences
 from gateway.storage.preferences import Preference
 from tests.gateway.world import ANN, BOB, GROUP, World

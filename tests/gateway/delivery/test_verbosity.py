@@ -2,19 +2,9 @@
 
 import pytest
 
-from agent.core.events import (
-    ContextDegraded,
-    DecisionCompleted,
-    Event,
-    LoopEnded,
-    ProviderSwitched,
-    RetryScheduled,
-    StreamDelta,
-    TokensUsed,
-    ToolEnded,
-    ToolStarted,
-)
+from agent.core.events import Event, LoopEnded, StreamDelta, ToolEnded, ToolStarted
 from agent.core.ids import CallId, ConversationId
+from agent.core.provider_events import ContextDegraded, DecisionCompleted, ProviderSwitched, RetryScheduled, TokensUsed
 from gateway.delivery.verbosity import Verbosity, line_for
 from tests.gateway.delivery.world import phrase
 

@@ -5,27 +5,29 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from agent.core.context_events import CompactComplete
 from agent.core.events import (
-    CacheBreakDetected,
-    CallBilled,
-    CompactComplete,
     ContextBuilt,
-    DecisionCompleted,
     Event,
     EventBus,
     LoopEnded,
     LoopFailed,
     LoopStarted,
-    OutputSlotEscalated,
     PersistStarted,
-    ProviderStoodIn,
-    ProviderSwitched,
     Published,
-    RetryScheduled,
     StreamDelta,
     ToolEnded,
 )
 from agent.core.ids import ConversationId, RunId, SessionId
+from agent.core.provider_events import (
+    CacheBreakDetected,
+    CallBilled,
+    DecisionCompleted,
+    OutputSlotEscalated,
+    ProviderStoodIn,
+    ProviderSwitched,
+    RetryScheduled,
+)
 from gateway.telemetry.exposition import exposition
 from gateway.telemetry.gauges import Gauges
 from gateway.telemetry.metrics import CONVERSATIONS_KEPT, Histogram, Metrics

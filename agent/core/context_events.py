@@ -1,0 +1,102 @@
+"""What became of the window: facts for the bus (SPEC §8)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from agent.core.events import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicrocompactRan(Event):
+    """Old results were cleared; `freed` is in calibrated tokens."""
+
+    name: ClassVar[str] = "microcompact_ran"
+    cleared: int
+    freed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummariesApplied(Event):
+    """Deferred summaries took the places of their pairs (Z-28)."""
+
+    name: ClassVar[str] = "deferred_summaries_applied"
+    pairs: int
+    freed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutputsPruned(Event):
+    name: ClassVar[str] = "tool_outputs_pruned"
+    strategy: str
+    pruned: int
+    freed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MidCompactLayer1Ran(Event):
+    """A mechanical digest took the place of the oldest half (SPEC §8.5)."""
+
+    name: ClassVar[str] = "mid_compact_layer1_ran"
+    messages: int
+    freed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MidCompactLayer2Ran(Event):
+    """The session's own summary did (SPEC §8.5)."""
+
+    name: ClassVar[str] = "mid_compact_layer2_ran"
+    messages: int
+    freed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryFlushed(Event):
+    name: ClassVar[str] = "memory:flush"
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactTriggered(Event):
+    """A rung that replaces messages by a summary is about to run; listeners cannot hold it up (W-26)."""
+
+    name: ClassVar[str] = "compact_triggered"
+    rung: str
+    tokens_before: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReactiveCompactTriggered(Event):
+    """The provider found the request too long (R-21)."""
+
+    name: ClassVar[str] = "reactive_compact_triggered"
+    tokens_before: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactComplete(Event):
+    """`rung` is high, hard, digest or reactive; `mechanical`: no model wrote the summary. Scaled tokens."""
+
+    name: ClassVar[str] = "compact_complete"
+    rung: str
+    messages: int
+    tokens_before: int
+    tokens_after: int
+    mechanical: bool
+    at_ms: int  # UTC
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactExhausted(Event):
+    """Compacting gains nothing any more (SPEC §8.7)."""
+
+    name: ClassVar[str] = "compact_exhausted"
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoCompactCircuitBreakerTripped(Event):
+    """Summaries failed this often in a row; digests without a model take their place for a while (R-43)."""
+
+    name: ClassVar[str] = "auto_compact_circuit_breaker_tripped"
+    failures: int
