@@ -6,13 +6,9 @@ Changes to the session are staged; the agent commits them with the command's own
 import logging
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 from sqlalchemy import Connection
 
-from agent.compaction.dumps import Form
-from agent.compaction.gauge import badge_of
-from agent.core.context_events import CompactComplete
 from agent.core.errors import Permanent
 from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.messages import FilePart
@@ -29,12 +25,11 @@ from agent.sessions import export, store
 from agent.sessions.records import Session
 from agent.storage import inbox_rows, task_rows
 from agent.storage.moments import to_us
-from agent.turn.look import ContextView, FocusView, SidequestView, fillings_of, focus_of, sidequest_of
 from agent.turn.prompt import quoted_in, words_of
-from agent.turn.room import load_of, load_window, options_of
 from agent.turn.run import StagedChanges
 from agent.turn.settings import DEFAULT_WINDOW
 from agent.turn.states import States, announce
+from agent.window_operations import WindowOperations
 
 log = logging.getLogger("tieline.agent")
 
@@ -94,6 +89,7 @@ class Operations:
     def __init__(self, states: States) -> None:
         self._states = states
         self._staged = StagedChanges()
+        self.window = WindowOperations(states, self._session)
 
     @property
     def conversation(self) -> ConversationId:
@@ -196,39 +192,6 @@ class Operations:
             return ()
         return await self._states.runtime.database.read(lambda conn: task_rows.all_of(conn, session))
 
-    # The window
-
-    async def compact(self, keep: str = "") -> CompactComplete | None:
-        """Summarise what is old, now, keeping `keep` above all; None when there is nothing to summarise.
-
-        The change is committed with the command's own end.
-        """
-        session = await self._session()
-        if session is None:
-            return None
-        states = self._states
-        await self._loaded(session)
-        settings = states.runtime.settings
-        load = load_of(states.context.fixed, states.provider.slot.current(), states, settings, first=True)
-        return await states.context.engine.compact_now(load, options_of(settings), keep)
-
-    async def context(self) -> ContextView:
-        """What fills the window now, by kind."""
-        session, states = await self._session(), self._states
-        if session is not None:
-            await self._loaded(session)
-        provider, window, tally = states.provider.slot.current(), states.message.window, states.message.compaction.tally
-        scale, fixed = states.metrics.estimator.scale, states.context.fixed
-        now_ms = to_us(states.runtime.clock.now()) // 1000
-        return ContextView(
-            used=int((fixed + window.tokens) * scale),
-            window=provider.context_window or DEFAULT_WINDOW,
-            fillings=fillings_of(fixed, window, scale),
-            cleared=sum(window[position].is_cleared for position in window.results),
-            compactions=tally.compactions,
-            badge=badge_of(tally.last_before, tally.last_after, tally.last_at_ms, now_ms),
-        )
-
     def memory_changed(self) -> None:
         """Something was forgotten, or the memory switched: nothing that was read before counts any more."""
         states = self._states
@@ -236,38 +199,6 @@ class Operations:
         states.memory.off, states.memory.signature = None, None
         states.goal.known_for = None
         states.provider.cache.forget()
-
-    async def focus(self) -> FocusView:
-        """What Focus has bracketed and found here."""
-        session, states = await self._session(), self._states
-        if session is not None:
-            await self._loaded(session)
-        return focus_of(states.message.compaction, states.runtime.current_settings().memory.focus)
-
-    def sidequest(self) -> SidequestView:
-        """What SideQuest has done here since the agent woke."""
-        return sidequest_of(self._states.message.compaction, self._states.runtime.current_settings().memory.sidequest)
-
-    def dump(self, directory: Path | None) -> None:
-        """Write what goes to models and comes back into `directory`, from now on; None: no more (SPEC §20.1)."""
-        dumps = self._states.context.dumps
-        if directory is None:
-            dumps.stop()
-        else:
-            dumps.start(directory)
-
-    def dump_as(self, form: Form) -> None:
-        """What dumps keep from now on (SPEC §20.1)."""
-        self._states.context.dumps.form = form
-
-    @property
-    def dumping(self) -> Path | None:
-        return self._states.context.dumps.directory
-
-    async def _loaded(self, session: SessionId) -> None:
-        if not self._states.message.loaded:
-            self._states.message.forget()
-            await load_window(session, (), self._states)
 
     # Provider and persona
 

@@ -11,7 +11,7 @@ MOST_KEEP = 500  # characters of what shall be kept
 async def compact(call: Call) -> Reply:
     """Summarises the older part now; words after the command say what must be kept."""
     phrase, language = call.house.phrase, call.incoming.language
-    done = await call.agent.compact(call.args[:MOST_KEEP])
+    done = await call.agent.window.compact(call.args[:MOST_KEEP])
     if done is None:
         return Reply(text=phrase("compact_nothing", language))
     values = {"before": f"{done.tokens_before:,}", "after": f"{done.tokens_after:,}", "count": done.messages}
@@ -20,7 +20,7 @@ async def compact(call: Call) -> Reply:
 
 async def context(call: Call) -> Reply:
     """What fills the window, by kind, the heaviest first."""
-    phrase, language, seen = call.house.phrase, call.incoming.language, await call.agent.context()
+    phrase, language, seen = call.house.phrase, call.incoming.language, await call.agent.window.context()
     lines = [
         phrase("context_title", language),
         "",
@@ -53,7 +53,7 @@ async def context(call: Call) -> Reply:
 
 async def focus(call: Call) -> Reply:
     """What Focus has bracketed, and what it found so far."""
-    phrase, language, seen = call.house.phrase, call.incoming.language, await call.agent.focus()
+    phrase, language, seen = call.house.phrase, call.incoming.language, await call.agent.window.focus()
     if not seen.enabled:
         return Reply(text=phrase("focus_off", language), private=True)
     values = {"scope": seen.scope, "count": seen.messages, "turns": seen.turns}
@@ -67,7 +67,7 @@ async def focus(call: Call) -> Reply:
 
 async def sidequest(call: Call) -> Reply:
     """What SideQuest has let go."""
-    phrase, language, seen = call.house.phrase, call.incoming.language, call.agent.sidequest()
+    phrase, language, seen = call.house.phrase, call.incoming.language, call.agent.window.sidequest()
     if not seen.enabled:
         return Reply(text=phrase("sidequest_off", language), private=True)
     values = {"every": seen.every, "left": seen.turns_left, "asked": seen.asked, "evicted": seen.evicted}
@@ -79,11 +79,11 @@ async def debug_dump(call: Call) -> Reply:
     phrase, language = call.house.phrase, call.incoming.language
     match call.args.strip().lower():
         case "off":
-            call.agent.dump(None)
+            call.agent.window.dump(None)
             return Reply(text=phrase("dump_off", language), private=True)
         case "" | "on":
             folder = dump_folder(call.house.home / DUMPS, call.agent.conversation, call.house.clock.now())
-            call.agent.dump(folder)
+            call.agent.window.dump(folder)
             shown = str(folder.relative_to(call.house.home))
             return Reply(text=phrase("dump_on", language, folder=shown), private=True)
         case other:
@@ -101,7 +101,7 @@ async def dump_format(call: Call) -> Reply:
     form = next((form for form in FORMS if form == wanted), None)
     if form is None:
         return Reply(text=phrase("dump_format_usage", language, given=wanted or "–"), private=True)
-    call.agent.dump_as(form)
+    call.agent.window.dump_as(form)
     return Reply(text=phrase("dump_format_set", language, form=form), private=True)
 
 

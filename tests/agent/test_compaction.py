@@ -270,7 +270,7 @@ async def test_the_status_tells_what_was_gained_and_the_calls_are_counted(
 async def test_dumps_hold_what_went_out_and_came_back(sqlite_database: Database, tmp_path: Path) -> None:
     world = World(sqlite_database, tmp_path, provider(), settings=settings())
     folder = tmp_path / "dumps"
-    world.agent.operations.dump(folder)
+    world.agent.operations.window.dump(folder)
     await world.say("hello there")
     names = sorted(path.name for path in folder.iterdir())
     assert names == ["0000-request.json", "0001-response.txt"]

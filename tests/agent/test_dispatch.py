@@ -276,5 +276,5 @@ async def test_hooks_run_right_before_a_summary_and_stop_nothing(sqlite_database
     world.hooks = (HookSettings(name="h", on="pre_compact", command='echo "$TIELINE_RUNG" >> compacting; exit 1'),)
     for number in range(8):
         await world.say(f"message {number} " + "and so on " * 40)
-    await world.agent.operations.compact()
+    await world.agent.operations.window.compact()
     assert (tmp_path / "compacting").read_text() == "hard\n"

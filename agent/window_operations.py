@@ -1,0 +1,85 @@
+"""What commands may do to the window of an agent: look at it, have it summarised, keep dumps of it."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from agent.compaction.dumps import Form
+from agent.compaction.gauge import badge_of
+from agent.core.context_events import CompactComplete
+from agent.core.ids import SessionId
+from agent.storage.moments import to_us
+from agent.turn.look import ContextView, FocusView, SidequestView, fillings_of, focus_of, sidequest_of
+from agent.turn.room import load_of, load_window, options_of
+from agent.turn.settings import DEFAULT_WINDOW
+from agent.turn.states import States
+
+
+class WindowOperations:
+    """Part of `agent.operations.Operations`; `current` gives the conversation's session."""
+
+    def __init__(self, states: States, current: Callable[[], Awaitable[SessionId | None]]) -> None:
+        self._states = states
+        self._current = current
+
+    async def compact(self, keep: str = "") -> CompactComplete | None:
+        """Summarise what is old, now, keeping `keep` above all; None when there is nothing to summarise.
+
+        The change is committed with the command's own end.
+        """
+        session = await self._current()
+        if session is None:
+            return None
+        states = self._states
+        await self._loaded(session)
+        settings = states.runtime.settings
+        load = load_of(states.context.fixed, states.provider.slot.current(), states, settings, first=True)
+        return await states.context.engine.compact_now(load, options_of(settings), keep)
+
+    async def context(self) -> ContextView:
+        """What fills the window now, by kind."""
+        session, states = await self._current(), self._states
+        if session is not None:
+            await self._loaded(session)
+        provider, window, tally = states.provider.slot.current(), states.message.window, states.message.compaction.tally
+        scale, fixed = states.metrics.estimator.scale, states.context.fixed
+        now_ms = to_us(states.runtime.clock.now()) // 1000
+        return ContextView(
+            used=int((fixed + window.tokens) * scale),
+            window=provider.context_window or DEFAULT_WINDOW,
+            fillings=fillings_of(fixed, window, scale),
+            cleared=sum(window[position].is_cleared for position in window.results),
+            compactions=tally.compactions,
+            badge=badge_of(tally.last_before, tally.last_after, tally.last_at_ms, now_ms),
+        )
+
+    async def focus(self) -> FocusView:
+        """What Focus has bracketed and found here."""
+        session, states = await self._current(), self._states
+        if session is not None:
+            await self._loaded(session)
+        return focus_of(states.message.compaction, states.runtime.current_settings().memory.focus)
+
+    def sidequest(self) -> SidequestView:
+        """What SideQuest has done here since the agent woke."""
+        return sidequest_of(self._states.message.compaction, self._states.runtime.current_settings().memory.sidequest)
+
+    def dump(self, directory: Path | None) -> None:
+        """Write what goes to models and comes back into `directory`, from now on; None: no more (SPEC §20.1)."""
+        dumps = self._states.context.dumps
+        if directory is None:
+            dumps.stop()
+        else:
+            dumps.start(directory)
+
+    def dump_as(self, form: Form) -> None:
+        """What dumps keep from now on (SPEC §20.1)."""
+        self._states.context.dumps.form = form
+
+    @property
+    def dumping(self) -> Path | None:
+        return self._states.context.dumps.directory
+
+    async def _loaded(self, session: SessionId) -> None:
+        if not self._states.message.loaded:
+            self._states.message.forget()
+            await load_window(session, (), self._states)
