@@ -107,7 +107,7 @@ RUNGS = (
         point="rung.hard",
         memory=_EARLY_HARD,
         before=(FIRST, *_fillers(5, 2)),
-        trigger=f"my list of wishes: {BIG}",
+        trigger=f"my list of wishes: {HUGE}",  # far above it, since the next process counts otherwise
         mark="[conversation summary",
     ),
     Rung(

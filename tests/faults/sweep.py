@@ -169,8 +169,11 @@ class Sweep:
     async def _judge(self, cell: Cell, tag: str, before: int) -> int:
         """Wait for what must stand there, see that nothing else does; how often something was repeated, flagged."""
         in_group = cell.path == "question"
+        early = False
         if in_group and cell.point == "question.open":
             await self._confirm(after=_flat(phrase("question_over", "en")))
+        elif in_group and cell.point == "commit.within":
+            early = await self._too_early(before)
         if cell.point == "approval.asked":
             await self._approve()
         wanted = self._wanted(cell, tag)
@@ -196,6 +199,8 @@ class Sweep:
             assert " ".join(texts) == _flat(long_answer(tag)), [text[:50] for text in texts]
         elif in_group:
             texts = [text for text in texts if _flat(phrase("question_over", "en")) not in text]
+            if early:
+                texts.remove(HELLO)
             assert len(texts) == 2, texts  # the question as it was answered, and what came of it
         else:
             left = [text for text in texts if text.startswith(STATUS_LINES)]
@@ -242,6 +247,21 @@ class Sweep:
 
         await hears(self.place, asked, "the question", in_group=True, seconds=SETTLES_WITHIN_S)
         await self.place.say("yes", in_group=True)
+
+    async def _too_early(self, before: int) -> bool:
+        """Whether the "yes" that was lost with the process came again before the question did, and so is a message that
+        the model answers. Then it is said once more, as a person would."""
+
+        async def heard() -> str:
+            if self._rows("select 1 from inbox where status = 'new' and payload like '%\"yes\"%'"):
+                return "as a message"
+            seen = (await self.place.shown(in_group=True))[before:]
+            return "as an answer" if any("Forgotten:" in text for text in seen) else ""
+
+        if await until(heard, seconds=SETTLES_WITHIN_S, what="the answer to the question") == "as an answer":
+            return False
+        await self._confirm(after=_flat(phrase("question_over", "en")))
+        return True
 
     async def _nothing_left(self) -> None:
         """See that nothing transient stands there but what is accounted for."""
