@@ -10,7 +10,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from agent.core.errors import Permanent
-from agent.core.ids import ConversationId, RunId, SessionId
+from agent.core.ids import ConversationId, PersonId, RunId, SessionId
 from agent.core.messages import FilePart
 from agent.core.provider_events import ProviderSwitched
 from agent.core.tasks import Task
@@ -75,12 +75,13 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
-    """The person's last message, to go on with."""
+class TakenBack:
+    """What the last exchange began with, to go on with; `person` said it."""
 
     text: str
     files: tuple[FilePart, ...]
-    quoted: str | None = None
+    quoted: str | None
+    person: PersonId | None
 
 
 class Operations:
@@ -116,22 +117,18 @@ class Operations:
             self._staged = StagedChanges(hide_from=0)
         return count
 
-    async def undo(self) -> str | None:
-        """Hide the last exchange from everybody; returns the words it began with, None when there is none."""
-        retry = await self.retry()
-        return retry.text if retry is not None else None
-
-    async def retry(self) -> Retry | None:
-        """Hide the last exchange and give back what it began with; None when there is none."""
+    async def take_back(self) -> TakenBack | None:
+        """Hide the last exchange from everybody and give back what it began with; None when there is none."""
         session = await self._session()
         if session is None:
             return None
-        last = await self._states.runtime.database.read(lambda conn: store.last_said(conn, session))
-        if last is None or last.id is None:
+        found = await self._states.runtime.database.read(lambda conn: store.last_said(conn, session))
+        if found is None or found[0].id is None:
             return None
+        last, person = found
         self._staged = StagedChanges(hide_from=last.id, hide_from_people=True)
         files = tuple(part for part in last.parts if isinstance(part, FilePart))
-        return Retry(text=words_of(last), files=files, quoted=quoted_in(last))
+        return TakenBack(text=words_of(last), files=files, quoted=quoted_in(last), person=person)
 
     async def sessions(self, most: int = 20) -> tuple[Session, ...]:
         """The conversation's sessions, the one used last first."""

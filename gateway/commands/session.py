@@ -7,6 +7,8 @@ import anyio
 
 from agent.core.errors import AgentError
 from agent.core.outbox import Button, FileRef, Question
+from agent.operations import TakenBack
+from gateway.access.policy import Role
 from gateway.commands.command import PRESS, Call, Command, Reply
 
 SHOWN_ID = 8  # characters of a session's id that people see and type
@@ -39,20 +41,34 @@ async def clear(call: Call) -> Reply:
 
 async def retry(call: Call) -> Reply:
     """Takes the last answer back and answers the person's words again."""
-    last = await call.agent.retry()
+    last = await call.agent.take_back()
     if last is None:
         return Reply(text=call.house.phrase("nothing_to_retry", call.incoming.language))
+    if _is_of_another(call, last):
+        return _left_alone(call)
     return Reply(go_on_with=last.text, go_on_files=last.files, go_on_quoted=last.quoted)
 
 
 async def undo(call: Call) -> Reply:
     """Takes the last exchange back."""
-    words = await call.agent.undo()
-    if words is None:
+    last = await call.agent.take_back()
+    if last is None:
         return Reply(text=call.house.phrase("nothing_to_undo", call.incoming.language))
-    shown = words if len(words) <= 80 else f"{words[:79]}…"
+    if _is_of_another(call, last):
+        return _left_alone(call)
+    shown = last.text if len(last.text) <= 80 else f"{last.text[:79]}…"
     text = call.house.phrase("undone", call.incoming.language, text=shown.replace("\n", " "))
     return Reply(text=text, verbatim=True)  # the person's own words
+
+
+def _is_of_another(call: Call, last: TakenBack) -> bool:
+    """In a group, what one has said another takes back only as an admin."""
+    return call.in_group and call.role < Role.ADMIN and last.person not in (None, call.incoming.person)
+
+
+def _left_alone(call: Call) -> Reply:
+    call.agent.take_staged()
+    return Reply(text=call.house.phrase("not_your_words", call.incoming.language))
 
 
 async def sessions(call: Call) -> Reply:

@@ -362,12 +362,12 @@ class Conversation(RuleBasedStateMachine):
 
 
 async def _undo(work: Work, agent: Operations) -> CommandResult:
-    await agent.undo()
+    await agent.take_back()
     return CommandResult()
 
 
 async def _retry(work: Work, agent: Operations) -> CommandResult:
-    found = await agent.retry()
+    found = await agent.take_back()
     return CommandResult() if found is None else CommandResult(go_on_with=found.text)
 
 

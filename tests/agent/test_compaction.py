@@ -236,7 +236,7 @@ async def clear(work: Work, agent: Operations) -> CommandResult:
 
 
 async def undo(work: Work, agent: Operations) -> CommandResult:
-    await agent.undo()
+    await agent.take_back()
     return CommandResult()
 
 

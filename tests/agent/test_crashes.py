@@ -213,8 +213,9 @@ class TestCommands:
         world = World(mortal, tmp_path, ScriptedProvider(scripts=[says("1"), says("2")]))
 
         async def undo(work: Work, agent: Operations) -> CommandResult:
-            text = await agent.undo()
-            return CommandResult(says=(Say(text=f"undone {text}", kind="notice"),))
+            taken = await agent.take_back()
+            assert taken is not None
+            return CommandResult(says=(Say(text=f"undone {taken.text}", kind="notice"),))
 
         world.built_ins.commands["/undo"] = undo
         await world.say("one")
@@ -240,7 +241,7 @@ class TestCommands:
         world = World(mortal, tmp_path, provider)
 
         async def retry(work: Work, agent: Operations) -> CommandResult:
-            found = await agent.retry()
+            found = await agent.take_back()
             assert found is not None
             return CommandResult(go_on_with=found.text, go_on_files=found.files)
 

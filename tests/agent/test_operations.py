@@ -39,11 +39,11 @@ async def clear(work: Work, agent: Operations) -> CommandResult:
 
 
 async def undo(work: Work, agent: Operations) -> CommandResult:
-    return say(f"undone {await agent.undo()}")
+    return say(f"undone {(taken := await agent.take_back()) and taken.text}")
 
 
 async def retry(work: Work, agent: Operations) -> CommandResult:
-    found = await agent.retry()
+    found = await agent.take_back()
     if found is None:
         return say("nothing to retry")
     return CommandResult(go_on_with=found.text, go_on_files=found.files)

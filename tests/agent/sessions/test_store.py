@@ -174,8 +174,9 @@ async def test_the_last_thing_said_is_what_began_the_last_exchange(database: Dat
         assert store.last_said(conn, ONE) is None
         said(conn, text_message("user", "one"), text_message("assistant", "1"), inbox=1)
         ids = said(conn, text_message("user", "two"), text_message("assistant", "2"), inbox=2)
-        last = store.last_said(conn, ONE)
-        assert last is not None
+        found = store.last_said(conn, ONE)
+        assert found is not None
+        last, _ = found
         assert (last.id, last.content) == (ids[0], "two")
 
     await database.write(work)

@@ -9,9 +9,9 @@ from tests.fakes.waiting import until
 from tests.gateway.world import ANN, BOB, GROUP, World
 
 
-async def talk(world: World, *texts: str, chat: str = ANN) -> None:
+async def talk(world: World, *texts: str, chat: str = ANN, person: str = ANN) -> None:
     for text in texts:
-        await world.say(text, chat=chat)
+        await world.say(text, chat=chat, person=person)
         await world.shows(f"echo: {text}", chat)
 
 
@@ -88,6 +88,17 @@ async def test_undo_shows_what_was_typed_and_not_what_it_would_look_like(world: 
     await world.say("**first** _of_ all")
     await world.shows("echo: first")
     assert "“**first** _of_ all”" in await world.asks("/undo")
+
+
+async def test_in_a_group_what_one_has_said_another_takes_back_only_as_an_admin(world: World) -> None:
+    await talk(world, "plover", chat=GROUP)
+    for command in ("/undo", "/retry"):
+        assert await world.asks(command, "somebody else", person=BOB, chat=GROUP)
+    await talk(world, "heron", person=BOB, chat=GROUP)
+    assert "plover" in last_request(world), "nothing was taken back"
+    assert "“heron”" in await world.asks("/undo", "Taken back", person=BOB, chat=GROUP)
+    await talk(world, "egret", person=BOB, chat=GROUP)
+    assert "“egret”" in await world.asks("/undo", "Taken back", chat=GROUP)
 
 
 async def test_clear_hides_the_history(world: World) -> None:
