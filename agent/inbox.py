@@ -37,7 +37,8 @@ class Incoming:
     `quoted` is the text of the message replied to. `interaction` is the platform's handle for answering a slash
     command or a button. `message_ref` is the platform's id of the message, to reply to and to react on. `notes` are
     the last lines of `text`: what could not be read of the message; an edit keeps them. `version` is that of the edit
-    that was taken last, "" before any. `zone` is the sender's IANA time zone, where the platform tells it. What
+    that was taken last, "" before any. `zone` is the IANA time zone of the sender: as the platform tells it while the
+    message waits, as the house knows it (always a real one) in a run. What
     `may_be_silent` is shown to nobody while it is worked on. `wake_up` is there for a goal's own turns, `plan` for
     work on a plan, `job` names the schedule that asks.
     """

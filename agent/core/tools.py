@@ -80,7 +80,7 @@ NOWHERE = ExecutionContext(workspace=Path("/dev/null"), cwd=Path("/dev/null"))  
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """Whose words the run answers, as far as is known. `zone` is an IANA name, where the platform tells it."""
+    """Whose words the run answers, as far as is known. `zone` is an IANA name."""
 
     display: str = ""
     language: str = "en"

@@ -25,6 +25,7 @@ from agent.subagent.wording import NO_BUDGET, STOPPED, TOO_LONG, failed, identit
 from agent.turn.accounting import total_cost
 from agent.turn.guards import Progress
 from agent.turn.hooking import fire_soon
+from agent.turn.prompt import told_time
 from agent.turn.requests import scope_of
 from agent.turn.run import Interrupts, Run
 from agent.turn.settings import MOST_TOOL_ITERATIONS
@@ -121,7 +122,7 @@ class Hands:
             execution=parent.execution,
             audience=parent.audience,
             began=states.runtime.clock.monotonic(),
-            reminder=f"It is {states.runtime.clock.now():%A, %Y-%m-%d %H:%M} UTC.",
+            reminder=told_time(states.runtime.clock.now(), parent.work.incoming.zone),
             speech=Speech(states.runtime.outbox),
             memory=parent.memory,
             recall=parent.recall,

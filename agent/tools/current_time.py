@@ -11,7 +11,7 @@ from agent.core.tools import ToolContext, ToolSpec
 
 
 class CurrentTime:
-    """`current_time(zone?)`: now, in an IANA zone; UTC without one."""
+    """`current_time(zone?)`: now, in an IANA zone; without one where the asker lives, as far as is known."""
 
     spec = ToolSpec(
         name="current_time",
@@ -21,7 +21,7 @@ class CurrentTime:
             "properties": {
                 "zone": {
                     "type": "string",
-                    "description": 'IANA time zone such as "Europe/Berlin". Left out: UTC.',
+                    "description": 'IANA name such as "Europe/Berlin". Left out: that of the person, else UTC.',
                     "maxLength": 64,
                 }
             },
@@ -36,9 +36,10 @@ class CurrentTime:
         self._clock = clock
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        name = arguments.get("zone") or "UTC"
+        name = arguments.get("zone") or context.asker.zone or "UTC"
         now = self._clock.now().astimezone(_zone(name))
-        return f"{now:%A}, {now.isoformat(timespec='seconds')} ({name}, {now.tzname()})"
+        shown = name if now.tzname() == name else f"{name}, {now.tzname()}"
+        return f"{now:%A}, {now.isoformat(timespec='seconds')} ({shown})"
 
 
 def _zone(name: str) -> ZoneInfo:

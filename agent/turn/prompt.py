@@ -5,6 +5,7 @@
 
 import re
 from datetime import datetime
+from zoneinfo import ZoneInfo
 
 from agent.core.framing import harmless
 from agent.core.messages import FilePart, Message, Part, TextPart
@@ -61,8 +62,16 @@ def reminder_for(now: datetime, work: Work, *, hint: str = "") -> str:
     """Date, time and sender, and a hint of the house, put right before the sender's own words (SPEC §5.1)."""
     incoming = work.incoming
     who = f"From {named(incoming)}, {incoming.role}." if work.kind == "message" else "Nobody has just written this."
-    lines = [f"It is {now:%A, %Y-%m-%d %H:%M} UTC.", who, *filter(None, (hint,))]
+    lines = [told_time(now, incoming.zone), who, *filter(None, (hint,))]
     return "\n".join(("<reminder>", *lines, REMINDER_ENDS))
+
+
+def told_time(now: datetime, zone: str | None) -> str:
+    """Date and time where the person lives, and in UTC."""
+    if zone is None or zone == "UTC":
+        return f"It is {now:%A, %Y-%m-%d %H:%M} UTC."
+    local = now.astimezone(ZoneInfo(zone))
+    return f"It is {local:%A, %Y-%m-%d %H:%M} where this person lives ({zone}), {now:%Y-%m-%d %H:%M} UTC."
 
 
 def with_skill(reminder: str, name: str) -> str:

@@ -4,9 +4,9 @@ from agent.core.ids import ConversationId
 from agent.core.outbox import Button
 from gateway.access.policy import Role
 from gateway.commands.command import PRESS, Call, Command, Reply
-from gateway.scheduler.desk import Zone
 from gateway.scheduler.misfires import ONE_SHOT, RECURRING, Misfire
 from gateway.scheduler.mistakes import Mistake
+from gateway.scheduler.people import Zone
 from gateway.scheduler.rules import follows_the_wall, is_recurring
 from gateway.scheduler.schedule import Action, Creator, Plan, Schedule
 from gateway.scheduler.when import Wanted, read_when

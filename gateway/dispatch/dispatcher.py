@@ -5,6 +5,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from sqlalchemy import Connection
+
 from agent.core.ids import ConversationId
 from agent.core.outbox import Say
 from agent.inbox import Incoming, Source
@@ -66,10 +68,13 @@ class DeadLetter:
 class Surroundings:
     """What the gateway lends a dispatcher.
 
-    `notice` words what the person is told of a dead letter (None: nothing); it is stored with the letter's end.
+    `zone_of` is the IANA zone where the person of the work lives, as far as anybody knows; it is asked in the
+    transaction that begins a run. `notice` words what the person is told of a dead letter (None: nothing); it is
+    stored with the letter's end.
     `deliver` is called when rows of the outbox were committed. `on_dead` tells the operator.
     """
 
+    zone_of: Callable[[Connection, Incoming], str]
     notice: Callable[[DeadLetter], Say | None]
     deliver: Callable[[ConversationId], None]
     on_dead: Callable[[DeadLetter], None]

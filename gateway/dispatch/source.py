@@ -209,7 +209,7 @@ class InboxSource:
         work = Work(
             inbox_ids=(row.id, *choice.absorbed),
             kind=row.kind,
-            incoming=choice.incoming,
+            incoming=replace(choice.incoming, zone=self._surroundings.zone_of(conn, choice.incoming)),
             attempt=attempt,
             epoch=self.epoch,
         )

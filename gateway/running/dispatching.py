@@ -5,10 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from sqlalchemy import Connection
+
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.core.ids_source import random_uuid
 from agent.core.outbox import Say
+from agent.inbox import Incoming
 from agent.storage.database import Database
 from gateway.channels.keys import ConversationKey
 from gateway.config.live import Live
@@ -20,6 +23,7 @@ from gateway.dispatch.leases import Leases
 from gateway.dispatch.local import LocalDispatcher
 from gateway.phrases.catalogue import Catalogue
 from gateway.running.alerts import Alerts
+from gateway.scheduler import people
 
 
 def local_dispatcher(
@@ -44,6 +48,7 @@ def local_dispatcher(
         lock_timeout=lock.lock_timeout_ms / 1000,
     )
     surroundings = Surroundings(
+        zone_of=partial(_zone_of, live),
         notice=partial(_dead_letter_notice, phrase),
         deliver=lambda conversation: delivery.wake(ConversationKey.parse(conversation)),
         on_dead=partial(_on_dead, alerts, dead),
@@ -62,6 +67,10 @@ def local_dispatcher(
         surroundings=surroundings,
         timing=timing,
     )
+
+
+def _zone_of(live: Live, conn: Connection, incoming: Incoming) -> str:
+    return people.zone_of(conn, incoming.person, incoming.zone, assumed=live.settings.scheduler.zone).name
 
 
 @dataclass(frozen=True, slots=True)

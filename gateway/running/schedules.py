@@ -18,10 +18,11 @@ from gateway.config.live import Live
 from gateway.phrases.catalogue import Catalogue
 from gateway.running.roles import is_blocked, role_today
 from gateway.scheduler.cron import parse_cron
-from gateway.scheduler.desk import Schedules, Zone
+from gateway.scheduler.desk import Schedules
 from gateway.scheduler.firing import Surroundings
 from gateway.scheduler.misfires import ONE_SHOT, RECURRING, read_misfire
 from gateway.scheduler.mistakes import Mistake
+from gateway.scheduler.people import Zone
 from gateway.scheduler.quiet import Quiet, stored_quiet
 from gateway.scheduler.runner import Runner
 from gateway.scheduler.schedule import Creator, Plan, Schedule

@@ -16,10 +16,11 @@ from gateway.scheduler.firing import Done, Surroundings, advance, start
 from gateway.scheduler.ledger import Cost, Entry
 from gateway.scheduler.mistakes import Mistake
 from gateway.scheduler.occurrences import Occurrence, first_after
+from gateway.scheduler.people import Zone
 from gateway.scheduler.rules import On, follows_the_wall
-from gateway.scheduler.schedule import LONGEST_KIND, LONGEST_NAME, LONGEST_TEXT, Creator, Plan, Schedule, ZoneSource
+from gateway.scheduler.schedule import LONGEST_KIND, LONGEST_NAME, LONGEST_TEXT, Creator, Plan, Schedule
 from gateway.scheduler.settings import SchedulerSettings
-from gateway.scheduler.zones import is_zone, zone_named
+from gateway.scheduler.zones import zone_named
 
 LOOKED_AT = 12  # moments whose distances are compared with the shortest period
 
@@ -31,14 +32,6 @@ class Detail:
     schedule: Schedule
     runs: tuple[Entry, ...]
     cost: Cost
-
-
-@dataclass(frozen=True, slots=True)
-class Zone:
-    """A person's zone and who says so."""
-
-    name: str
-    source: ZoneSource
 
 
 class Schedules:
@@ -75,12 +68,8 @@ class Schedules:
 
     async def zone_of(self, person: str | None, told: str | None) -> Zone:
         """Where the person lives: by their own word, else the platform's (`told`), else as configured."""
-        own = await self._database.read(lambda conn: people.zone_of(conn, person)) if person else None
-        if own is not None:
-            return Zone(own, "person")
-        if told is not None and is_zone(told):
-            return Zone(told, "platform")
-        return Zone(self.settings.zone, "assumed")
+        assumed = self.settings.zone
+        return await self._database.read(lambda conn: people.zone_of(conn, person, told, assumed=assumed))
 
     async def asks_for_zone(self, person: str) -> bool:
         """Whether to ask them now: once, as long as they do not tell."""

@@ -1,8 +1,12 @@
 """The zone each person lives in, as they told it, and whom we have asked."""
 
+from dataclasses import dataclass
+
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from agent.storage.conflicts import or_ignore, or_update
+from gateway.scheduler.schedule import ZoneSource
+from gateway.scheduler.zones import is_zone
 from gateway.storage.tables import person_zone as table
 
 _WHO = table.c.person == bindparam("who")
@@ -12,9 +16,22 @@ _GET = select(table.c.zone).where(_WHO)
 _FORGET = delete(table).where(_WHO)
 
 
-def zone_of(conn: Connection, person: str) -> str | None:
-    """An IANA name; None: they never told."""
-    return conn.execute(_GET, {"who": person}).scalar_one_or_none()
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """A person's zone, an IANA name, and who says so."""
+
+    name: str
+    source: ZoneSource
+
+
+def zone_of(conn: Connection, person: str | None, told: str | None, *, assumed: str) -> Zone:
+    """Where the person lives: by their own word, else the platform's (`told`), else as is assumed."""
+    own = conn.execute(_GET, {"who": person}).scalar_one_or_none() if person else None
+    if own is not None:
+        return Zone(own, "person")
+    if told is not None and is_zone(told):
+        return Zone(told, "platform")
+    return Zone(assumed, "assumed")
 
 
 def note_asked(conn: Connection, person: str, *, at: int) -> bool:

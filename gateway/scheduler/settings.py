@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from gateway.scheduler.zones import is_zone
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerSettings:
@@ -39,5 +41,5 @@ class SchedulerSettings:
         for key, low in least.items():
             if getattr(self, key) < low:
                 yield f"scheduler.{key}: {getattr(self, key)} must be {low} or more"
-        if self.zone != "UTC" and "/" not in self.zone:
+        if not is_zone(self.zone):
             yield f'scheduler.zone: {self.zone!r} is no IANA time zone; write it as "Europe/Berlin"'

@@ -95,6 +95,7 @@ class House:
         self.woken: list[EchoAgent] = []
         self.registry = Registry(self._wake, clock=self.clock)
         surroundings = Surroundings(
+            zone_of=lambda conn, incoming: incoming.zone or "UTC",
             notice=lambda dead: Say(text=f"gave up: {dead.incoming.text}", kind="notice"),
             deliver=self.delivered.append,
             on_dead=self.dead.append,

@@ -39,6 +39,11 @@ def test_the_prompt_has_identity_rules_scope_tools_surroundings_and_date() -> No
     assert "Ann (telegram:77), member" in reminder
 
 
+def test_the_time_is_that_of_the_person_who_writes() -> None:
+    reminder = reminder_for(NOW, replace(WORK, incoming=replace(ANN, zone="Pacific/Kiritimati")))
+    assert "Friday, 2026-01-02 02:00 where this person lives (Pacific/Kiritimati), 2026-01-01 12:00 UTC." in reminder
+
+
 def test_without_tools_the_prompt_says_so() -> None:
     assert "no tools" in stable_prompt(DEFINITION, ToolSchema())
 

@@ -42,6 +42,20 @@ async def test_a_zone_is_asked_for_once_and_what_was_set_follows_it(world: World
     assert "I do not know your time zone; I take UTC" in await world.asks("/timezone", "I take UTC")
 
 
+async def test_the_model_is_told_the_time_where_each_writer_lives(world: World) -> None:
+    """Of a group, the zone of who writes is told; an unknown one is that of `[scheduler]`."""
+    await world.asks("/timezone Tokyo", "Asia/Tokyo")
+    for chat in (ANN, GROUP):
+        await world.answered("plovers", chat=chat)
+        assert "where this person lives (Asia/Tokyo)" in results(world)
+    await world.answered("herons", chat=GROUP, person=BOB)
+    assert "UTC." in results(world)
+    assert "Tokyo" not in results(world)
+    world.llm.replies({"blocks": [{"type": "tool_use", "name": "current_time", "input": {}}]}, {"text": "There it is."})
+    await world.answered("what time is it", "There it is.")
+    assert "Asia/Tokyo, JST" in results(world)
+
+
 async def test_a_span_needs_no_zone(world: World) -> None:
     assert "time zone" not in await world.asks("/remind in 20 min tea")
 
