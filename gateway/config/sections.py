@@ -41,23 +41,11 @@ class LlmSettings:
 
     def mistakes(self) -> list[str]:
         names = {provider.name.lower() for provider in self.providers}
-        if not names:  # they come from the environment; what does not fit is passed over then
-            return []
-        known = ", ".join(provider.name for provider in self.providers)
-        listed = [("llm.failover", name) for name in self.failover]
-        listed += [
-            (f"llm.providers ({one.name}): failover", name) for one in self.providers for name in one.failover or ()
-        ]
-        listed += [(f"llm.aliases.{alias}", target.partition("/")[0]) for alias, target in self.aliases.items()]
-        found = [
-            f"{key}: there is no provider {name!r}; known: {known}" for key, name in listed if name.lower() not in names
-        ]
-        found += [
+        return [
             f"llm.aliases.{alias}: a provider has that name; choose another"
             for alias in self.aliases
             if alias.lower() in names
         ]
-        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

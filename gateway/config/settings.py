@@ -51,6 +51,7 @@ from gateway.delivery.settings import Settings as DeliverySettings
 from gateway.scheduler.settings import SchedulerSettings
 
 ALWAYS = ("web", "console")  # channels that need no section
+FROM_ENVIRONMENT = ("anthropic", "openai", "demo")  # what providers may be called where the file has none
 
 
 class Sections(BaseModel):
@@ -180,6 +181,7 @@ def read(data: Mapping[str, Any], environ: Mapping[str, str], *, home: Path, sou
         mistakes += lines(error.errors(), Sections)
     if sections is not None:
         mistakes += _conflicts(sections)
+        mistakes += _unknown_providers(sections, channels)
     if mistakes or sections is None:
         raise ConfigError(str(source or "environment"), list(dict.fromkeys(mistakes)))
     chosen = {name: getattr(sections, name) for name in Sections.model_fields}
@@ -235,40 +237,52 @@ def _conflicts(sections: Sections) -> Iterator[str]:
         for name in dict.fromkeys(names)
         if names.count(name) > 1
     )
-    supervisor = sections.agent.goal.supervisor_provider
-    if supervisor is not None and names and supervisor.lower() not in names:
-        yield f'agent.goal.supervisor_provider: there is no provider "{supervisor}"; known: {", ".join(names)}'
-    planner = sections.plans.provider
-    if planner is not None and names and planner.lower() not in names:
-        yield f'plans.provider: there is no provider "{planner}"; known: {", ".join(names)}'
     defaults = [provider.name for provider in sections.llm.providers if provider.default]
     if len(defaults) > 1:
         yield f"llm.providers: {' and '.join(defaults)} are both marked default; keep one"
 
 
+def _unknown_providers(sections: Sections, channels: Sequence[ChannelSettings]) -> Iterator[str]:
+    """Settings that name a provider which is not there."""
+    known = [one.name for one in sections.llm.providers] or FROM_ENVIRONMENT
+    folded = {name.lower() for name in known}
+    for key, name in _named_providers(sections, channels):
+        if name and name.lower() not in folded:
+            yield f"{key}: there is no provider {name!r}; known: {', '.join(known)}"
+
+
+def _named_providers(sections: Sections, channels: Sequence[ChannelSettings]) -> Iterator[tuple[str, str | None]]:
+    """Every setting that names a provider, and what it says."""
+    llm, memory = sections.llm, sections.memory
+    yield from (("llm.failover", name) for name in llm.failover)
+    yield from ((f"llm.providers ({one.name}): failover", name) for one in llm.providers for name in one.failover or ())
+    yield from ((f"llm.aliases.{alias}", target.partition("/")[0]) for alias, target in llm.aliases.items())
+    yield "agent.goal.supervisor_provider", sections.agent.goal.supervisor_provider
+    yield "plans.provider", sections.plans.provider
+    yield "transcription.provider", sections.transcription.provider
+    yield "memory.summary_provider", memory.summary_provider
+    yield "memory.sidequest.provider", memory.sidequest.provider
+    yield "memory.graph.provider", memory.graph.provider
+    yield "memory.semantic.provider", memory.semantic.provider if memory.semantic.engine == "provider" else None
+    yield "tools.taco.provider", sections.tools.taco.provider
+    for index, limit in enumerate(sections.spending.limits):
+        yield f"spending.limits[{index}].name", limit.name if limit.scope == "provider" else None
+    yield from ((f"channels ({one.channel_type}): provider", one.provider) for one in channels)
+
+
 def _deaf(sections: Sections) -> Iterator[str]:
     """Why voice messages could not be written down."""
     wanted = sections.transcription.provider
-    if not wanted or not sections.llm.providers:  # from the environment: the first voice message tells
-        return
     found = next((one for one in sections.llm.providers if one.name.lower() == wanted.lower()), None)
-    if found is None:
-        known = ", ".join(one.name for one in sections.llm.providers)
-        yield f"transcription.provider: there is no provider {wanted!r}; known: {known}"
-    elif found.type != "openai":
+    if found is not None and found.type != "openai":
         yield f'transcription.provider: {found.name} is of type {found.type!r}; name one of type "openai"'
 
 
 def _without_vectors(sections: Sections) -> Iterator[str]:
     """Why the memory could not have its vectors made."""
     semantic = sections.memory.semantic
-    if semantic.engine != "provider" or not sections.llm.providers:
-        return
     found = next((one for one in sections.llm.providers if one.name.lower() == semantic.provider.lower()), None)
-    if found is None:
-        known = ", ".join(one.name for one in sections.llm.providers)
-        yield f"memory.semantic.provider: there is no provider {semantic.provider!r}; known: {known}"
-    elif found.type != "openai":
+    if semantic.engine == "provider" and found is not None and found.type != "openai":
         yield f'memory.semantic.provider: {found.name} is of type {found.type!r}; name one of type "openai"'
 
 

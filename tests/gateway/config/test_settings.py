@@ -232,6 +232,45 @@ def test_what_cannot_be_spent_or_heard_is_told(data: dict[str, Any], mistake: st
     assert any(mistake in one for one in found), found
 
 
+@pytest.mark.parametrize(
+    ("data", "key"),
+    [
+        ({"memory": {"summary_provider": "zz"}}, "memory.summary_provider"),
+        ({"memory": {"graph": {"provider": "zz"}}}, "memory.graph.provider"),
+        ({"memory": {"sidequest": {"provider": "zz"}}}, "memory.sidequest.provider"),
+        ({"memory": {"semantic": {"engine": "provider", "provider": "zz", "model": "m"}}}, "memory.semantic.provider"),
+        ({"tools": {"taco": {"provider": "zz"}}}, "tools.taco.provider"),
+        ({"plans": {"provider": "zz"}}, "plans.provider"),
+        ({"channels": [TELEGRAM | {"provider": "zz"}]}, "channels (telegram): provider"),
+        ({"spending": {"limits": [{"scope": "provider", "name": "zz", "usd": 1}]}}, "spending.limits[0].name"),
+        ({"llm": {"failover": ["zz"]}}, "llm.failover"),
+        ({"llm": {"aliases": {"z": "zz/small"}}}, "llm.aliases.z"),
+    ],
+)
+def test_a_provider_that_is_named_and_not_there_is_told(data: dict[str, Any], key: str, tmp_path: Path) -> None:
+    providers = [{"name": "Main", "type": "demo"}]
+    with_providers = data | {"llm": {**data.get("llm", {}), "providers": providers}}
+    assert mistakes(with_providers, tmp_path) == [f"{key}: there is no provider 'zz'; known: Main"]
+    assert mistakes(data, tmp_path) == [f"{key}: there is no provider 'zz'; known: anthropic, openai, demo"]
+
+
+def test_names_of_providers_that_are_there_pass(tmp_path: Path) -> None:
+    limits = [{"scope": "provider", "name": "MAIN", "usd": 1}, {"scope": "person", "name": "telegram:77", "usd": 1}]
+    named = {"memory": {"summary_provider": "main"}, "spending": {"limits": limits}}
+    assert reading(named | {"llm": {"providers": [{"name": "Main", "type": "demo"}]}}, tmp_path)
+    assert reading({"plans": {"provider": "openai"}}, tmp_path), "whichever key is set today"
+
+
+def test_a_reload_with_a_provider_that_is_not_there_changes_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text('[memory]\nsummary_provider = "demo"')
+    environ = {"TIELINE_HOME": str(tmp_path)}
+    live = Live(load(file, environ), environ)
+    file.write_text('[memory]\nsummary_provider = "dmeo"\n[queue]\nmode = "drop"')
+    live.reload()
+    assert (live.settings.memory.summary_provider, live.settings.queue.mode) == ("demo", "queue")
+
+
 def test_the_daily_cap_is_a_limit_among_the_others(tmp_path: Path) -> None:
     spending = {"limits": [{"scope": "gateway", "usd": 9.0, "per": "month"}]}
     settings = reading({"budget": {"max_daily_cost_usd": 1.5}, "spending": spending}, tmp_path)
@@ -245,7 +284,7 @@ def test_the_daily_cap_is_a_limit_among_the_others(tmp_path: Path) -> None:
 def test_a_supervisor_that_does_not_exist_is_found_at_the_start(tmp_path: Path) -> None:
     providers = [{"name": "main", "type": "demo"}]
     found = mistakes({"agent": {"goal": {"supervisor_provider": "cheap"}}, "llm": {"providers": providers}}, tmp_path)
-    assert found == ['agent.goal.supervisor_provider: there is no provider "cheap"; known: main']
+    assert found == ["agent.goal.supervisor_provider: there is no provider 'cheap'; known: main"]
     found = mistakes({"agent": {"goal": {"verify_interval": 0, "autonomous_max_turns": 0}}}, tmp_path)
     assert len(found) == 1
     assert "verify_interval is 0" in found[0]
