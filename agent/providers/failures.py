@@ -151,7 +151,7 @@ def _busy_words(answer: Answer) -> str:
 def _refused_words(answer: Answer) -> str:
     match answer.status:
         case 401:
-            return "the API key was refused (401); check api_key"
+            return "the API key was refused (401); check the api_key set for it"
         case 402:
             return "the account must be paid up (402)"
         case 403:

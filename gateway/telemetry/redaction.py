@@ -24,7 +24,7 @@ _LOOKS_LIKE = re.compile(
     | \b(?P<jwt>eyJ)[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+
     | (?P<scheme>\b(?:[Bb]earer|[Bb]asic|Bot)[ ]+)(?=[A-Za-z0-9._~+/=-]*\d)[A-Za-z0-9._~+/=-]{12,}
     | (?P<header>(?i:authorization|x-api-key|api[_-]?key|signing[_-]?secret|password|x-csrf-token)["']?[ ]*[:=][ ]*
-        ["']?(?:(?i:bearer|basic|bot)[ ]+)?["']?)[^\s"',;&\\]{6,}
+        ["']?(?:(?i:bearer|basic|bot)[ ]+)?["']?)(?!env:|file:)[^\s"',;&\\]{6,}
     | (?P<query>[?&](?:code|token|key|secret|access_token|sig)=)[^\s&"'\#]{6,}
     | (?P<userinfo>://[^\s/:@]+:)[^\s/@]+(?=@)
     """,

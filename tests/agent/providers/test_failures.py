@@ -16,7 +16,7 @@ from agent.providers.failures import LONGEST, Answer, classify, clean, read_erro
         (Answer(status=200, kind="overloaded_error"), ProviderBusy, "overloaded"),
         (Answer(status=408), ProviderBusy, "408"),
         (Answer(status=599), ProviderBusy, "599"),
-        (Answer(status=401), ProviderRefused, "check api_key"),
+        (Answer(status=401), ProviderRefused, "check the api_key"),
         (Answer(status=402), ProviderRefused, "paid"),
         (Answer(status=403), ProviderRefused, "permissions"),
         (Answer(status=404), ProviderRefused, "check model and base_url"),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.providers.failures import Answer, classify
 from gateway.telemetry.logging import Human, Json, Redaction, set_up
 from gateway.telemetry.redaction import MASK, Redactor
 
@@ -52,10 +53,19 @@ def test_what_looks_like_a_secret_is_masked(text: str, secret: str) -> None:
         "conversation telegram:123456789",
         "a basic question",
         "skip sk-8",
+        'api_key is missing: set api_key = "env:ANTHROPIC_API_KEY"',
     ],
 )
 def test_ordinary_words_stay(text: str) -> None:
     assert Redactor()(text) == text
+
+
+@pytest.mark.parametrize("reason", ["Incorrect API key provided.", "invalid x-api-key", "Authentication failed"])
+def test_why_a_provider_refused_stays_and_the_key_it_repeats_does_not(reason: str) -> None:
+    key = "sk-proj-abcdefghijklmnop1"
+    refused = str(classify("main", Answer(status=401, message=f"{reason} {key}")))
+    assert reason in Redactor()(refused)
+    assert key not in Redactor()(refused)
 
 
 @pytest.mark.requirement("G-28")
