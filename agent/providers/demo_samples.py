@@ -21,8 +21,8 @@ Text with **bold**, *italic*, ~~struck~~ and `code`, and [a link](https://exampl
    - and an emoji 👩‍🚀
 3. third
 
-- [x] done
-- [ ] to do
+- [x] packed
+- [ ] sent
 
 ## Code
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from agent.goals.desk import GoalRefused
 from agent.goals.stored import Limits
 
+LONGEST_NUMBER = 10  # characters; what is longer fits no database
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
@@ -20,9 +22,14 @@ class Wanted:
         """The goal that is meant, where one is named."""
         if not self.text:
             return None
-        if not self.text.removeprefix("#").isdecimal():
+        if not is_number(self.text) or len(self.text) > LONGEST_NUMBER:
             raise GoalRefused("goal_unknown", id=self.text)
         return int(self.text.removeprefix("#"))
+
+
+def is_number(text: str) -> bool:
+    """Whether the words are a number, and so no goal's text."""
+    return text.removeprefix("#").isdecimal()
 
 
 def read_wanted(words: str) -> Wanted:

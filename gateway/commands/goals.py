@@ -11,7 +11,7 @@ from agent.goals.ticks import short
 from agent.storage.moments import to_us
 from gateway.access.policy import Role
 from gateway.commands.command import PRESS, Call, Command, Reply, refused
-from gateway.commands.goal_words import read_wanted
+from gateway.commands.goal_words import is_number, read_wanted
 from gateway.commands.remind import origin_of
 
 _MARKS = {"active": "▸", "paused": "⏸", "completed": "✓", "cleared": "–"}
@@ -19,12 +19,13 @@ _AUTO_MARKS = {"achieved": "✓", "orphaned": "⚠", "stuck": "⚠", "failed": "
 
 
 async def goal(call: Call) -> Reply:
-    """Without words the goal of this chat; else by the first word. Bare text is taken for a new goal's."""
+    """Without words the goal of this chat; a number shows that one; else by the first word, or a new goal's text."""
     first, _, rest = call.args.partition(" ")
     run = _ACTIONS.get(first.lower())
     try:
         if run is None:
-            return await (_create(call, call.args) if call.args else _status(call, ""))
+            is_new = call.args and not is_number(read_wanted(call.args).text)
+            return await (_create if is_new else _status)(call, call.args)
         return await run(call, rest.strip())
     except GoalRefused as refusal:
         return Reply(text=_said(call, refusal), private=True)
@@ -43,6 +44,12 @@ async def done(call: Call) -> Reply:
     if text is None:
         return Reply(text=phrase("done_nothing", language), private=True)
     return Reply(text=phrase("done_session", language, goal=short(text)), verbatim=True)
+
+
+async def aim(call: Call) -> str:
+    """What the session is after, which `/done` says is reached where no goal is kept; "" where it is after nothing."""
+    session = await call.agent.session_goal()
+    return session.text if session.state == "active" else ""
 
 
 async def pause_work(call: Call) -> Goal | None:
@@ -104,10 +111,14 @@ async def _status(call: Call, words: str) -> Reply:
     if found is None and number is None:
         paused = [each for each in await goals.all_of(conversation) if each.status == "paused"]
         found = paused[0] if paused else None
-    if found is None:
-        raise GoalRefused("goal_none") if number is None else GoalRefused("goal_unknown", id=number)
     phrase, language = call.house.phrase, call.incoming.language
-    lines = [_line(call, found), progress(found, phrase, language)]
+    after = await aim(call) if number is None and (found is None or found.status != "active") else ""
+    told = [phrase("goal_session", language, goal=short(after))] if after else []
+    if found is None:
+        if told:
+            return Reply(text=told[0], private=True, verbatim=True)
+        raise GoalRefused("goal_none") if number is None else GoalRefused("goal_unknown", id=number)
+    lines = [*told, _line(call, found), progress(found, phrase, language)]
     if limits := _limits(call, found):
         lines.append(phrase("goal_limits", language, limits=limits))
     if found.why is not None:

@@ -27,12 +27,13 @@ _OFFERS: Mapping[str, Offer] = {
 
 
 async def plan(call: Call) -> Reply:
-    """By the first word, where only a number follows it; else the words are a new plan's goal. Alone: how it stands."""
+    """By the first word, where only a number follows it; else the words are a new plan's goal. Alone, or with a
+    number only: how it stands."""
     first, _, rest = call.args.partition(" ")
     action, rest = _ACTIONS.get(first.lower()), rest.strip()
     try:
-        if not call.args:
-            return await _status(call, None)
+        if not call.args or _number(call.args):
+            return await _status(call, _number(call.args))
         if first.lower() == "goal" and rest:
             return await _draft(call, rest)
         if action is None or (rest and not _number(rest)):

@@ -13,6 +13,7 @@ from agent.operations import Status
 from agent.storage.moments import to_us
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply
+from gateway.commands.goals import aim
 from gateway.commands.model import source_key, standing_in
 from gateway.commands.queue import MODE_SETTING
 from gateway.commands.spending import spent_in_words
@@ -76,11 +77,13 @@ async def _spent(call: Call, conversation: ConversationId) -> str:
 
 
 async def _goal(call: Call) -> tuple[str, ...]:
-    """The kept goal, else what the session is after."""
+    """The kept goal, else what the session is after: what `/done` would say is reached."""
+    phrase, language = call.house.phrase, call.incoming.language
     kept = await call.house.goals.active(ConversationId(str(call.key)))
-    session = await call.agent.session_goal()
-    text = kept.text if kept is not None else session.text if session.state == "active" else ""
-    return (call.house.phrase("status_goal", call.incoming.language, goal=short(text)),) if text else ()
+    if kept is not None:
+        return (phrase("status_goal", language, id=kept.id, goal=short(kept.text)),)
+    after = await aim(call)
+    return (phrase("status_aim", language, goal=short(after)),) if after else ()
 
 
 def _context(call: Call, used: int, window: int) -> str:

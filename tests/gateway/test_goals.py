@@ -135,11 +135,30 @@ async def test_done_and_the_other_words(world: World) -> None:
         await world.asks("/goal create another one --usd 1,50 --turns 3", "Limits: 3 turns · 1.5 USD")
         await world.asks("/goal status 1", "Another goal took its place")
         await world.asks("/done", "Goal 2 is reached")
+        await world.asks("/goal 1", "1 · paused")
+        await world.asks("/goal #7", "There is no goal 7 here")
+        await world.asks(f"/goal {'7' * 30}", "There is no goal 777")
         await world.asks("/goal clear 1", "Goal 1 is gone")
         await world.asks("/goal resume 1", "it is gone")
         await world.asks("/goal create x --speed 9", "I do not understand “--speed”")
         await world.asks("/goal pause 77", "There is no goal 77 here")
-        assert "Goal:" not in await world.asks("/status", "Status")
+        assert "Goal" not in await world.asks("/status", "Status")
+
+
+async def test_status_goal_and_done_tell_of_one_goal(world: World) -> None:
+    async with world.process():
+        await world.asks("/goal", "There is no goal here")
+        await world.answered("write a poem about the sea")
+        assert "This session is after: write a poem" in await world.asks("/goal", "This session")
+        assert "• This session is after: write a poem" in await world.asks("/status", "Status")
+        await world.asks("/goal tidy up the wiki", "🎯 Goal 1: tidy up the wiki")
+        assert "• Goal 1: tidy up the wiki" in await world.asks("/status", "Status")
+        assert "poem" not in await world.asks("/goal", "1 · active")
+        await world.asks("/goal pause", "Goal 1 is paused")
+        assert "write a poem" in await world.asks("/goal", "1 · paused")
+        assert "• This session is after: write a poem" in await world.asks("/status", "Status")
+        await world.asks("/done", "Reached: write a poem")
+        assert "poem" not in await world.asks("/goal", "1 · paused")
 
 
 async def test_in_a_group_only_admins_let_it_work_by_itself(world: World) -> None:

@@ -8,6 +8,8 @@ import pytest
 from agent.core.clock import SystemClock
 from agent.core.messages import FilePart, Message, TextPart, ToolResult, ToolUse, text_message
 from agent.core.tools import ToolSpec
+from agent.goals.lifecycle import completion_pattern
+from agent.goals.settings import GoalSettings
 from agent.providers.demo_replies import Call, Conversation, Words, reply_to
 from agent.providers.demo_samples import LONG, MARKDOWN
 from agent.providers.opening import LazyProvider, Surroundings
@@ -69,6 +71,15 @@ def test_samples(text: str, said: str) -> None:
     reply = answer(text)
     assert isinstance(reply, Words)
     assert reply.text == said
+
+
+def test_nothing_that_it_says_by_itself_reaches_a_goal() -> None:
+    reaches = completion_pattern(GoalSettings().completion_phrases)
+    assert reaches is not None
+    for text in ("hello", "help", "thanks", "bye", "markdown", "a long answer please", "count to 20", "something else"):
+        reply = answer(text)
+        assert isinstance(reply, Words)
+        assert not reaches.search(reply.text), text
 
 
 def test_the_samples_hold_what_they_promise() -> None:
