@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncGenerator
 from typing import Self
 
+from agent.core.messages import Message
 from agent.providers.demo_replies import Call, Conversation, Words, reply_to
 from agent.providers.opening import Surroundings
 from agent.providers.prices import DEFAULT_WINDOW, Card
@@ -26,6 +27,12 @@ MODEL = "demo"
 FREE = Prices(input=0.0, output=0.0)
 
 _WORD = re.compile(r"\s*\S+|\s+$")
+
+
+def _size(message: Message) -> int:
+    """Characters that a model would read of it."""
+    calls = sum(len(json.dumps(dict(use.input))) for use in message.tool_uses)
+    return len(message.content) + calls + sum(len(result.content) for result in message.tool_results)
 
 
 class DemoProvider:
@@ -61,7 +68,9 @@ class DemoProvider:
         )
         reply = reply_to(asked)
         spent = len(request.system.stable) + len(request.system.volatile) + len(request.reminder)
-        spent += sum(len(message.content) for message in request.messages[-2:])
+        spent += sum(map(_size, request.messages)) + sum(
+            len(spec.name) + len(spec.description) + len(json.dumps(dict(spec.schema))) for spec in request.tools.specs
+        )
         match reply:
             case Words():
                 for word in _WORD.findall(reply.text):

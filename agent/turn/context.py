@@ -16,7 +16,7 @@ from agent.tools.plan_mode import ENTER, EXIT
 from agent.turn.goal_text import is_wanted
 from agent.turn.notes import read_notes, says_terminated
 from agent.turn.recalling import open_memory, recall
-from agent.turn.requests import estimate_of
+from agent.turn.requests import raw_of
 from agent.turn.room import load_window, options_of, sync_window
 from agent.turn.run import Executed, Notice, Prepared, Run
 from agent.turn.skills import choose_skills, find_meanings
@@ -47,12 +47,12 @@ async def prepare(run: Run, states: States) -> Prepared:
     notes = states.memory.text
     run.idle_minutes = _idle_minutes(states)
     sync_window(run, states)
-    estimate = estimate_of(run, states, notes)
-    if choose_skills(run, states, estimate):
-        estimate = estimate_of(run, states, notes)
-    states.metrics.context_tokens = estimate
+    metrics = states.metrics
+    metrics.context_raw = raw_of(run, states, notes)
+    if choose_skills(run, states, metrics.context_tokens):
+        metrics.context_raw = raw_of(run, states, notes)
     states.runtime.bus.publish(
-        ContextBuilt(conversation=states.session.conversation, run=run.id, token_estimate=estimate)
+        ContextBuilt(conversation=states.session.conversation, run=run.id, token_estimate=metrics.context_tokens)
     )
     ended = None
     if says_terminated(notes):
@@ -60,7 +60,7 @@ async def prepare(run: Run, states: States) -> Prepared:
     return Prepared(
         history=states.message.window.messages[: states.message.compaction.own],
         memory=notes,
-        token_estimate=estimate,
+        token_estimate=metrics.context_tokens,
         degraded=degraded,
         ended=ended,
     )

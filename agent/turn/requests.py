@@ -157,12 +157,12 @@ def may_load(run: Run, states: States) -> bool:
     return run.definition.tools is None or allows(run.definition.tools, LOAD)
 
 
-def estimate_of(run: Run, states: States, notes: str) -> int:
-    """Scaled tokens of system, tools, history and message, as the context stage reports them (B-18)."""
+def raw_of(run: Run, states: States, notes: str) -> int:
+    """Raw tokens of system, tools, history and message."""
     provider = states.provider.slot.current()
     tools = schema_of(run, states)
     fixed = _fixed(run, states, system_of(run, states, provider, notes, tools), tools)
-    return states.metrics.estimator.scaled(fixed + states.message.window.tokens)
+    return fixed + states.message.window.tokens
 
 
 def fixed_of(run: Run, states: States, provider: Provider, notes: str) -> int:
@@ -189,7 +189,7 @@ def build_request(
     if raw > room:
         raise DoesNotFit(_too_large(provider, fixed, room), provider)
     tokens = estimator.scaled(raw)
-    states.metrics.context_tokens = tokens
+    states.metrics.context_raw = raw
     newest = run.messages[0] if run.messages else None
     request = Request(
         system=system,

@@ -139,7 +139,7 @@ def _write_goal(conn: Connection, staged: StagedChanges, session: SessionId, at:
 def settle_staged(staged: StagedChanges, states: States) -> None:
     """The changes are on disk: let the states follow."""
     if staged.switch_session or staged.hide_from is not None:
-        states.metrics.context_tokens = 0  # of what is no longer there
+        states.metrics.context_raw = 0  # of what is no longer there
         states.provider.cache.forget()
     if staged.complete_goal:
         states.goal.of_session = states.goal.completed = completed(states.goal.of_session)

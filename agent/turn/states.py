@@ -293,11 +293,19 @@ class GoalState:
 
 @dataclass(slots=True, kw_only=True)
 class MetricsState:
-    """Numbers people and dashboards ask for; what compaction did is in its own tally (Z-72)."""
+    """Numbers people and dashboards ask for; what compaction did is in its own tally (Z-72).
+
+    `context_raw` is the newest request as it was counted, before calibration.
+    """
 
     estimator: Estimator
     context_max_tokens: int = 0
-    context_tokens: int = 0
+    context_raw: int = 0
+
+    @property
+    def context_tokens(self) -> int:
+        """The newest request by what is known of the model's way of counting now, as its own report is."""
+        return self.estimator.scaled(self.context_raw)
 
 
 class States(Protocol):

@@ -10,6 +10,7 @@ from sqlalchemy import select
 
 from agent.built_ins import CommandResult
 from agent.core.errors import AgentMissing
+from agent.core.ids import ConversationId
 from agent.core.messages import FilePart
 from agent.core.outbox import Say
 from agent.core.provider_events import ProviderSwitched
@@ -288,6 +289,23 @@ class TestLooking:
         assert (status.session, status.message_count, status.persona) == (await world.session(), 2, "default")
         assert status.context_tokens > 0
         assert status.compaction_last_at_ms == 0
+
+    async def test_all_that_tells_of_the_window_counts_as_the_provider_does(
+        self, sqlite_database: Database, tmp_path: Path
+    ) -> None:
+        measured = await self.after_an_answer(sqlite_database, tmp_path / "measured", Usage())
+        reported = measured * 3 // 4
+        agreed = await self.after_an_answer(sqlite_database, tmp_path / "agreed", Usage(prompt=reported, output=2))
+        assert abs(agreed - reported) <= 2
+
+    async def after_an_answer(self, database: Database, home: Path, usage: Usage) -> int:
+        """What /status tells, and /context with the answer on top."""
+        provider = ScriptedProvider(otherwise=says("ok", usage=usage))
+        world = World(database, home, provider, key=ConversationId(f"telegram:{home.name}"))
+        await world.say("one and two and three")
+        told = (await world.agent.operations.status()).context_tokens
+        assert 0 <= (await world.agent.operations.window.context()).used - told < 20
+        return told
 
     async def test_status_during_a_run(self, sqlite_database: Database, tmp_path: Path) -> None:
         gate = anyio.Event()

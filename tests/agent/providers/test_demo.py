@@ -1,5 +1,6 @@
 """The demo: says what it is, calls tools for real, and is the same every time."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from agent.goals.settings import GoalSettings
 from agent.providers.demo_replies import Call, Conversation, Words, reply_to
 from agent.providers.demo_samples import LONG, MARKDOWN
 from agent.providers.opening import LazyProvider, Surroundings
+from agent.providers.provider import ToolSchema, Usage
 from agent.providers.settings import ProviderSettings
 from agent.tools.calculate import Calculate
 from agent.tools.current_time import CurrentTime
@@ -113,6 +115,18 @@ def test_it_names_files() -> None:
     assert isinstance(reply, Words)
     assert "**cat.png** (image/png, 12,345 bytes)" in reply.text
     assert "look" in reply.text
+
+
+async def test_it_counts_all_that_a_model_would_have_to_read(tmp_path: Path) -> None:
+    demo = LazyProvider(ProviderSettings(name="demo", type="demo"), Surroundings(home=tmp_path, clock=SystemClock()))
+    short, tools = asks("hello"), asks("hello", tools=ToolSchema(specs=tuple(SPECS.values())))
+    long = replace(short, messages=(*(text_message("user", "x" * 4000),) * 3, *short.messages))
+    counted = []
+    for request in (short, tools, long):
+        heard = await hear(demo, request)
+        counted.append(sum(chunk.prompt for chunk in heard.chunks if isinstance(chunk, Usage)))
+    assert counted[1] > counted[0] + 50
+    assert counted[2] > counted[0] + 2_900
 
 
 async def test_the_same_question_has_the_same_answer(tmp_path: Path) -> None:
