@@ -1,16 +1,28 @@
 """The operator's page: how everything stands, and the people who ask to be let in. Loaded by name."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from gateway.telemetry.trouble import Kind
 from gateway.web.health import Reason
 from gateway.web.overview import Desk, Overview
 from gateway.web.pages.rendering import render
 
 Reasons = Callable[[], Sequence[Reason]]
+
+# What the subject of a trouble is, in front of its name.
+KINDS: Mapping[Kind, str] = {
+    "adapter": "Channel",
+    "storage": "Storage:",
+    "delivery": "Delivery to",
+    "provider": "Provider",
+    "mcp": "MCP server",
+    "web": "Web:",
+    "config": "Configuration:",
+}
 
 
 def routes(desk: Desk, reasons: Reasons, chat: str | None) -> Sequence[Route]:
@@ -18,7 +30,7 @@ def routes(desk: Desk, reasons: Reasons, chat: str | None) -> Sequence[Route]:
 
     async def facts() -> dict[str, object]:
         overview = await desk.overview()
-        return {"overview": overview, "reasons": reasons(), "figures": figures(overview)}
+        return {"overview": overview, "reasons": reasons(), "figures": figures(overview), "kinds": KINDS}
 
     async def page(request: Request) -> Response:
         values = await facts()

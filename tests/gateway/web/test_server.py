@@ -15,6 +15,8 @@ from agent.core.clock import SystemClock
 from gateway.channels.adapter import Health, State
 from gateway.config.web import WebSettings
 from gateway.web.health import Reason, not_ready
+from gateway.web.pages.rendering import render
+from gateway.web.pages.status import KINDS
 from gateway.web.server import WebError, WebServer
 from tests.adapters.web.visitor import Visitor, visiting
 from tests.e2e.site import Site, running_site
@@ -221,6 +223,11 @@ async def test_pairings_are_decided_on_the_status_page(site: Site, visitor: Visi
     assert "no hello after 30 s" in page
     assert "turn 3 of 50" in page
     assert "two pages are missing" in page
+    healthy = render("facts.html", overview=await site.desk.overview(), reasons=(), figures=(), kinds=KINDS)
+    assert re.search(r"was started\s+<time", healthy), "the page makes “5 minutes ago” of it"
+    assert "count since the start" in page
+    assert "<strong>Channel slack</strong>" in page, "a trouble says what its subject is"
+    assert "no. K7QX-2M of tieline pair list" in page
     assert (await visitor.post("/pairings/K7QX-2M/maybe", {})).status_code == 404
     assert (await visitor.post("/pairings/K7QX-2M/approve", {})).json() == {"text": "Ann Example may talk now."}
     assert site.desk.pairings == []
