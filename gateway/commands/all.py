@@ -32,11 +32,11 @@ def all_commands() -> Commands:
     """The registry. Raises ValueError when two have one name."""
 
     async def show_help(call: Call) -> Reply:
-        return Reply(text=help_family.help_text(commands, call), private=True)
+        return help_family.help_of(commands, call)
 
     commands = Commands(
         (
-            Command(name="help", run=show_help, group="chat", immediate=True),
+            Command(name="help", run=show_help, group="chat", usage="[command]", immediate=True),
             help_family.START,
             status.STATUS,
             session.NEW,

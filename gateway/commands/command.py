@@ -72,7 +72,8 @@ class Command:
     """`immediate` commands run at once, beside a running turn; the others wait their turn in the inbox.
 
     `admin_in_groups` asks for the role where several people share the chat, `admin` asks for it everywhere. An
-    `unlimited` command is taken even of somebody who writes too much.
+    `unlimited` command is taken even of somebody who writes too much. `platform` is the only one where it does
+    anything; "": all of them.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Command:
     admin_in_groups: bool = False
     hidden: bool = False
     unlimited: bool = False
+    platform: str = ""
 
     @property
     def summary_key(self) -> str:
@@ -143,8 +145,8 @@ def split_command(text: str) -> tuple[str, str]:
 
 def refused(call: Call) -> Reply:
     """The answer to somebody without the role."""
-    text = call.house.phrase("admin_only", call.incoming.language, name=call.name, role=call.role.name.lower())
-    return Reply(text=text, private=True)
+    values = {"name": call.name, "role": call.role.name.lower(), "person": call.incoming.person or "telegram:77"}
+    return Reply(text=call.house.phrase("admin_only", call.incoming.language, **values), private=True)
 
 
 def choices(command: str, names: Iterable[str], *, most: int) -> tuple[tuple[Button, ...], ...]:

@@ -100,7 +100,8 @@ async def dump_format(call: Call) -> Reply:
     wanted = call.args.strip().lower()
     form = next((form for form in FORMS if form == wanted), None)
     if form is None:
-        return Reply(text=phrase("dump_format_usage", language, given=wanted or "–"), private=True)
+        key = "dump_format_usage" if wanted else "dump_format_which"
+        return Reply(text=phrase(key, language, given=wanted), private=True)
     call.agent.window.dump_as(form)
     return Reply(text=phrase("dump_format_set", language, form=form), private=True)
 

@@ -1,10 +1,28 @@
 """/help and /start."""
 
+from dataclasses import replace
 from difflib import get_close_matches
 
 from gateway.commands.command import Call, Command, Commands, Group, Reply
 
 GROUPS: tuple[Group, ...] = ("chat", "later", "model", "people", "more")
+
+
+def help_of(commands: Commands, call: Call) -> Reply:
+    """One command, where words name it; else all that this person may type here."""
+    if not call.args:
+        return Reply(text=help_text(commands, call), private=True)
+    name = call.words[0].removeprefix("/").lower()
+    found = commands.named(name.replace("_", "-"))
+    if found is None:
+        return unknown(commands, replace(call, name=name))
+    phrase, language = call.house.phrase, call.incoming.language
+    lines = [_line(found, call)]
+    if found.aliases:
+        lines.append(phrase("help_also", language, names=", ".join(f"/{alias}" for alias in found.aliases)))
+    if not found.allowed(call.role, in_group=call.in_group):
+        lines.append(phrase("help_admins", language))
+    return Reply(text="\n".join(lines), private=True)
 
 
 def help_text(commands: Commands, call: Call) -> str:
@@ -13,13 +31,23 @@ def help_text(commands: Commands, call: Call) -> str:
     lines = [phrase("help_title", language)]
     for group in GROUPS:
         shown = [
-            f"- `/{command.name}{' ' + command.usage if command.usage else ''}` {phrase(command.summary_key, language)}"
+            f"- {_line(command, call)}"
             for command in commands.all
-            if command.group == group and not command.hidden and command.allowed(call.role, in_group=call.in_group)
+            if command.group == group and _is_shown(command, call)
         ]
         if shown:
             lines += ["", f"**{phrase(f'help_{group}', language)}**", "", *shown]
     return "\n".join([*lines, "", phrase("help_hint", language)])
+
+
+def _is_shown(command: Command, call: Call) -> bool:
+    is_here = command.platform in ("", call.key.platform)
+    return is_here and not command.hidden and command.allowed(call.role, in_group=call.in_group)
+
+
+def _line(command: Command, call: Call) -> str:
+    usage = f" {command.usage}" if command.usage else ""
+    return f"`/{command.name}{usage}` {call.house.phrase(command.summary_key, call.incoming.language)}"
 
 
 async def start(call: Call) -> Reply:

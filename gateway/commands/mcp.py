@@ -11,7 +11,7 @@ LONGEST = 100  # characters of a description
 
 
 async def mcp(call: Call) -> Reply:
-    """`/mcp` lists the servers, `/mcp tools <name>` (or the name alone) what one offers.
+    """`/mcp` lists the servers, `/mcp <name>` (or `tools <name>`) what one offers.
 
     `add <name> <address>`, `remove <name>` and `reconnect <name>` are for admins of the whole bot.
     """
@@ -85,6 +85,8 @@ def _state(call: Call, server: Server) -> str:
 
 
 def _unknown(call: Call, name: str) -> Reply:
+    if not call.house.servers.all:
+        return _told(call, "mcp_none")
     known = ", ".join(one.settings.name for one in call.house.servers.all)
     return _told(call, "mcp_unknown", name=name, known=known)
 
@@ -101,7 +103,7 @@ MCP = Command(
     name="mcp",
     run=mcp,
     group="more",
-    usage="[tools name | add name address | remove name | reconnect name]",
+    usage="[name | add name address | remove name | reconnect name]",
     immediate=True,
     admin_in_groups=True,
 )

@@ -84,7 +84,7 @@ async def _search(call: Call, words: str) -> Reply:
     """Facts and messages that hold the words."""
     phrase, language = call.house.phrase, call.incoming.language
     if not words:
-        return Reply(text=phrase("memory_usage", language, given="search"), private=True)
+        return Reply(text=phrase("memory_search_what", language), private=True)
     scope = _scope(call)
     found = await call.house.database.read(
         lambda conn: rows.search(conn, scope, telling(words), kinds=EVERYTHING, most=MOST_FOUND)
@@ -107,7 +107,7 @@ async def _add(call: Call, words: str) -> Reply:
     )
     id = await call.house.memory.remember(scope, fact) if words else None
     if id is None:
-        return Reply(text=phrase("memory_usage", language, given="add"), private=True)
+        return Reply(text=phrase("memory_add_what", language), private=True)
     return Reply(text=phrase("memory_added", language, id=id), private=True)
 
 
@@ -125,7 +125,7 @@ async def _forget(call: Call, what: str) -> Reply:
         only_by=None if others_too else call.incoming.person,
     )
     if not what or (not everything and target.item is None and len(target.words) < LEAST_WORDS):
-        return Reply(text=phrase("memory_usage", language, given="forget"), private=True)
+        return Reply(text=phrase("memory_forget_what", language), private=True)
     if not others_too and target.only_by is None:
         return refused(call)
     there = await preview(house.memory, target)

@@ -171,4 +171,4 @@ USAGE = Command(name="usage", run=usage, group="model", immediate=True)
 VERBOSE = Command(
     name="verbose", run=verbose, group="more", usage="[quiet|normal|verbose]", immediate=True, admin_in_groups=True
 )
-EXIT = Command(name="exit", run=leave, group="more", aliases=("quit",))
+EXIT = Command(name="exit", run=leave, group="more", aliases=("quit",), platform="console")

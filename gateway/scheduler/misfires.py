@@ -77,6 +77,8 @@ def read_misfire(text: str) -> Misfire:
     """`skip`, `once`, `all`, `within` or `within 3600` (seconds). Raises Mistake."""
     policy, _, limit = text.strip().lower().replace(":", " ").partition(" ")
     limit = limit.strip()
+    if not policy:
+        raise Mistake("misfire_which")
     if policy not in get_args(Policy) or (limit and (policy != "within" or not limit.isdecimal() or int(limit) < 1)):
         raise Mistake("misfire_unknown", text=text[:40])
     return Misfire(policy=cast(Policy, policy), within_s=int(limit) if limit else None)

@@ -90,8 +90,10 @@ def _every_so_often(words: Words, rest: _Rest, local: datetime, now: datetime) -
         words.at = at
         words.take(say.UNITS)
         amount = amount_of(1, say.UNITS[unit])
-    if amount is None or amount.months or not (amount.seconds or amount.days):
+    if amount is None or amount.months:
         return None
+    if not (amount.seconds or amount.days):
+        raise Mistake("when_zero")
     return _by_the_clock(round(amount.seconds) + amount.days * 86_400, _tail(words, rest), now)
 
 

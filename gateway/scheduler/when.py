@@ -140,6 +140,8 @@ def _delay(words: Words, local: datetime, now: datetime) -> Once | On | None:
         return None
     if amount is None:
         return None
+    if not (amount.months or amount.days or amount.seconds):
+        raise Mistake("when_zero")
     try:
         if not amount.is_of_the_calendar:
             span = timedelta(days=amount.days, seconds=amount.seconds)

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from gateway.scheduler.mistakes import Mistake
 
 LONGEST = 64
+LIKE = 0.75  # 0..1, of difflib: above what any made-up name has in common with some city
 
 # What to offer somebody of whom only the language is known: the most populous zones where it is spoken.
 _LIKELY: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -42,7 +43,7 @@ def zone_named(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise Mistake("zone_unknown", name=name[:LONGEST], near=_near(name)) from error
+        raise _unknown(name) from error
 
 
 def find_zone(text: str) -> str:
@@ -54,7 +55,7 @@ def find_zone(text: str) -> str:
     for name in sorted(names, key=lambda one: (one.startswith(("Etc/", "posix", "SystemV")), one)):
         if name.lower() == wanted or name.rpartition("/")[2].lower() == wanted:
             return name
-    raise Mistake("zone_unknown", name=text[:LONGEST], near=_near(text))
+    raise _unknown(text)
 
 
 def is_zone(name: str | None) -> bool:
@@ -86,8 +87,10 @@ def _by_offset(wanted: str) -> str | None:
     return f"Etc/GMT{-number:+d}" if number else "UTC"
 
 
-def _near(text: str) -> str:
+def _unknown(text: str) -> Mistake:
     names = {name.rpartition("/")[2].lower(): name for name in sorted(available_timezones())}
     wanted = "_".join(text.split()).lower().rpartition("/")[2]
-    close = get_close_matches(wanted, names, n=3, cutoff=0.6)
-    return ", ".join(names[name] for name in close) or "Europe/Berlin, America/New_York, Asia/Tokyo"
+    close = get_close_matches(wanted, names, n=3, cutoff=LIKE)
+    if not close:
+        return Mistake("zone_like_none", name=text[:LONGEST])
+    return Mistake("zone_unknown", name=text[:LONGEST], near=", ".join(names[name] for name in close))

@@ -107,6 +107,8 @@ async def test_what_a_group_said_stays_there(world: World) -> None:
 
 
 async def test_people_see_and_take_back_what_is_kept(world: World) -> None:
+    for verb in ("search", "add", "forget"):
+        assert await world.asks(f"/memory {verb}", f": /memory {verb} ")
     added = await world.asks("/memory add My sister Ida lives in Oslo", "Kept as fact")
     number = added.split("#")[1].rstrip(".")
     listed = await world.asks("/memory", "Ida lives in Oslo")

@@ -42,7 +42,7 @@ class Server:
         health: Callable[[str, str | None], None],
     ) -> None:
         self.settings = settings
-        self.trouble = "not connected yet"
+        self.trouble = "it has not answered yet"
         self.tools: tuple[Tool, ...] = ()
         self._clock = clock
         self._errors = errors

@@ -93,8 +93,18 @@ async def test_help_shows_what_this_person_may_use_here(world: World) -> None:
     in_group = await world.asks("/help", person=BOB, chat=GROUP)
     assert "/provider" not in in_group
     assert "/stop" in in_group
+    assert "/exit" not in for_admin, "only a terminal can be left"
     auf_deutsch = await world.asks("/help", "Befehle", person=BOB, language="de-AT")
     assert "Modell" in auf_deutsch
+
+
+async def test_help_tells_of_one_command(world: World) -> None:
+    remind = await world.asks("/help /remind", "<when> <text>")
+    assert "Also: /reminder" in remind
+    assert "/status" not in remind
+    assert "Here it is for admins." in await world.asks("/help provider", "Here it is", person=BOB, chat=GROUP)
+    assert "Did you mean /provider?" in await world.asks("/help provier")
+    assert world.llm.calls == []
 
 
 async def test_an_unknown_command_is_answered_with_the_nearest(world: World) -> None:

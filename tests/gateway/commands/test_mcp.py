@@ -34,6 +34,7 @@ async def test_one_is_added_used_through_a_restart_and_removed(world_of: Callabl
 
     async with unstarted.process() as world:
         assert await world.asks("/mcp") == "No MCP server is configured."
+        assert await world.asks("/mcp reconnect far") == "No MCP server is configured."
         assert "far is added" in await world.asks(f"/mcp add far {address}")
         assert "there is a server FAR already" in await world.asks(f"/mcp add FAR {address}")
         await until(connected, longest_s=120)
@@ -68,7 +69,7 @@ async def test_what_cannot_be_is_said_and_no_secret_with_it(world_of: Callable[.
     async with world_of(config=config).process() as world:
         for words, answer in WRONG.items():
             assert "s3cret" not in await world.asks(f"/mcp {words}", answer), words
-        await until(lambda: world.house.servers.all[0].trouble != "not connected yet", longest_s=120)
+        await until(lambda: world.house.servers.all[0].trouble != "it has not answered yet", longest_s=120)
         assert "k3y" not in await world.asks("/mcp"), "nor does the trouble tell the address"
 
 

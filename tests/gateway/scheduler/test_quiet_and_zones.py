@@ -55,7 +55,7 @@ def test_a_zone_is_found(said: str, zone: str) -> None:
 @pytest.mark.parametrize("said", ["Mars", "../../etc/passwd", "/etc/localtime", "UTC+99", "\0"])
 def test_what_is_no_zone(said: str) -> None:
     for look in (find_zone, zone_named):
-        with pytest.raises(Mistake, match="zone_unknown"):
+        with pytest.raises(Mistake, match=r"zone_(unknown|like_none)"):
             look(said)
     assert not is_zone(said)
 
