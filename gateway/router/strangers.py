@@ -1,5 +1,6 @@
 """Unknown people in direct chats: they get a pairing code and nothing else (DESIGN §6)."""
 
+import logging
 import secrets
 
 from sqlalchemy import Connection
@@ -17,9 +18,16 @@ from gateway.router.identity import dedup_key
 from gateway.router.incoming import language_of
 from gateway.storage import pairings
 
+LONGEST_NAME = 64
+
+_log = logging.getLogger("tieline.router")
+
 
 class Strangers:
-    """Gives codes. One person has one open code at a time and hears of it once; all together at most 50 are open."""
+    """Gives codes. One person has one open code at a time and hears of it once; all together at most 50 are open.
+
+    The owners are told of who asks while nobody else waits, so that a crowd is one message to them; the log has each.
+    """
 
     def __init__(self, house: House) -> None:
         self._house = house
@@ -55,4 +63,14 @@ class Strangers:
         if not await house.database.write(work):
             return False
         house.notices.committed(said.key)
+        await self._tell_operator(said)
         return True
+
+    async def _tell_operator(self, said: Said) -> None:
+        house, name = self._house, " ".join(said.sender.display.split())[:LONGEST_NAME]
+        values: dict[str, object] = {"who": f"{name} ({person_name(said)})".lstrip(), "channel": said.key.channel_type}
+        now = to_us(house.clock.now())
+        if len(await house.database.read(lambda conn: pairings.open_requests(conn, now))) == 1:
+            house.tell_owner("owner_pairing", values)  # which logs it, too
+        else:
+            _log.warning("%s", house.phrase("owner_pairing", "en", **values))

@@ -31,7 +31,7 @@ async def test_a_group_is_let_in_by_an_admin_in_it_and_stays_so(world_of: Callab
 
 async def test_a_person_is_let_in_and_taken_out_by_name(world: World) -> None:
     assert (await world.say("hello", person=ZOE)).reason == "not paired yet"
-    assert "telegram:99 is let in" in await world.asks("/allow telegram:99")
+    assert "telegram:99 is let in" in await world.asks("/allow telegram:99", "is let in")
     assert "allowed already" in await world.asks("/allow telegram:99")
     assert (await world.say("hello", person=ZOE)).outcome == "accepted"
     assert "telegram:99 is no longer let in" in await world.asks("/allow remove telegram:99")

@@ -8,7 +8,7 @@ import pytest
 from gateway.access.pairing import MOST_PENDING
 from gateway.channels.errors import ChannelGone
 from tests.fakes.waiting import until
-from tests.gateway.world import ZOE, World
+from tests.gateway.world import ANN, ZOE, World
 
 CODE = re.compile(r"tieline pair approve (\w{8})")
 
@@ -32,6 +32,18 @@ async def test_a_code_once_then_silence_until_they_are_let_in(world: World) -> N
     await world.shows("You are in", ZOE)
     await world.answered("finally", person=ZOE)
     assert len(world.llm.calls) == 1
+
+
+async def test_the_owner_and_the_log_learn_who_asks(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    for person in (ZOE, "98"):
+        await world.say("hello?", person=person)
+        await code_of(world, person)
+    await world.shows("Person 99 (telegram:99) asks to be let in on telegram", ANN)
+    await world.settled()
+    assert not any("telegram:98" in text for text in world.texts(ANN)), "a crowd is one message"
+    assert not any(CODE.search(text) for text in world.texts(ANN)), "the code is the stranger's own"
+    for person in (ZOE, "98"):
+        assert sum(f"(telegram:{person}) asks" in line for line in caplog.messages) == 1
 
 
 async def test_in_the_persons_language(world: World) -> None:
