@@ -100,6 +100,8 @@ def _about(asked: Conversation, result: ToolResult) -> str:
             return f"`{use.input.get('expression', '')}` is **{result.content}**."
         case ToolUse(name="current_time"):
             return f"The clock says: **{result.content}**."
+        case ToolUse(name="schedule_deferred"):
+            return "It is set, and it will come. `/schedules` shows it."
         case _:
             return result.content
 

@@ -54,7 +54,9 @@ async def halt_plan(call: Call) -> Plan | None:
 
 
 async def _draft(call: Call, words: str) -> Reply:
-    incoming, conversation = call.incoming, _conversation(call)
+    incoming, conversation, plans = call.incoming, _conversation(call), call.house.plans
+    if plans.settings().enabled and await _plans_by_demo(call):
+        raise PlanRefused("plan_demo")
     owner = Owner(
         person=incoming.person,
         display=incoming.display,
@@ -63,10 +65,14 @@ async def _draft(call: Call, words: str) -> Reply:
         chat_type=incoming.chat_type,
     )
     origin = origin_of(call) or f"{conversation}:{to_us(incoming.received_at)}"
-    made = await call.house.plans.draft(
-        conversation, owner, words, origin=f"plan:{origin}", decides=_decides_about_all(call)
-    )
+    made = await plans.draft(conversation, owner, words, origin=f"plan:{origin}", decides=_decides_about_all(call))
     return Reply(text=call.house.phrase("plan_drafts", incoming.language, id=made.id), private=True)
+
+
+async def _plans_by_demo(call: Call) -> bool:
+    providers, name = call.house.providers(), call.house.plans.settings().provider
+    name = name or (await call.agent.status()).provider
+    return name in providers and providers.get(name).family == "demo"
 
 
 async def _status(call: Call, number: int | None) -> Reply:

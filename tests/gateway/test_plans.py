@@ -229,6 +229,13 @@ async def test_in_a_group_who_asked_and_admins_decide(world: World) -> None:
         assert not any(shown.actions for shown in world.screen(GROUP).shown)
 
 
+async def test_the_demo_says_what_a_plan_would_need(world: World) -> None:
+    world.providers = ()
+    async with world.process():
+        await world.asks(f"/plan {GOAL}", "needs a real model")
+        await world.asks("/plan", "There is no plan here")
+
+
 async def test_words_that_make_no_plan(world: World) -> None:
     circle = [task(1, "read A", [2]), task(2, "read B", [1])]
     world.script(planned(*circle))

@@ -97,6 +97,7 @@ def test_the_samples_hold_what_they_promise() -> None:
         (("calculate", {"expression": "12*7"}), ("84", False), "`12*7` is **84**."),
         (("current_time", {}), ("2026-01-01T12:00:00Z", False), "The clock says: **2026-01-01T12:00:00Z**."),
         (("calculate", {"expression": "1/0"}), ("division by zero", True), "That did not work: division by zero"),
+        (("schedule_deferred", {}), ("#1 [reminder]", False), "It is set, and it will come. `/schedules` shows it."),
         (("other", {}), ("so be it", False), "so be it"),
     ],
 )
