@@ -4,6 +4,7 @@ from agent.storage.moments import to_us
 from gateway.access.policy import Role, role_everywhere
 from gateway.commands.command import Call, Command, Reply, refused
 from gateway.commands.hints import why_skill
+from gateway.scheduler.zones import zone_named
 from gateway.storage import grants
 from gateway.storage.grants import Grant
 
@@ -90,8 +91,16 @@ async def why(call: Call) -> Reply:
     found = call.house.decisions.of(str(call.key))
     if not found:
         return Reply(text=phrase("why_none", language), private=True)
+    zone = await call.house.schedules.zone_of(call.incoming.person, call.incoming.zone)
+    here = zone_named(zone.name)
     lines = [
-        phrase("why_line", language, when=f"{entry.at:%H:%M:%S} UTC", person=f"`{entry.person}`", why=entry.why)
+        phrase(
+            "why_line",
+            language,
+            when=f"{entry.at.astimezone(here):%H:%M:%S %Z}",
+            person=f"`{entry.person}`",
+            why=entry.why,
+        )
         for entry in found
     ]
     return Reply(text="\n".join([phrase("why_title", language), "", *lines]), private=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from zoneinfo import ZoneInfo
 
 from agent.core.outbox import Button
 from agent.storage.moments import from_us, to_us
@@ -57,9 +58,12 @@ async def _list(call: Call) -> Reply:
     quiet = await _quiet_hours(call)
     if not found:
         return Reply(text=phrase("schedules_none", language), private=True)
+    reader = await call.house.schedules.zone_of(call.incoming.person, call.incoming.zone)
+    zone = zone_named(reader.name) if reader.source != "assumed" else None  # one for all, where it is known
     lines = [phrase("schedules_title", language, count=len(found))]
     for schedule in found[:MOST_LISTED]:
-        lines += ["", f"{_MARKS[schedule.state]} #{schedule.id} {schedule.title}", f"   {_state(call, schedule)}"]
+        state = _state(call, schedule, zone or schedule.zone)
+        lines += ["", f"{_MARKS[schedule.state]} #{schedule.id} {schedule.title}", f"   {state}"]
     if len(found) > MOST_LISTED:
         lines += ["", phrase("schedules_more", language, count=len(found) - MOST_LISTED)]
     if quiet:
@@ -77,7 +81,7 @@ async def _show(call: Call, schedule: Schedule) -> Reply:
     plan = schedule.plan
     lines = [
         f"{_MARKS[schedule.state]} #{schedule.id} {phrase(f'action_{plan.action}', language)}: {plan.text}",
-        _state(call, schedule),
+        _state(call, schedule, schedule.zone),
         phrase("schedule_zone", language, zone=plan.zone, late=written(plan.misfire)),
     ]
     if schedule.creator.person:
@@ -90,11 +94,11 @@ async def _show(call: Call, schedule: Schedule) -> Reply:
     return Reply(text="\n".join(lines), buttons=_buttons(call, schedule), private=True, verbatim=True)
 
 
-def _state(call: Call, schedule: Schedule) -> str:
+def _state(call: Call, schedule: Schedule, zone: ZoneInfo) -> str:
     phrase, language = call.house.phrase, call.incoming.language
     said = schedule.plan.said
     if schedule.state == "active" and schedule.next_at is not None:
-        when = shown(schedule.next_at, schedule.zone, phrase, language, now=call.house.schedules.now)
+        when = shown(schedule.next_at, zone, phrase, language, now=call.house.schedules.now)
         key = "schedule_held" if schedule.held else "schedule_next"
         return phrase(key, language, said=said, when=when)
     return phrase(f"schedule_{schedule.state}", language, said=said, why=schedule.note or "–")
@@ -183,7 +187,7 @@ async def _late(call: Call, schedule: Schedule, text: str) -> str:
 
 def _said(call: Call, key: str, schedule: Schedule) -> str:
     phrase, language = call.house.phrase, call.incoming.language
-    return phrase(key, language, id=schedule.id, title=schedule.title, state=_state(call, schedule))
+    return phrase(key, language, id=schedule.id, title=schedule.title, state=_state(call, schedule, schedule.zone))
 
 
 _CHANGES: dict[str, Change] = {

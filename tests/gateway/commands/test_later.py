@@ -8,6 +8,7 @@ import pytest
 from agent.assembly import house_tools
 from agent.tools.arguments import mistakes_in
 from agent.tools.overflow import Outputs
+from gateway.channels.inbound import Mention
 from gateway.scheduler import ledger
 from tests.fakes.clock import FakeClock
 from tests.fakes.schedules import FakeSchedules
@@ -25,6 +26,8 @@ async def test_what_is_wrong_is_said_with_examples(world: World) -> None:
     assert "25:00 is no time of the day" in await world.asks("/remind at 25:00 wake")
     assert "And what shall I say then?" in await world.asks("/remind in 20 min")
     assert "happens only once" in await world.asks("/loop look in 20 min")
+    assert "0 is no time to wait" in await world.asks("/remind me in 0 min tea", "0 is no time")
+    assert "in 20 min" in await world.asks("/loop look every 0 s", "every 10 min")
     assert "Darin fand ich keine Zeit" in await world.asks("/remind Milch", language="de")
 
 
@@ -35,11 +38,22 @@ async def test_a_zone_is_asked_for_once_and_what_was_set_follows_it(world: World
     await world.press("c:/timezone Europe/London")
     assert "Moved with it: 2" in await world.shows("Your time zone: Europe/London")
     assert "Europe/London" in await world.asks("/schedules 1", "Zone:")
-    assert "There is no time zone Mars" in await world.asks("/timezone Mars")
+    assert "the largest city near you" in await world.asks("/timezone Narnia", "no time zone Narnia")
+    assert "Did you mean Europe/Berlin" in await world.asks("/timezone Berln", "no time zone Berln")
     assert "Europe/Berlin" in await world.asks("/timezone berlin", "Berlin")
     assert "/timezone reset" in await world.asks("/timezone", "Your time zone")
     await world.asks("/timezone reset", "no longer keep")
     assert "I do not know your time zone; I take UTC" in await world.asks("/timezone", "I take UTC")
+
+
+async def test_a_list_is_in_one_zone_and_so_is_why(world: World) -> None:
+    await world.asks("/remind at 23:59 tea", "I will remind you")
+    await world.asks("/timezone Tokyo", "Asia/Tokyo")
+    await world.asks("/remind every day 9:00 UTC pills", "pills")
+    listed = await world.asks("/schedules", "Set here: 2")
+    assert listed.count(" JST") == 2
+    await world.say("not meant", chat=GROUP, mention=Mention.NONE)
+    assert " JST, telegram:77" in await world.asks("/why", chat=GROUP)
 
 
 async def test_the_model_is_told_the_time_where_each_writer_lives(world: World) -> None:
@@ -81,6 +95,7 @@ async def test_it_lists_shows_and_changes_by_buttons(world: World) -> None:
     assert "Write the new time" in await world.asks("/schedules edit 1", "Write the new")
     assert "every weekday 7:30" in await world.asks("/schedules edit 1 every weekday 7:30 vitamins", "vitamins")
     assert "Noted for missed times" in await world.asks("/schedules late 1 all", "Noted")
+    assert "Say what becomes of missed times" in await world.asks("/schedules late 1", "missed times")
     assert "no way to treat" in await world.asks("/schedules late 1 maybe")
     shown = await world.asks("/schedules 1", "Last times:")
     assert "missed times: all" in shown
