@@ -115,7 +115,7 @@ class Human(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
         name = record.name.removeprefix("tieline.")
-        extras = " ".join(f"{key}={value}" for key, value in _extras(record).items())
+        extras = " ".join(f"{key}={value}" for key, value in _extras(record).items() if value is not None)
         colour = _LEVEL_COLOURS.get(record.levelname, "") if self._colour else ""
         message = _message(record).replace("\n", "\n    ")
         line = f"{at} {colour}{record.levelname.lower():<8}{_OFF if colour else ''} {name}: {message}"

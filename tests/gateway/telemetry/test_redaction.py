@@ -126,7 +126,14 @@ def test_a_wrong_format_string_does_not_lose_the_line(lines: io.StringIO) -> Non
 
 def test_people_get_a_line_they_can_read() -> None:
     record = logging.makeLogRecord(
-        {"name": "tieline.turn", "levelno": 30, "levelname": "WARNING", "msg": "slow", "conversation": "web:a:b"}
+        {
+            "name": "tieline.turn",
+            "levelno": 30,
+            "levelname": "WARNING",
+            "msg": "slow",
+            "conversation": "web:a:b",
+            "run": None,
+        }
     )
     Redaction(Redactor()).filter(record)
     assert Human().format(record).endswith("warning  turn: slow  conversation=web:a:b")
