@@ -131,7 +131,7 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "plan_why_twice": "Two tasks of the plan had one number.",
         "plan_why_need": "Task {task} of the plan needs a task that is not there.",
         "plan_why_circle": "Tasks of the plan wait for each other in a circle: {tasks}.",
-        "plan_why_unreadable": "The planner's answer could not be read.",
+        "plan_why_unreadable": "The planner's answer could not be read. Ask again, or in other words.",
         "plan_why_no_planner": "The planner could not be asked.",
         "plan_why_asks": "A task failed. Go on without it, or try it again?",
         "plan_why_failed": "A task failed, so the rest was not done.",

@@ -6,6 +6,7 @@ from sqlalchemy import Connection
 
 from agent.core.errors import AgentError, Fenced, Refused
 from agent.core.messages import text_message
+from agent.core.phrases import english
 from agent.goals.stored import Reason
 from agent.plans import store
 from agent.plans.estimating import estimated
@@ -38,7 +39,7 @@ async def synthesised(plan: Plan, run: Run, states: States, *, timeout_s: float)
             tasks = await made(plan.goal, ask, settings, timeout_s=timeout_s)
     except Impossible as error:
         values = {name: str(value) for name, value in error.values.items()}
-        raise NotMade(Reason(key=error.key, values=values)) from error
+        raise NotMade(Reason(key=error.key, values=values), english(error.key, "en", **values)) from error
     except (Fenced, StorageTrouble):
         raise
     except Refused as error:

@@ -236,7 +236,7 @@ async def test_the_demo_says_what_a_plan_would_need(world: World) -> None:
         await world.asks("/plan", "There is no plan here")
 
 
-async def test_words_that_make_no_plan(world: World) -> None:
+async def test_words_that_make_no_plan(world: World, caplog: pytest.LogCaptureFixture) -> None:
     circle = [task(1, "read A", [2]), task(2, "read B", [1])]
     world.script(planned(*circle))
     async with world.process():
@@ -246,6 +246,7 @@ async def test_words_that_make_no_plan(world: World) -> None:
         await world.asks("/plan confirm 7", "There is no plan 7 here")
         assert not world.llm.calls
         await world.asks("/plan list all people whom a@example.org wrote to", "wait for each other in a circle: 1, 2")
+        assert "no plan was made: Tasks of the plan wait for each other in a circle: 1, 2." in caplog.messages
         assert "a@example.org" not in json.dumps(world.llm.bodies)
         await world.asks("/plan list", "1 · failed · 0/0 · list all people whom [email] wrote to")
         await world.asks("/plan retry 1", "nothing in plan 1 to try again")
