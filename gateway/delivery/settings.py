@@ -1,10 +1,11 @@
 """What the operator may choose about delivery."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gateway.channels.keys import ConversationKey
 from gateway.delivery.verbosity import Verbosity
+from gateway.phrases.catalogue import spoken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,10 @@ class Settings:
     acknowledge: str = "👀"
     language: str = "en"
     give_up_after_s: float = 24 * 3600.0
+
+    def mistakes(self) -> Iterator[str]:
+        if self.language.partition("-")[0].lower() not in spoken():
+            yield f"delivery.language: there are no sentences in {self.language!r}; use one of {', '.join(spoken())}"
 
     def verbosity_of(self, key: ConversationKey) -> Verbosity:
         """What was chosen for it, for the place around it, or for its platform."""

@@ -29,6 +29,11 @@ class Catalogue:
         return tuple(sorted(self._languages))
 
 
+def spoken(folder: Path = FOLDER) -> tuple[str, ...]:
+    """The languages that there are sentences in."""
+    return tuple(sorted(path.stem for path in folder.glob("*.toml")))
+
+
 def read_catalogue(folder: Path = FOLDER) -> Catalogue:
     """Every language file of the folder. Raises tomllib.TOMLDecodeError for one that is broken."""
     languages = {path.stem: tomllib.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.toml"))}

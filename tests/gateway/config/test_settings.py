@@ -254,6 +254,13 @@ def test_a_provider_that_is_named_and_not_there_is_told(data: dict[str, Any], ke
     assert mistakes(data, tmp_path) == [f"{key}: there is no provider 'zz'; known: anthropic, openai, demo"]
 
 
+def test_a_language_without_sentences_is_told(tmp_path: Path) -> None:
+    assert mistakes({"delivery": {"language": "xx"}}, tmp_path) == [
+        "delivery.language: there are no sentences in 'xx'; use one of de, en"
+    ]
+    assert reading({"delivery": {"language": "de-AT"}}, tmp_path)
+
+
 def test_names_of_providers_that_are_there_pass(tmp_path: Path) -> None:
     limits = [{"scope": "provider", "name": "MAIN", "usd": 1}, {"scope": "person", "name": "telegram:77", "usd": 1}]
     named = {"memory": {"summary_provider": "main"}, "spending": {"limits": limits}}
