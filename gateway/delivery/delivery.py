@@ -47,6 +47,7 @@ from gateway.delivery.worker import STORAGE_PAUSE_S, Reports, Worker
 
 log = logging.getLogger("tieline.delivery")
 
+FAILED_PAUSE_S = 30.0  # before a worker that failed comes again
 FIRST_LOOK_S, LAST_LOOK_S = 0.25, 30.0  # how soon and how seldom accounts that are not there are looked for
 
 
@@ -275,13 +276,18 @@ class Delivery:
             for shown in kept:  # nothing was there to take its place
                 self._discard(key, "preview", shown)
         except Exception:  # the channel seam: other conversations are delivered to
-            log.exception("a delivery worker failed; its rows wait for the next wake", extra={"conversation": str(key)})
+            log.exception("a delivery worker failed; it comes again", extra={"conversation": str(key)})
+            self.spawn(partial(self._come_again, key))
         finally:
             self._woken.discard(key)
             self._workers.discard(key)
             if not self._workers:
                 self._idle.set()
             self._drop_ended(key)
+
+    async def _come_again(self, key: ConversationKey) -> None:
+        await self.clock.sleep(FAILED_PAUSE_S)
+        self.wake(key)
 
     def _shelve(self, key: ConversationKey, left_over: Sequence[EphemeralRow]) -> None:
         """Keep what a conversation has to say until its account is there: accounts open after the start."""

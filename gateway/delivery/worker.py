@@ -214,4 +214,6 @@ class Worker:
             return error.after_s
         except (ChannelError, TimeoutError) as error:
             log.warning("nor could that be told there: %s", error, extra={"conversation": str(self._key)})
+        except Exception:  # the channel seam: what became of the row must be written down
+            log.exception("nor could that be told there", extra={"conversation": str(self._key)})
         return 0.0
