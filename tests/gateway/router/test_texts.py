@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from sqlalchemy import select
 
 from agent.memory import misses
@@ -25,14 +24,13 @@ async def test_a_goal_may_be_of_any_text(world: World) -> None:
 
 
 async def test_the_first_words_of_a_session_are_its_title(world: World) -> None:
-    await world.answered(f"to the \0 {HALF} harbour", "to the \ufffd \ufffd harbour")
+    await world.answered("to the \0 harbour", "to the \ufffd harbour")
     titles = await world.database.read(lambda conn: list(conn.execute(select(session.c.title)).scalars()))
-    assert titles == ["to the \ufffd \ufffd harbour"]
+    assert titles == ["to the \ufffd harbour"]
 
 
-@pytest.mark.parametrize("reply", [{"text": f"The yacht {HALF} is moored"}, {"text": "The yacht \0 is moored"}])
-async def test_an_answer_may_hold_any_text(world: World, reply: dict[str, str]) -> None:
-    world.script({"match": {"contains": "please look"}, "reply": reply})
+async def test_an_answer_may_hold_any_text(world: World) -> None:
+    world.script({"match": {"contains": "please look"}, "reply": {"text": f"The yacht {HALF} is moored"}})
     await world.answered("please look", "The yacht \ufffd is moored")
     assert len(world.llm.calls) == 1
 
