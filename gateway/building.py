@@ -66,6 +66,7 @@ from gateway.running.chosen import load_chosen
 from gateway.running.dispatching import Running, local_dispatcher
 from gateway.running.goals import Abandoned, goal_buttons, goal_role
 from gateway.running.learning import open_learning
+from gateway.running.loops import Loops
 from gateway.running.overview import OverviewDesk
 from gateway.running.schedules import Scheduling
 from gateway.running.spending import SpendingDesk, open_ledger
@@ -390,4 +391,5 @@ async def build(
         tokenizer=tokenizer,
         background=background,
         servers=servers,
+        loops=Loops(clock, troubles, alerts.tell),
     )
