@@ -33,7 +33,7 @@ from gateway.delivery.questions import Finding
 from gateway.router.admission import Admission
 from gateway.router.changes import Changes
 from gateway.router.house import House
-from gateway.router.incoming import language_of, person_of, unanswered
+from gateway.router.incoming import language_of, made_whole, person_of, unanswered
 from gateway.router.misfits import Misfits
 from gateway.router.strangers import Strangers
 
@@ -59,7 +59,7 @@ class Router:
         Raises StorageTrouble, and for a few tries whatever a defect of the house raises: it may be given again.
         """
         try:
-            return await self._take_in(inbound)
+            return await self._take_in(made_whole(inbound))
         except StorageTrouble:
             raise
         except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6

@@ -327,6 +327,16 @@ async def test_noting_a_miss_never_waits(database: Database, clock: FakeClock) -
     await log.flush()
 
 
+async def test_what_no_database_takes_is_given_up(database: Database, clock: FakeClock) -> None:
+    log = MissLog(database, clock)
+    log.note(CHAT, "moored \ud83d harbour", "hybrid")  # no error of the database's: its driver cannot write it down
+    await log.flush()
+    log.note(CHAT, "the next one", "hybrid")
+    await log.flush()
+    held = await database.read(lambda conn: conn.execute(select(skill_outcomes.c.query)).scalars().all())
+    assert held == ["the next one"]
+
+
 async def test_off_and_counts_and_lists(database: Database, clock: FakeClock) -> None:
     room = Room(database, clock, vectors=False)
     assert not await room.memory.is_off(CHAT)

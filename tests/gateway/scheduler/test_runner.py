@@ -145,6 +145,22 @@ async def test_a_task_is_a_row_of_the_inbox_in_its_creator_s_name(room: Room) ->
     ]
 
 
+async def test_the_end_of_a_run_whose_schedule_cannot_be_read_is_noted(room: Room) -> None:
+    """Another version wrote its rule meanwhile: it is off, and holds up neither the others nor the next start."""
+    broken = await room.set(in_(room.clock, minutes=1), "broken")
+    await room.set(in_(room.clock, minutes=1), "sound")
+    await room.passes(minutes=1)
+    newer = update(schedule_table).where(schedule_table.c.id == broken.id).values(rule='{"kind":"newer"}')
+    await room.write(lambda conn: conn.execute(newer))
+    await room.write(lambda conn: conn.execute(update(outbox).values(status="sent")))
+    await room.passes(seconds=2)
+    assert await room.states() == {"failed": 1}, "the sound one has arrived and is gone"
+    ended = select(schedule_run.c.run, schedule_run.c.delivery)
+    runs = await room.database.read(lambda conn: [tuple(row) for row in conn.execute(ended)])
+    assert runs == [("ok", "sent"), ("ok", "sent")]
+    await Room(room.database, room.clock).passes(seconds=2)  # the next start
+
+
 async def test_two_runners_on_one_database_fire_once(room: Room) -> None:
     other = Room(room.database, room.clock)
     for number in range(20):
