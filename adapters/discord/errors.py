@@ -3,6 +3,8 @@
 No address goes into a message: those of interactions hold their token (G-28).
 """
 
+from json import JSONDecodeError
+
 import aiohttp
 import discord
 
@@ -52,7 +54,8 @@ INTENTS_FIX = (
     " are read)"
 )
 
-Trouble = discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError  # all that a request may raise
+# All that a request may raise; the last two by an answer that is cut or none of Discord's.
+Trouble = discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError, JSONDecodeError, UnicodeDecodeError
 
 
 def channel_error(error: Exception, *, creates: bool = False, closes: bool = True) -> ChannelError:
@@ -71,6 +74,8 @@ def channel_error(error: Exception, *, creates: bool = False, closes: bool = Tru
             return ChannelFatal(LOGIN_FIX)
         case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
             return ChannelBusy(f"no connection to Discord ({type(error).__name__})", after_s=2.0)
+        case JSONDecodeError() | UnicodeDecodeError():
+            return _open("Discord's answer cannot be read", creates)
         case _:
             return _open(f"the connection to Discord was cut ({type(error).__name__})", creates)
 
