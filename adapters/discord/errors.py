@@ -20,6 +20,8 @@ from gateway.channels.errors import (
 UNKNOWN_CHANNEL, UNKNOWN_MESSAGE, MISSING_ACCESS = 10003, 10008, 50001
 UNKNOWN_WEBHOOK, UNKNOWN_INTERACTION, INVALID_TOKEN = 10015, 10062, 50027
 
+TURNED_AWAY_S = 60.0  # Cloudflare's blocks, before Discord itself: an HTML page and no code, whatever is asked
+
 # 403 and 404 that are about this message or this act, not about the place (opcodes and status codes, JSON codes)
 _NOT_THE_PLACE = frozenset(
     {
@@ -88,6 +90,8 @@ def _refused(error: discord.HTTPException, closes: bool) -> ChannelError:
     words = f"Discord refused: {error.status}/{error.code} {error.text}".strip()
     if error.status == 401 and error.code != INVALID_TOKEN:
         return ChannelFatal(LOGIN_FIX)
+    if error.status == 403 and error.code == 0:
+        return ChannelBusy("Discord's door turns everything away (403)", after_s=TURNED_AWAY_S)
     about_place = error.status in (403, 404) and error.code not in _NOT_THE_PLACE
     if about_place and (closes or error.code in (UNKNOWN_CHANNEL, MISSING_ACCESS)):
         return ChannelGone(words)
