@@ -669,6 +669,14 @@ async def test_a_message_to_a_moved_group_arrives_in_the_new_one_and_the_move_is
         assert (str(moved.key), str(moved.new_key)) == ("telegram:-4002", "telegram:-1009")
 
 
+async def test_a_move_that_could_not_be_stored_is_told_again(tmp_path: Path) -> None:
+    async with stage(tmp_path) as actor:
+        await actor.telegram.control("chats", chat={"id": -4002, "type": "group", "title": "G"}, migrate_to=-1009)
+        actor.broken_admits = 1
+        await actor.adapter.channel("-4002").send(final(frame("one")))
+        await eventually(lambda: [type(inbound) for inbound in actor.admitted] == [Moved])
+
+
 async def test_a_file_to_a_moved_group_is_tried_again(tmp_path: Path) -> None:
     async with stage(tmp_path) as actor:
         await actor.telegram.control("chats", chat={"id": -4002, "type": "group", "title": "G"}, migrate_to=-1009)
