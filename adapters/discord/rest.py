@@ -76,9 +76,7 @@ class Rest:
                 elif body is not None:
                     options["json"] = body
                 answer = await self._http.request(route, **options)
-            if (
-                isinstance(answer, str) and answer
-            ):  # so the library gives a page; Discord gives JSON or nothing
+            if isinstance(answer, str) and answer:  # so the library gives a page; Discord gives JSON or nothing
                 raise JSONDecodeError("no JSON", answer, 0)
         except RuntimeError as error:
             if self._http is None:
