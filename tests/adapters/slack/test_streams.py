@@ -151,6 +151,7 @@ async def test_where_native_streams_are_refused_answers_grow_by_edits(world: Wor
 
 async def test_refused_native_streams_are_tried_again_after_an_hour(world: World) -> None:
     clock = FakeClock()
+    world.double.settings["rate_limits"] = False
     adapter = SlackAdapter(world.settings(), world.surroundings(world.home, clock=clock))
     try:
         root = world.unheard("root")
