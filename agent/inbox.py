@@ -37,7 +37,8 @@ class Incoming:
     `quoted` is the text of the message replied to. `interaction` is the platform's handle for answering a slash
     command or a button. `message_ref` is the platform's id of the message, to reply to and to react on. `notes` are
     the last lines of `text`: what could not be read of the message; an edit keeps them. `version` is that of the edit
-    that was taken last, "" before any. `zone` is the sender's IANA time zone, where the platform tells it. What
+    that was taken last, "" before any. `zone` is the sender's IANA time zone, where the platform tells it. `album` is
+    the platform's id of the album of files that this is of. What
     `may_be_silent` is shown to nobody while it is worked on. `wake_up` is there for a goal's own turns, `plan` for
     work on a plan, `job` names the schedule that asks.
     """
@@ -54,6 +55,7 @@ class Incoming:
     interaction: str | None = None
     notes: tuple[str, ...] = ()
     version: str = ""
+    album: str | None = None
     zone: str | None = None
     may_be_silent: bool = False
     wake_up: WakeUp | None = None

@@ -333,6 +333,7 @@ async def build(
             setting_changed=house.setting_changed,
             knows_parent=chosen.knows,
             learn_parent=lambda thread, parent: chosen.learn(thread, parent, database, clock),
+            later=Jobs(background).start,
         )
     )
     operations = Operations(

@@ -50,6 +50,7 @@ def incoming_from(said: Said, role: Role, files: Sequence[FilePart] = (), notes:
         files=tuple(files),
         notes=tuple(notes),
         quoted=said.quoted,
+        album=said.album,
         message_ref=None if said.interaction_id else said.message_id,
         interaction=said.interaction,
         zone=said.sender.zone,

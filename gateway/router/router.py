@@ -84,7 +84,10 @@ class Router:
 
     async def _said(self, said: Said) -> Receipt:
         is_command = self._house.desk.find(said.text) is not None
-        role = await self._role(said, mention=said.mention, is_command=is_command)
+        mention = said.mention
+        if mention is Mention.NONE and await self._admission.continues(said):
+            mention = Mention.DIRECT  # the caption, which names the bot, stands below one picture of an album only
+        role = await self._role(said, mention=mention, is_command=is_command)
         if isinstance(role, Receipt):
             return role
         if role >= Role.ADMIN and said.chat_type is ChatType.DIRECT:
