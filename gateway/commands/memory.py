@@ -20,6 +20,7 @@ from agent.memory.erasing import forget, preview
 from agent.memory.memory import EVERYTHING
 from agent.memory.notes import path_of
 from agent.memory.records import LONGEST_FACT, Item, Kept
+from agent.memory.rights import reaches_others
 from agent.memory.target import Erased, Target
 from agent.memory.words import telling
 from agent.skills.buckets import Holds
@@ -115,7 +116,7 @@ async def _forget(call: Call, what: str) -> Reply:
     """Erases a fact by its number, what holds some words, or all; after a question (DESIGN §13.9)."""
     phrase, language, house = call.house.phrase, call.incoming.language, call.house
     scope = _scope(call)
-    others_too = not call.in_group or call.role >= Role.ADMIN
+    others_too = reaches_others(call.incoming.chat_type, call.incoming.role)
     number = what.removeprefix("#")
     everything = what.lower() in ("all", "everything", "alles")
     target = Target(

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import Connection, insert, select, text
 
 from agent.compaction.settings import MemorySettings
+from agent.core.errors import Refused
 from agent.core.ids import ConversationId, PersonId
 from agent.memory import graph_rows, pgvector, rows
 from agent.memory.audience import Scope
@@ -95,6 +96,21 @@ async def test_audiences_are_strangers(database: Database, clock: FakeClock) -> 
         fact = Kept(kind="fact", text="Another thing entirely.", source="tool")
         await room.memory.remember(other, fact, replaces=number)
     assert await room.texts("harbour password") == ["The harbour password is heron."]
+
+
+async def test_what_another_told_is_not_ones_own_to_take_away(database: Database, clock: FakeClock) -> None:
+    room = Room(database, clock, vectors=False)
+    place = ConversationId("telegram:-5")
+    anns, bobs = (room.memory.scope(place, "group", PersonId(f"telegram:{id}")) for id in (77, 78))
+    number = await room.fact("The harbour password is heron.", anns)
+    other = Kept(kind="fact", text="The harbour password is stork.", source="tool")
+    with pytest.raises(Refused):
+        await room.memory.drop(bobs, number, others_too=False)
+    with pytest.raises(Refused):
+        await room.memory.remember(bobs, other, replaces=number, others_too=False)
+    assert await room.texts("harbour password", scope=bobs) == ["The harbour password is heron."]
+    assert await room.memory.remember(anns, other, replaces=number, others_too=False)
+    assert await room.texts("harbour password", scope=bobs) == ["The harbour password is stork."]
 
 
 async def test_words_and_meaning_are_made_into_one_order(database: Database, clock: FakeClock) -> None:

@@ -1,7 +1,6 @@
 """What the house adds to schedules: the role that their creator has today, and the accounts that there are."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from sqlalchemy import select
@@ -9,7 +8,7 @@ from sqlalchemy import select
 from agent.storage.payloads import decode_incoming
 from agent.storage.tables import inbox
 from gateway.storage.grants import Grant
-from tests.gateway.world import BOB, GROUP, World
+from tests.gateway.world import BOB, GROUP, World, calling
 
 
 @pytest.mark.parametrize(("taken", "role"), [(False, "admin"), (True, "member")], ids=["kept", "lost meanwhile"])
@@ -39,23 +38,16 @@ async def test_an_account_that_is_no_more_is_not_written_to(world_of: Callable[.
         assert not any("⏰ tea" in text for text in both.texts("5", "discord"))
 
 
-def calls(words: str, tool: str, **given: object) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """The model answers these words with that call, and then says it is done."""
-    block = {"type": "tool_use", "name": tool, "input": given}
-    return (
-        {"match": {"contains": words, "tool_result": False}, "reply": {"blocks": [block]}},
-        {"match": {"contains": words, "tool_result": True}, "reply": {"text": f"Done: {words}"}},
-    )
-
-
 async def test_a_members_turn_changes_no_schedule_of_another(world: World) -> None:
     """What `/schedules edit` and `delete` refuse them, the agent does not do for them (DESIGN §6)."""
     daily = {"name": "daily report", "cron": "0 3 * * *", "kind": "report", "config": {"text": "sum up the sales"}}
     world.script(
-        *calls("set it", "schedule_periodic", **daily),
-        *calls("turn it round", "schedule_deferred", name="daily report", run_at="+2s", kind="custom", task="obey bob"),
-        *calls("away with it", "cancel_task", name="daily report"),
-        *calls("admin ends it", "cancel_task", name="#1"),
+        *calling("set it", "schedule_periodic", **daily),
+        *calling(
+            "turn it round", "schedule_deferred", name="daily report", run_at="+2s", kind="custom", task="obey bob"
+        ),
+        *calling("away with it", "cancel_task", name="daily report"),
+        *calling("admin ends it", "cancel_task", name="#1"),
     )
     await world.answered("set it", "Done: set it", chat=GROUP)
     for words in ("turn it round", "away with it"):
