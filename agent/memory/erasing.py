@@ -38,7 +38,9 @@ async def forget(
     erased = await memory.database.write(lambda conn: forgetting.erase(conn, target, at=at))
     if memory.vectors is not None:
         memory.vectors.forget()
+    memory.forgotten.tell(target.scope.own, erased.conversations)
     await anyio.to_thread.run_sync(_files, target, erased, home, folders)
+    memory.forgotten.tell(target.scope.own, erased.conversations)  # who has read notes meanwhile reads them again
     log.info(
         "forgotten: %d things kept, %d messages", erased.items, erased.messages,
         extra={"conversation": target.scope.conversation},

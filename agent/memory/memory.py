@@ -19,6 +19,7 @@ from agent.core.errors import AgentError, Refused
 from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.memory import graph_rows, rows
 from agent.memory.audience import ChatType, Places, Scope, scope_of
+from agent.memory.forgotten import Forgotten
 from agent.memory.fusion import diverse, faded, reciprocal
 from agent.memory.misses import MissLog
 from agent.memory.records import LONGEST_QUERY, Edge, Item, Kept, Kind, Recollected, Strategy
@@ -71,6 +72,7 @@ class Memory:
         self.database = database
         self.misses = misses or MissLog(database, clock)
         self.vectors = vectors
+        self.forgotten = Forgotten()
         self._clock = clock
         self._settings = settings
         self._places = places
@@ -114,7 +116,10 @@ class Memory:
                 rows.remove(conn, [replaced.id])
             return id
 
-        return await self.database.write(work)
+        id = await self.database.write(work)
+        if replaces is not None:
+            self.forgotten.tell(scope.own)
+        return id
 
     async def drop(self, scope: Scope, fact: int, *, others_too: bool = True) -> bool:
         """Forget one fact of the scope's own audience, and what was derived from it.
@@ -127,7 +132,10 @@ class Memory:
             _check_right(conn, scope, found, others_too)
             return found is not None and found.kind == "fact" and bool(rows.remove(conn, [fact]))
 
-        return await self.database.write(work)
+        dropped = await self.database.write(work)
+        if dropped:
+            self.forgotten.tell(scope.own)
+        return dropped
 
     # Finding
 
