@@ -134,14 +134,15 @@ async def _forget(call: Call, what: str) -> Reply:
         return Reply(text=phrase("memory_nothing_found", language), private=True)
     if not await _sure(call, there):
         return Reply(text=phrase("memory_kept", language), private=True)
+    if target.item is not None:
+        holds: Holds | None = house.learning.quoted_of(there.texts)
+    else:
+        holds = target.holds if target.words else None
+    # Before the messages that tell what drafts quote of them: it can be done again, should this be cut off.
+    await house.learning.forget(there.conversations, holds, target.only_by)
     erased = await forget(
         house.memory, target, home=house.home, folders=partial(_copies, house.home), clock=house.clock
     )
-    if target.item is not None:
-        holds: Holds | None = house.learning.quoted_of(erased.texts)
-    else:
-        holds = target.holds if target.words else None
-    await house.learning.forget(erased.conversations, holds, target.only_by)
     call.agent.memory_changed()
     text = phrase("memory_forgotten", language, items=erased.items, messages=erased.messages)
     return Reply(text=text, private=True)

@@ -92,8 +92,11 @@ class Upkeep:
 
     async def _clean(self, at: int) -> None:
         """What people had forgotten leaves the database's file as well."""
-        if not await self._database.read(cleaning.is_due):
+        if not await self._database.read(partial(cleaning.is_due, at=at)):
             return
+        merged = await self._database.write(partial(cleaning.merge, first=True))
+        while not merged:
+            merged = await self._database.write(partial(cleaning.merge, first=False))
         while not await self._database.write(cleaning.clean):
             await self._clock.sleep(0.1)
         await self._database.write(partial(cleaning.note_cleaned, at=at))
