@@ -13,7 +13,7 @@ from agent.core.ids import ConversationId
 from agent.memory.audience import Audience, Scope, word_of
 from agent.memory.records import Item, Kept, Kind, Source
 from agent.memory.target import PAGE, chunks
-from agent.memory.words import postgres_query, sqlite_query, words_of
+from agent.memory.words import postgres_query, signed_words_of, sqlite_query
 from agent.storage.conflicts import or_ignore, or_update
 from agent.storage.hot import Hot
 from agent.storage.memory_tables import entity, memory, memory_place, memory_vector, relation
@@ -171,7 +171,7 @@ def rewrite(conn: Connection, id: int, wording: str, scope: Scope, *, at: int) -
     """Let a fact say something else from now on; what was derived from its old words goes."""
     conn.execute(delete(memory_vector).where(memory_vector.c.memory_id == id))
     conn.execute(delete(relation).where(relation.c.memory_id == id))
-    values = {"text": wording, "dedup": _fact_key(scope.own, wording), "created_at": at}
+    values = {"text": wording, "dedup": fact_key(scope.own, wording), "created_at": at}
     conn.execute(update(memory).where(memory.c.id == id).values(**values))
 
 
@@ -219,12 +219,12 @@ def _values(scope: Scope, thing: Kept, at: int) -> dict[str, object]:
         "session_id": thing.session,
         "message_id": thing.message_id,
         "inbox_id": thing.inbox_id,
-        "dedup": f"m:{thing.message_id}:{thing.piece}" if said else _fact_key(scope.own, thing.text),
+        "dedup": f"m:{thing.message_id}:{thing.piece}" if said else fact_key(scope.own, thing.text),
         "created_at": at,
     }
 
 
-def _fact_key(audience: Audience, wording: str) -> str:
-    """The same for facts that differ in case, spaces and marks alone."""
-    told = hashlib.blake2b(f"{audience}\0{' '.join(words_of(wording))}".encode(), digest_size=16)
+def fact_key(audience: Audience, wording: str) -> str:
+    """The same for facts that differ in case, spaces and the marks between sentences alone."""
+    told = hashlib.blake2b(f"{audience}\0{' '.join(signed_words_of(wording))}".encode(), digest_size=16)
     return f"f:{told.hexdigest()}"
