@@ -303,6 +303,7 @@ async def build(
     )
     session = settings.session
     conversations = Conversations(waking.wake, clock=clock, idle_s=session.idle_minutes * 60, most=session.most_awake)
+    memory.forgotten.listen(partial(go_betweens.forgotten, background, conversations))
     abandoned = Abandoned(goals, plans, Jobs(background), phrase, delivery)
     dispatcher = local_dispatcher(live, database, clock, conversations, delivery, alerts, phrase, abandoned)
     router = Router(
