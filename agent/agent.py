@@ -138,6 +138,10 @@ class Agent:
         if instruction.definition is not None:
             instruction.definition = instruction.definitions.reloaded(instruction.definition, instruction.name)
         take_skills(self)
+        forgotten = self.runtime.memory.forgotten.words(self.session.conversation)
+        if forgotten != self.memory.forgotten:
+            self.memory.forgotten = forgotten
+            self.operations.memory_changed()
 
     async def _do(self, work: Work) -> bool:
         """One piece of work; False when no other may follow."""

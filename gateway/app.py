@@ -6,6 +6,7 @@ The web server is bound before anything slow is imported; the rest is loaded by 
 import logging
 import signal
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
@@ -105,7 +106,7 @@ class App:
                 await house.run(tasks)
                 self._announce_address()
                 tasks.start_soon(house.take_in, tasks)
-                tasks.start_soon(self.live.watch, self._clock)
+                tasks.start_soon(house.loops.keep, "configuration", partial(self.live.watch, self._clock))
                 tasks.start_soon(house.warm_up, first_turn)
                 tasks.start_soon(self._keep_owning)
                 self.ready.set()
@@ -153,7 +154,7 @@ class App:
         if self.live.settings.logging.traces:
             traces = Traces(self.live.settings.home / "traces", self._clock, self._redactor)
             self._bus.listen(traces.listen)
-            tasks.start_soon(traces.run)
+            tasks.start_soon(house.loops.keep, "traces", traces.run)
         self._control.add(house.operations.table())
         self._web.measure(self._metrics, house.overview.gauges)
         self._web.watch(house.overview.reasons)

@@ -66,6 +66,7 @@ from gateway.running.chosen import load_chosen
 from gateway.running.dispatching import Running, local_dispatcher
 from gateway.running.goals import Abandoned, goal_buttons, goal_role
 from gateway.running.learning import open_learning
+from gateway.running.loops import Loops
 from gateway.running.overview import OverviewDesk
 from gateway.running.schedules import Scheduling
 from gateway.running.spending import SpendingDesk, open_ledger
@@ -184,15 +185,16 @@ async def build(
     outputs = Outputs(settings.home)
     tools = (*house_tools(clock, outputs, scheduling), *await working_tools_of(live, database, clock, delivery))
     executor = shared_executor(tools, clock, outputs, redact)
+    mcp_health = partial(go_betweens.mcp_health, troubles)
     servers = Servers(
         settings.mcp,
         clock,
         settings.home,
         lend=executor.toolbox.lend,
-        health=partial(go_betweens.mcp_health, troubles),
+        health=mcp_health,
         expect=executor.toolbox.expect,
     )
-    added_servers = AddedServers(database, clock, servers)
+    added_servers = AddedServers(database, clock, servers, mcp_health)
     await added_servers.take_up()
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor.toolbox.names | WORKING))
     tokenizer = Tokenizer(settings.context.tokenizer)
@@ -301,6 +303,7 @@ async def build(
     )
     session = settings.session
     conversations = Conversations(waking.wake, clock=clock, idle_s=session.idle_minutes * 60, most=session.most_awake)
+    memory.forgotten.listen(partial(go_betweens.forgotten, background, conversations))
     abandoned = Abandoned(goals, plans, Jobs(background), phrase, delivery)
     dispatcher = local_dispatcher(live, database, clock, conversations, delivery, alerts, phrase, abandoned)
     router = Router(
@@ -331,6 +334,7 @@ async def build(
             setting_changed=house.setting_changed,
             knows_parent=chosen.knows,
             learn_parent=lambda thread, parent: chosen.learn(thread, parent, database, clock),
+            later=Jobs(background).start,
         )
     )
     operations = Operations(
@@ -389,4 +393,5 @@ async def build(
         tokenizer=tokenizer,
         background=background,
         servers=servers,
+        loops=Loops(clock, troubles, alerts.tell),
     )

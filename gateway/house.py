@@ -32,6 +32,7 @@ from gateway.router.router import Router
 from gateway.running.accounts import Accounts
 from gateway.running.alerts import Alerts
 from gateway.running.goals import goal_buttons
+from gateway.running.loops import Loops
 from gateway.running.overview import OverviewDesk
 from gateway.running.upkeep import Upkeep
 from gateway.scheduler.runner import Runner
@@ -70,6 +71,7 @@ class House:
     tokenizer: Tokenizer
     background: BetweenTurns
     servers: Servers
+    loops: Loops
 
     async def run(self, tasks: TaskGroup) -> None:
         """Start everything but the accounts."""
@@ -77,18 +79,21 @@ class House:
         await self.plans.reconcile(self.phrase, plan_buttons(self.phrase))
         tasks.start_soon(self.delivery.run)
         tasks.start_soon(self.dispatcher.run)
-        tasks.start_soon(self.conversations.run)
-        tasks.start_soon(self.schedules.run)
-        tasks.start_soon(self.upkeep.run)
-        tasks.start_soon(self.alerts.run)
-        tasks.start_soon(self.ledger.run)
-        tasks.start_soon(self._reap)
-        tasks.start_soon(self.background.run)
-        tasks.start_soon(self.memory.misses.run)
-        tasks.start_soon(self.learning.run)
-        tasks.start_soon(self.skills.run)
-        tasks.start_soon(self.backlog.run)
-        tasks.start_soon(self.servers.run)
+        for name, loop in (
+            ("conversations", self.conversations.run),
+            ("schedules", self.schedules.run),
+            ("upkeep", self.upkeep.run),
+            ("alerts", self.alerts.run),
+            ("ledger", self.ledger.run),
+            ("approvals", self._reap),
+            ("work between turns", self.background.run),
+            ("memory misses", self.memory.misses.run),
+            ("skill learning", self.learning.run),
+            ("skills", self.skills.run),
+            ("older messages", self.backlog.run),
+            ("mcp", self.servers.run),
+        ):
+            tasks.start_soon(self.loops.keep, name, loop)
 
     async def take_in(self, tasks: TaskGroup) -> None:
         """Open the accounts and let them hear."""

@@ -3,6 +3,8 @@
 No address goes into a message: those of interactions hold their token (G-28).
 """
 
+from json import JSONDecodeError
+
 import aiohttp
 import discord
 
@@ -17,6 +19,8 @@ from gateway.channels.errors import (
 
 UNKNOWN_CHANNEL, UNKNOWN_MESSAGE, MISSING_ACCESS = 10003, 10008, 50001
 UNKNOWN_WEBHOOK, UNKNOWN_INTERACTION, INVALID_TOKEN = 10015, 10062, 50027
+
+TURNED_AWAY_S = 60.0  # Cloudflare's blocks, before Discord itself: an HTML page and no code, whatever is asked
 
 # 403 and 404 that are about this message or this act, not about the place (opcodes and status codes, JSON codes)
 _NOT_THE_PLACE = frozenset(
@@ -52,7 +56,8 @@ INTENTS_FIX = (
     " are read)"
 )
 
-Trouble = discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError  # all that a request may raise
+# All that a request may raise; the last two by an answer that is cut or none of Discord's.
+Trouble = discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError, JSONDecodeError, UnicodeDecodeError
 
 
 def channel_error(error: Exception, *, creates: bool = False, closes: bool = True) -> ChannelError:
@@ -71,6 +76,8 @@ def channel_error(error: Exception, *, creates: bool = False, closes: bool = Tru
             return ChannelFatal(LOGIN_FIX)
         case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
             return ChannelBusy(f"no connection to Discord ({type(error).__name__})", after_s=2.0)
+        case JSONDecodeError() | UnicodeDecodeError():
+            return _open("Discord's answer cannot be read", creates)
         case _:
             return _open(f"the connection to Discord was cut ({type(error).__name__})", creates)
 
@@ -83,6 +90,8 @@ def _refused(error: discord.HTTPException, closes: bool) -> ChannelError:
     words = f"Discord refused: {error.status}/{error.code} {error.text}".strip()
     if error.status == 401 and error.code != INVALID_TOKEN:
         return ChannelFatal(LOGIN_FIX)
+    if error.status == 403 and error.code == 0:
+        return ChannelBusy("Discord's door turns everything away (403)", after_s=TURNED_AWAY_S)
     about_place = error.status in (403, 404) and error.code not in _NOT_THE_PLACE
     if about_place and (closes or error.code in (UNKNOWN_CHANNEL, MISSING_ACCESS)):
         return ChannelGone(words)

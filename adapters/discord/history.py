@@ -1,5 +1,6 @@
 """What Discord remembers of a channel: what people said while nobody listened, and our own message by its nonce."""
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from adapters.discord.account import Bot
@@ -8,6 +9,8 @@ from adapters.discord.parse import Where, said
 from adapters.discord.rest import Json
 from gateway.channels.inbound import Said
 from gateway.channels.outbound import SentRef
+
+log = logging.getLogger("tieline.discord")
 
 LOOKED_THROUGH = 50  # newest messages among which our own is looked for
 
@@ -41,11 +44,20 @@ class DiscordHistory:
         return sorted(rows, key=lambda row: int(row["id"]))
 
     async def read(self, rows: Sequence[Json]) -> list[Said]:
-        """What people said in these rows."""
+        """What people said in these rows; one that cannot be read is left out, for it would be so each time."""
         where = await self._locate(self._channel_id)
-        now, identity = self._bot.clock.now(), self._bot.identity
-        read = (said(row, where, identity, received_at=now, from_history=True) for row in rows)
+        read = (self._said(row, where) for row in rows)
         return [message for message in read if message is not None]
+
+    def _said(self, row: Json, where: Where) -> Said | None:
+        try:
+            return said(row, where, self._bot.identity, received_at=self._bot.clock.now(), from_history=True)
+        except Exception:  # the channel loop: one row must not keep all behind it from being read
+            log.exception(
+                "a message of the history cannot be read and is lost",
+                extra={"channel_id": self._channel_id, "message_id": str(row.get("id"))},
+            )
+            return None
 
     async def find(self, key: str) -> SentRef | None:
         """A recent message of ours that carries this nonce."""

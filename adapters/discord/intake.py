@@ -75,18 +75,12 @@ class Intake:
 
     def _put(self, channel_id: str, job: Job, message_id: str | None = None) -> None:
         self.catch_up.jump(channel_id)
-        if self.lanes.put(channel_id, partial(self._safely, job)):
+        if self.lanes.put(channel_id, job):
             return
         if message_id is None:
             log.error("too much is waiting to be stored; an event of Discord is lost", extra={"channel_id": channel_id})
         else:
             self.catch_up.owe(channel_id, message_id)
-
-    async def _safely(self, job: Job) -> None:
-        try:
-            await job()
-        except Exception:  # the channel loop: one event must not stop the lane of its place
-            log.exception("an event of Discord could not be handled and is lost")
 
     def _on_message(self, name: str, event: Payload) -> None:
         channel_id, message_id = str(event["channel_id"]), str(event["id"])

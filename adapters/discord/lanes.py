@@ -1,16 +1,22 @@
 """One place in order, many places at once: a queue of jobs for each channel that has any."""
 
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 
 import anyio
 from anyio.abc import TaskGroup
 
+log = logging.getLogger("tieline.discord")
+
 Job = Callable[[], Awaitable[None]]
 
 
 class Lanes:
-    """Jobs of a lane run one after another. `close_gate` lets them queue up without running."""
+    """Jobs of a lane run one after another; one that breaks is left behind.
+
+    `close_gate` lets them queue up without running.
+    """
 
     def __init__(self, group: TaskGroup, limit: int) -> None:
         self._group = group
@@ -50,5 +56,8 @@ class Lanes:
             await self._gate.wait()
             job = jobs.popleft()
             self._queued -= 1
-            await job()
+            try:
+                await job()
+            except Exception:  # the channel loop: one event must not stop the lane of its place, nor the account
+                log.exception("an event of Discord could not be handled and is lost", extra={"channel_id": lane})
         del self._lanes[lane]

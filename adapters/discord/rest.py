@@ -6,6 +6,7 @@ Bodies and answers are Discord's own JSON: building the library's objects for ea
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from json import JSONDecodeError
 from typing import Any, cast
 
 import anyio
@@ -74,13 +75,16 @@ class Rest:
                     options |= {"files": opened, "form": _form(cast(Json, body or {}), files, opened)}
                 elif body is not None:
                     options["json"] = body
-                return await self._http.request(route, **options)
+                answer = await self._http.request(route, **options)
+            if isinstance(answer, str) and answer:  # so the library gives a page; Discord gives JSON or nothing
+                raise JSONDecodeError("no JSON", answer, 0)
         except RuntimeError as error:
             if self._http is None:
                 raise ChannelBusy("the connection to Discord is being closed", after_s=1.0) from None
             raise error
         except Trouble as error:
             raise channel_error(cast(Exception, error), creates=creates, closes=closes) from None
+        return answer
 
     # -- messages
 

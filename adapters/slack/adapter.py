@@ -52,7 +52,7 @@ class SlackAdapter:
         self._intake = Intake(settings, surroundings, Directory(self._api, surroundings), self._uninstalled)
         self._catch_up = CatchUp(surroundings, self._lanes, self._intake, self._history)
         self._statuses = Statuses(self._api, surroundings)
-        self._streams = StreamLedger()
+        self._streams = StreamLedger(surroundings.clock)
         self._files = SlackFiles(self._api, settings)
         self._interactions = SlackInteractions(self._api)
         self._group: TaskGroup | None = None

@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import anyio
@@ -12,7 +12,7 @@ from adapters.slack.catch_up_plan import Reading, readings, split_by_age
 from adapters.slack.history import SlackHistory
 from adapters.slack.intake import Intake
 from adapters.slack.lanes import Lanes
-from gateway.channels.adapter import Surroundings
+from gateway.channels.adapter import Place, Surroundings
 from gateway.channels.errors import ChannelBusy, ChannelError
 from gateway.channels.inbound import Said
 
@@ -20,6 +20,7 @@ log = logging.getLogger("tieline.slack")
 
 MOST_TRIES = 20
 MOST_UNKNOWN_THREADS = 20
+KNOWN_WITHIN_S = 30.0
 
 
 class CatchUp:
@@ -42,13 +43,21 @@ class CatchUp:
 
     async def begin(self) -> None:
         """Queue a reading in the lane of every known conversation; those over the rate budget are read by `run`."""
-        places = await self._surroundings.known_places(self._intake.account.channel_type)
+        places = await self._known()
         plan = readings(places, self._surroundings.clock.now(), self._surroundings.catch_up_max_age_s)
         self._planned = frozenset(reading.address for reading in plan)
         self._late.clear()
         for reading in plan:
             self._intake.join(reading.address)
             await self._lanes.put(reading.address.channel, partial(self._first, reading))
+
+    async def _known(self) -> Sequence[Place]:
+        try:
+            with anyio.fail_after(KNOWN_WITHIN_S):
+                return await self._surroundings.known_places(self._intake.account.channel_type)
+        except Exception:  # the channel loop: what the gateway lends may fail in its own ways, and must not deafen us
+            log.exception("the known conversations could not be read; nothing is caught up with on this connection")
+            return ()
 
     async def run(self) -> None:
         """Read what did not fit into the rate budget at once, one after another, until cancelled."""

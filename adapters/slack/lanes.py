@@ -11,13 +11,19 @@ log = logging.getLogger("tieline.slack")
 
 Job = Callable[[], Awaitable[None]]
 
+JOB_S = 600.0  # for one event with its files, or one catch-up reading: what hangs must not keep its place for ever
+
 
 class Lanes:
-    """A lane per place. `put` waits while `limit` jobs are under way, which holds the socket's reader back."""
+    """A lane per place. `put` waits while `limit` jobs are under way, which holds the socket's reader back.
 
-    def __init__(self, *, limit: int = 1000, at_once: int = 64) -> None:
+    May be run again; what was not done when a run ended is left undone.
+    """
+
+    def __init__(self, *, limit: int = 1000, at_once: int = 64, job_s: float = JOB_S) -> None:
         self._room = anyio.Semaphore(limit)
         self._hands = anyio.Semaphore(at_once)
+        self._job_s = job_s
         self._lanes: dict[str, deque[Job]] = {}
         self._group: TaskGroup | None = None
 
@@ -34,7 +40,14 @@ class Lanes:
                 await anyio.sleep_forever()
         finally:
             self._group = None
+            for _ in range(sum(map(len, self._lanes.values()))):
+                self._room.release()  # jobs that did not begin; those that did have given back theirs
             self._lanes.clear()
+
+    async def room(self) -> None:
+        """Wait until something could be put."""
+        async with self._room:
+            pass
 
     async def put(self, place: str, job: Job) -> None:
         """Queue a job behind the place's others. Raises RuntimeError while `run` is not under way."""
@@ -55,7 +68,8 @@ class Lanes:
             job = lane.popleft()
             try:
                 async with self._hands:
-                    await job()
+                    with anyio.fail_after(self._job_s):
+                        await job()
             except Exception:
                 # The channel loop's seam: one event that cannot be handled must not stop the ones behind it. It was
                 # not acknowledged, so Slack sends it again.

@@ -5,6 +5,7 @@ import random
 from collections.abc import Awaitable, Callable
 
 import aiohttp
+import anyio
 
 from adapters.slack.api import SlackApi
 from adapters.slack.intake import Intake
@@ -12,7 +13,7 @@ from adapters.slack.lanes import Lanes
 from adapters.slack.limits import delay_s
 from adapters.slack.pulse import Pulse
 from adapters.slack.settings import SlackSettings
-from adapters.slack.socket_mode import Ending, Envelope, SocketLink, connected
+from adapters.slack.socket_mode import STUCK_AFTER_PROBES, Ending, Envelope, SocketLink, connected
 from gateway.channels.adapter import State, Surroundings
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal
 
@@ -63,6 +64,8 @@ class Listening:
             if ending is Ending.REFRESH and steady:
                 continue
             log.info("slack socket: connecting anew", extra={"why": why, "ending": str(ending), "attempt": attempt})
+            if ending is Ending.STUCK:  # until then the account does not hear, and its health says so
+                await self._lanes.room()
             jitter = random.random()  # noqa: S311 - spreads reconnects, hides nothing
             await self._clock.sleep(max(wait_s, delay_s(max(attempt - 1, 0), jitter)))
 
@@ -83,7 +86,10 @@ class Listening:
             if link.connections > 1:
                 # Slack deals events out among all sockets of an app, also to one that nobody reads any more.
                 log.warning(_detail(link.connections))
-            await self._catch_up()
+            with anyio.move_on_after(self._settings.ping_every_s * STUCK_AFTER_PROBES) as scope:
+                await self._catch_up()
+            if scope.cancelled_caught:
+                return Ending.STUCK
 
             async def handle(envelope: Envelope) -> None:
                 await self._handle(link, envelope)

@@ -23,6 +23,7 @@ Envelope = Mapping[str, Any]
 
 HELLO_S = 15.0
 DEAF_AFTER_PROBES = 3
+STUCK_AFTER_PROBES = 18
 CLOSE_S = 3.0
 DRAIN_S = 2.0
 
@@ -31,6 +32,7 @@ class Ending(StrEnum):
     REFRESH = "refresh"  # Slack asked for a new connection
     CLOSED = "closed"
     DEAF = "deaf"  # open, but nothing answers
+    STUCK = "what Slack sends is not taken in here"
 
 
 class SocketLink:
@@ -51,6 +53,7 @@ class SocketLink:
         self._idle_refresh_s = idle_refresh_s
         self._last_sign = self._last_envelope = self._clock.monotonic()
         self._reading = False
+        self._handling_since: float | None = None
         self._unacknowledged: set[str] = set()
         self._drained: anyio.Event | None = None
 
@@ -66,10 +69,13 @@ class SocketLink:
                     return
 
     async def listen(self, handle: Callable[[Envelope], Awaitable[None]], sign_of_life: Callable[[], None]) -> Ending:
-        """Give every envelope to `handle`, in order, until the connection ends; it may wait to slow Slack down."""
-        ending = Ending.CLOSED
+        """Give every envelope to `handle`, in order, until the connection ends; it may wait to slow Slack down.
+
+        One that it is given for too long ends the connection, unacknowledged.
+        """
+        ending = Ending.STUCK  # unless the reader itself comes to an end
         async with anyio.create_task_group() as group:
-            group.start_soon(self._probe, sign_of_life)
+            group.start_soon(self._probe, sign_of_life, group.cancel_scope)
             while (frame := await self._receive()) is not None:
                 sign_of_life()
                 if frame.get("type") == "disconnect":
@@ -78,15 +84,13 @@ class SocketLink:
                     break
                 if frame.get("envelope_id"):
                     self._unacknowledged.add(str(frame["envelope_id"]))
-                    self._reading = False
+                    self._reading, self._handling_since = False, self._clock.monotonic()
                     await handle(frame)
                     # The wait was ours, not the socket's.
                     self._last_sign = self._last_envelope = self._clock.monotonic()
+                    self._handling_since = None
             else:
-                if self._deaf():
-                    ending = Ending.DEAF
-                elif self._idle():
-                    ending = Ending.REFRESH
+                ending = Ending.DEAF if self._deaf() else Ending.REFRESH if self._idle() else Ending.CLOSED
             group.cancel_scope.cancel()
         return ending
 
@@ -136,11 +140,17 @@ class SocketLink:
         except (ConnectionError, aiohttp.ClientError, RuntimeError):
             return  # the next receive tells
 
-    async def _probe(self, sign_of_life: Callable[[], None]) -> None:
-        """Ping an idle socket; close it when nothing has come back for three times. A half-open one looks healthy."""
+    async def _probe(self, sign_of_life: Callable[[], None], listening: anyio.CancelScope) -> None:
+        """Ping an idle socket; close it when nothing has come back for three times. A half-open one looks healthy, and
+        so does one whose reader waits for ever to hand over what it has read.
+        """
         heard = self._last_sign
         while True:
             await self._clock.sleep(self._ping_every_s)
+            if self._stuck():
+                log.error("what slack sends is not taken in; connecting anew as soon as it can be")
+                listening.cancel()
+                return
             if self._reading and (self._deaf() or self._idle()):
                 log.warning("the slack socket is open but silent; connecting anew")
                 with anyio.move_on_after(CLOSE_S, shield=True):
@@ -157,6 +167,10 @@ class SocketLink:
     def _idle(self) -> bool:
         """Slack can lose a subscription while it still answers pings; only a new connection makes sure."""
         return self._clock.monotonic() - self._last_envelope > self._idle_refresh_s
+
+    def _stuck(self) -> bool:
+        since = self._handling_since
+        return since is not None and self._clock.monotonic() - since > self._ping_every_s * STUCK_AFTER_PROBES
 
     def _deaf(self) -> bool:
         return self._clock.monotonic() - self._last_sign > self._ping_every_s * DEAF_AFTER_PROBES

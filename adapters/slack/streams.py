@@ -14,6 +14,7 @@ from adapters.slack.refusals import MessageGone
 from adapters.slack.render import action_blocks, keyed
 from adapters.slack.settings import SlackSettings
 from adapters.slack.settled import settled
+from agent.core.clock import Clock
 from gateway.channels.document import Document, Plain, Table
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, ChannelGone, ChannelRejected, ChannelUnsure
 from gateway.channels.keys import UserId
@@ -24,6 +25,7 @@ log = logging.getLogger("tieline.slack")
 STREAM = "stream"
 MOST = 2048
 REFUSALS = 3  # in a row: one may be the fault of its thread
+REFUSED_FOR_S = 3600.0  # a plan, a scope or Slack itself may change while we run
 
 
 @dataclass(slots=True)
@@ -37,9 +39,11 @@ class _Grown:
 class StreamLedger:
     """The streams of one account that are under way, by channel and timestamp; lost at a restart, which is fine."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._grown: OrderedDict[tuple[str, str], _Grown] = OrderedDict()
         self._refusals = 0
+        self._refused_until = 0.0
 
     def note(self, channel: str, ts: str, grown: _Grown) -> None:
         self._refusals = 0
@@ -53,10 +57,12 @@ class StreamLedger:
     @property
     def refused(self) -> bool:
         """This workspace, plan or app has no native streams: do not ask every time."""
-        return self._refusals >= REFUSALS
+        return self._clock.monotonic() < self._refused_until
 
     def refusal(self) -> None:
         self._refusals += 1
+        if self._refusals >= REFUSALS:
+            self._refused_until = self._clock.monotonic() + REFUSED_FOR_S
 
     def forget(self, channel: str, ts: str) -> None:
         self._grown.pop((channel, ts), None)

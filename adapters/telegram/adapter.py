@@ -15,7 +15,7 @@ from adapters.telegram.diagnosis import diagnose
 from adapters.telegram.errors import mapped
 from adapters.telegram.intake import Intake
 from adapters.telegram.parse import Context, moved
-from adapters.telegram.polling import Polling, pause_after
+from adapters.telegram.polling import Polling, pause_after, pause_s
 from adapters.telegram.publishing import publish
 from adapters.telegram.pulse import Pulse
 from adapters.telegram.settings import PUBLIC_API, TelegramSettings
@@ -134,10 +134,19 @@ class TelegramAdapter:
 
     async def _tell_moves(self, admit: Admit) -> None:
         async for old, new in self._moves_in:
-            try:
-                await admit(moved(str(old), str(new), self._context()))
-            except Exception:  # the channel loop: the next move must still be heard
-                log.exception("the move of a group was not stored; Telegram tells it again", extra={"chat": old})
+            failures = 0
+            # Telegram tells it only who sends to the old id, and we have stopped doing so.
+            while not await self._is_told(admit, old, new):
+                failures += 1
+                await self._clock.sleep(pause_s(failures))
+
+    async def _is_told(self, admit: Admit, old: int, new: int) -> bool:
+        try:
+            await admit(moved(str(old), str(new), self._context()))
+        except Exception:  # the channel loop: the house's storage fails in its own ways
+            log.exception("the move of a group was not stored; it is told again", extra={"chat": old})
+            return False
+        return True
 
 
 def _is_local(url: str) -> bool:

@@ -30,7 +30,7 @@ _GONE = (
     "topic_deleted",
     "topic_closed",
     "have no rights to send a message",
-    "not enough rights to send",
+    "not enough rights to send text messages",  # of photos, documents, voice notes…: only these may not go there
     "need administrator rights",
     "chat_write_forbidden",
     "chat_restricted",

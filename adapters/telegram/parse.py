@@ -124,6 +124,7 @@ def _said(message: Json, event_id: str, context: Context) -> Said | None:
         attachments=attachments,
         mention=wording.mention,
         quoted=quoted_in(message),
+        album=message.get("media_group_id"),
         sent_at=datetime.fromtimestamp(message["date"], UTC),
     )
 

@@ -5,11 +5,12 @@ It never waits for the disk on the way of a call: rows are written with the turn
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
+from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.clock import Clock
 from agent.core.events import EventBus
@@ -75,7 +76,7 @@ class Ledger:
         """Take up what earlier processes spent, and what a killed one left in its journal. Before any call."""
         left = self._journal.recover()
         if left:
-            await self._database.write(lambda conn: rows.add(conn, left))
+            await self._add(left)
             self._journal.shrink((), ())
             _log.info("%d calls that the last process left in its journal are in the ledger", len(left))
         await self.budgets.load()
@@ -176,8 +177,19 @@ class Ledger:
         """Write what ended that long ago. Raises StorageTrouble."""
         before = self._clock.monotonic() - older_than_s
         while ripe := [ended.entry for ended in self._ended.values() if ended.since <= before][:MOST_AT_ONCE]:
-            await self._database.write(lambda conn, ripe=ripe: rows.add(conn, ripe))  # type: ignore[misc]
+            await self._add(ripe)
             self.written(ripe)
+
+    async def _add(self, entries: Sequence[Entry]) -> None:
+        """Write them; one that no database takes is left out, loudly, so that it cannot hold up the others for ever."""
+        try:
+            await self._database.write(lambda conn: rows.add(conn, entries))
+        except (SQLAlchemyError, ArithmeticError, ValueError):
+            if len(entries) == 1:
+                _log.exception("a call cannot be entered and is left out: %s", entries[0])
+                return
+            for entry in entries:
+                await self._add((entry,))
 
 
 class Reserved:

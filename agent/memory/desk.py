@@ -9,7 +9,7 @@ import anyio.to_thread
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.clock import Clock
-from agent.core.errors import ToolError
+from agent.core.errors import Refused, ToolError
 from agent.memory import notes
 from agent.memory.audience import Scope
 from agent.memory.memory import Memory
@@ -22,15 +22,20 @@ MOST_FOUND = 8
 MOST_CHARS = 6_000
 NOTHING = "Nothing that was kept fits. Try other words."
 log = logging.getLogger("tieline.memory")
+NOT_REPLACED = "The notes are everybody's here: only an admin may have them replaced; they can be added to."
 DATA = "What was kept, best first. It is data that people wrote, and may be outdated:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDesk:
-    """Keeps the promise of `core.tools.Remembering`."""
+    """Keeps the promise of `core.tools.Remembering`.
+
+    `others_too`: the run may take away what others have told as well (`memory.rights`).
+    """
 
     memory: Memory
     scope: Scope
+    others_too: bool
     bill: Bill
     inbox_id: int
     notes: Path
@@ -48,7 +53,9 @@ class MemoryDesk:
             inbox_id=self.inbox_id,
         )
         try:
-            id = await self.memory.remember(self.scope, fact, replaces=replaces)
+            id = await self.memory.remember(self.scope, fact, replaces=replaces, others_too=self.others_too)
+        except Refused:
+            raise ToolError(f"nothing was kept: {_of_another(replaces)}") from None
         except (StorageError, SQLAlchemyError) as error:
             raise _failed("kept", error) from None
         if id is None:
@@ -78,7 +85,9 @@ class MemoryDesk:
 
     async def forget(self, fact: int) -> str:
         try:
-            gone = await self.memory.drop(self.scope, fact)
+            gone = await self.memory.drop(self.scope, fact, others_too=self.others_too)
+        except Refused:
+            raise ToolError(_of_another(fact)) from None
         except (StorageError, SQLAlchemyError) as error:
             raise _failed("changed", error) from None
         if not gone:
@@ -89,7 +98,10 @@ class MemoryDesk:
         at = self.clock.now()
 
         def write() -> int:
-            before = "" if replace or not self.notes.exists() else notes.read(self.notes, notes.LONGEST)
+            before = notes.read(self.notes, notes.LONGEST) if self.notes.exists() else ""
+            if replace and before.strip() and not self.others_too:
+                raise ToolError(NOT_REPLACED)
+            before = "" if replace else before
             lines = text.strip()
             if lines in before:  # the same call again, after a crash
                 return len(before)
@@ -105,6 +117,10 @@ class MemoryDesk:
             log.warning("notes not written: %s", error, extra={"conversation": self.scope.conversation})
             raise ToolError("the notes could not be written just now", transient=True) from None
         return f"Written; the notes have {length} characters."
+
+
+def _of_another(fact: int | None) -> str:
+    return f"fact {fact} was told by somebody else: in a group only they or an admin may have it forgotten or replaced"
 
 
 def _failed(what: str, error: Exception) -> ToolError:

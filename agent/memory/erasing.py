@@ -1,4 +1,4 @@
-"""Forgets for good: database, notes, files, vectors in memory. Who may ask for it is decided by the caller."""
+"""Forgets for good: files, notes, database, vectors in memory. Who may ask for it is decided by the caller."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -7,23 +7,26 @@ from pathlib import Path
 from shutil import rmtree
 
 import anyio.to_thread
+from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
-from agent.memory import forgetting, notes
+from agent.memory import forgetting, gathering, notes, traces
+from agent.memory.gathering import Meant
 from agent.memory.memory import Memory
 from agent.memory.notes import path_of
 from agent.memory.target import Erased, Target
 from agent.storage.moments import to_us
 
 LARGEST = 20_000_000  # bytes of a file that is searched for words
+Names = Sequence[str]
 
 log = logging.getLogger("tieline.memory")
 
 
 async def preview(memory: Memory, target: Target) -> Erased:
     """How much would be forgotten."""
-    return await memory.database.read(lambda conn: forgetting.found(conn, target))
+    return (await memory.database.read(lambda conn: gathering.gathered(conn, target))).erased
 
 
 async def forget(
@@ -31,14 +34,25 @@ async def forget(
 ) -> Erased:
     """Forget it. `folders` are those of a conversation with what tools gave and people sent: copies, all of it.
 
-    Raises StorageError; what files cannot be changed is logged.
+    In steps, with others let in between; cut off, it can be done again from the beginning. Raises StorageError; what
+    files cannot be changed is logged.
     """
     at = to_us(clock.now())
     await memory.misses.flush()  # what waits to be written would come after
-    erased = await memory.database.write(lambda conn: forgetting.erase(conn, target, at=at))
+
+    def gather(conn: Connection) -> tuple[Meant, traces.Left, Names, Names]:
+        meant = gathering.gathered(conn, target)
+        return meant, traces.left_behind(conn, meant), *gathering.files(conn, target, meant)
+
+    meant, left, paths, others = await memory.database.read(gather)
+    # Before the rows that name them: else a crash would leave files that nobody knows of.
+    await anyio.to_thread.run_sync(_files, target, meant, paths, others, home, folders)
+    for step in forgetting.steps(target, meant, left, at=at):
+        await memory.database.write(step)
     if memory.vectors is not None:
         memory.vectors.forget()
-    await anyio.to_thread.run_sync(_files, target, erased, home, folders)
+    memory.forgotten.tell(target.scope.own, meant.conversations)
+    erased = meant.erased
     log.info(
         "forgotten: %d things kept, %d messages", erased.items, erased.messages,
         extra={"conversation": target.scope.conversation},
@@ -46,13 +60,20 @@ async def forget(
     return erased
 
 
-def _files(target: Target, erased: Erased, home: Path, folders: Callable[[ConversationId], Sequence[Path]]) -> None:
+def _files(
+    target: Target,
+    meant: Meant,
+    paths: Names,
+    others: Names,
+    home: Path,
+    folders: Callable[[ConversationId], Sequence[Path]],
+) -> None:
     """Notes and copies belong to everybody of a place: who may erase their own words alone does not reach them."""
-    _removed(home, erased.paths, target, whole=True)
-    _removed(home, erased.others, target, whole=False)
+    _removed(home, paths, target, whole=True)
+    _removed(home, others, target, whole=False)
     if target.item is not None or target.only_by is not None:
         return
-    for conversation in erased.conversations:
+    for conversation in meant.conversations:
         try:
             notes.erase(path_of(home, conversation), target.holds if target.words else None)
             for folder in folders(conversation):

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+import anyio.to_thread
 from sqlalchemy import Connection, select
 
 from agent.memory import graph_rows
@@ -66,18 +67,21 @@ async def read_new(database: Database, scope: Scope, ask: Ask, *, every: int, at
     numbered = "\n".join(f"[{number}] {one.line}" for number, one in enumerate(waiting, 1))
     answer = await ask(RULES, f"<messages>\n{numbered}\n</messages>")
     found = list(parsed(answer, len(waiting)))
+    known = await database.read(lambda conn: _names(conn, scope.own))
+    # Seconds of work for many names: in a thread of its own, since nobody else can write while a transaction is open.
+    alike = await anyio.to_thread.run_sync(_alike, found, known)
 
     def write(conn: Connection) -> None:
         left = set(conn.execute(select(memory.c.id).where(memory.c.id.in_([one.id for one in waiting]))).scalars())
-        names = _names(conn, scope.own)
+        there = set(_names(conn, scope.own))  # some may be forgotten by now
         for one in found:
             source = waiting[one.message - 1].id
             if source not in left:
                 continue  # forgotten while the model was reading
             edge = Edge(
-                subject=_known(one.subject, names),
+                subject=alike[one.subject] if alike[one.subject] in there else one.subject,
                 word=one.word,
-                object=_known(one.object, names),
+                object=alike[one.object] if alike[one.object] in there else one.object,
                 confidence=one.confidence,
                 memory_id=source,
             )
@@ -134,6 +138,11 @@ def _waiting(conn: Connection, scope: Scope) -> tuple[_Waiting, ...]:
 def _names(conn: Connection, audience: Audience) -> list[str]:
     statement = select(entity.c.name).where(entity.c.audience == audience).order_by(entity.c.id.desc())
     return list(conn.execute(statement.limit(MOST_NAMES)).scalars())
+
+
+def _alike(found: Sequence[Read], names: Sequence[str]) -> dict[str, str]:
+    """By the names that were read, those that are known for the same."""
+    return {name: _known(name, names) for one in found for name in (one.subject, one.object)}
 
 
 def _known(name: str, names: Sequence[str]) -> str:

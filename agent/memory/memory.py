@@ -15,13 +15,15 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.clock import Clock
-from agent.core.errors import AgentError
+from agent.core.errors import AgentError, Refused
 from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.memory import graph_rows, rows
 from agent.memory.audience import ChatType, Places, Scope, scope_of
+from agent.memory.forgotten import Forgotten
 from agent.memory.fusion import diverse, faded, reciprocal
 from agent.memory.misses import MissLog
 from agent.memory.records import LONGEST_QUERY, Edge, Item, Kept, Kind, Recollected, Strategy
+from agent.memory.rights import is_theirs
 from agent.memory.routing import route
 from agent.memory.settings import GraphSettings, RecallSettings, SemanticSettings
 from agent.memory.vectors import Vectors
@@ -70,6 +72,7 @@ class Memory:
         self.database = database
         self.misses = misses or MissLog(database, clock)
         self.vectors = vectors
+        self.forgotten = Forgotten()
         self._clock = clock
         self._settings = settings
         self._places = places
@@ -93,31 +96,46 @@ class Memory:
 
     # Keeping
 
-    async def remember(self, scope: Scope, fact: Kept, *, replaces: int | None = None) -> int | None:
+    async def remember(
+        self, scope: Scope, fact: Kept, *, replaces: int | None = None, others_too: bool = True
+    ) -> int | None:
         """Keep a durable fact; returns its number, None when there is nothing in it to keep.
 
         `replaces` names the fact that it takes the place of, if the scope's own audience has one of that number.
+        Raises Refused, and keeps nothing, when that is somebody else's and not `others_too` are within reach.
         """
         if not telling(fact.text):
             return None
         at = to_us(self._clock.now())
 
         def work(conn: Connection) -> int:
+            replaced = rows.fact(conn, scope.own, replaces) if replaces is not None else None
+            _check_right(conn, scope, replaced, others_too)
             id = rows.keep_fact(conn, scope, fact, at=at)
-            if replaces is not None and replaces != id and rows.fact(conn, scope.own, replaces) is not None:
-                rows.remove(conn, [replaces])
+            if replaced is not None and replaced.id != id:
+                rows.remove(conn, [replaced.id])
             return id
 
-        return await self.database.write(work)
+        id = await self.database.write(work)
+        if replaces is not None:
+            self.forgotten.tell(scope.own)
+        return id
 
-    async def drop(self, scope: Scope, fact: int) -> bool:
-        """Forget one fact of the scope's own audience, and what was derived from it."""
+    async def drop(self, scope: Scope, fact: int, *, others_too: bool = True) -> bool:
+        """Forget one fact of the scope's own audience, and what was derived from it.
+
+        Raises Refused when it is somebody else's and not `others_too` are within reach.
+        """
 
         def work(conn: Connection) -> bool:
             found = rows.fact(conn, scope.own, fact)
+            _check_right(conn, scope, found, others_too)
             return found is not None and found.kind == "fact" and bool(rows.remove(conn, [fact]))
 
-        return await self.database.write(work)
+        dropped = await self.database.write(work)
+        if dropped:
+            self.forgotten.tell(scope.own)
+        return dropped
 
     # Finding
 
@@ -275,6 +293,11 @@ class Memory:
 
     def _missed(self, scope: Scope, query: str, strategy: Strategy, error: str = "no_results") -> None:
         self.misses.note(scope.conversation, query, strategy, error, scope.session)
+
+
+def _check_right(conn: Connection, scope: Scope, item: Item | None, others_too: bool) -> None:
+    if item is not None and not others_too and not is_theirs(conn, item, scope.person):
+        raise Refused(f"thing {item.id} is somebody else's")
 
 
 def _told(words: Sequence[str], items: Sequence[Item]) -> dict[int, float]:

@@ -3,6 +3,7 @@
 from sqlalchemy import Connection, delete, select, update
 
 from agent.core.ids import ConversationId
+from agent.memory import rows
 from agent.memory.audience import Audience, audience_of_place, word_of
 from agent.storage.memory_tables import entity, memory, memory_place, memory_vector, relation, user_model
 
@@ -10,6 +11,7 @@ from agent.storage.memory_tables import entity, memory, memory_place, memory_vec
 def follow(conn: Connection, old: ConversationId, new: ConversationId) -> None:
     """What belongs to the place `old` belongs to `new` from now on; what `new` has chosen itself stays."""
     before, after = audience_of_place(old), audience_of_place(new)
+    _facts(conn, before, after)
     conn.execute(update(memory).where(memory.c.audience == before).values(audience=after, scope=word_of(after)))
     conn.execute(update(memory_vector).where(memory_vector.c.audience == before).values(audience=after))
     _graph(conn, before, after)
@@ -19,6 +21,17 @@ def follow(conn: Connection, old: ConversationId, new: ConversationId) -> None:
     if conn.execute(select(memory_place.c.conv).where(memory_place.c.conv == new)).first() is not None:
         conn.execute(delete(memory_place).where(memory_place.c.conv == old))
     conn.execute(update(memory_place).where(memory_place.c.conv == old).values(conv=new))
+
+
+def _facts(conn: Connection, before: Audience, after: Audience) -> None:
+    """A fact is known by its audience and words: it gets the key of the new one, or gives way to what is there."""
+    keyed = select(memory.c.id, memory.c.text).where(memory.c.audience == before, memory.c.dedup.startswith("f:"))
+    for row in conn.execute(keyed).all():
+        key = rows.fact_key(after, row.text)
+        if conn.execute(select(memory.c.id).where(memory.c.dedup == key)).first() is not None:
+            rows.remove(conn, [row.id])
+        else:
+            conn.execute(update(memory).where(memory.c.id == row.id).values(dedup=key))
 
 
 def _graph(conn: Connection, before: Audience, after: Audience) -> None:

@@ -4,15 +4,16 @@ SQLite searches its full-text index, PostgreSQL an index over the words.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast, get_args
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select, text, update
 
 from agent.core.ids import ConversationId
 from agent.memory.audience import Audience, Scope, word_of
 from agent.memory.records import Item, Kept, Kind, Source
-from agent.memory.words import postgres_query, sqlite_query, words_of
+from agent.memory.target import PAGE, chunks
+from agent.memory.words import postgres_query, signed_words_of, sqlite_query
 from agent.storage.conflicts import or_ignore, or_update
 from agent.storage.hot import Hot
 from agent.storage.memory_tables import entity, memory, memory_place, memory_vector, relation
@@ -130,6 +131,19 @@ def everything(conn: Connection, audience: Audience) -> tuple[Item, ...]:
     return tuple(item_of(row) for row in conn.execute(statement))
 
 
+def paged(conn: Connection, audience: Audience) -> Iterator[Item]:
+    """All that an audience has, a page at a time."""
+    for kind in get_args(Kind):  # the index goes by it
+        after = 0
+        while True:
+            page = select(memory).where(memory.c.audience == audience, memory.c.kind == kind, memory.c.id > after)
+            found = conn.execute(page.order_by(memory.c.id).limit(PAGE)).all()
+            yield from map(item_of, found)
+            if len(found) < PAGE:
+                break
+            after = found[-1].id
+
+
 def conversations(conn: Connection, audience: Audience) -> tuple[ConversationId, ...]:
     """Where what the audience has was said."""
     found = conn.execute(select(memory.c.conv).where(memory.c.audience == audience).distinct())
@@ -138,8 +152,10 @@ def conversations(conn: Connection, audience: Audience) -> tuple[ConversationId,
 
 def remove(conn: Connection, ids: Sequence[int]) -> int:
     """Remove these, their vectors, what the graph read from them, and entities that nothing is left of."""
-    if not ids:
-        return 0
+    return sum(_remove(conn, some) for some in chunks(ids))
+
+
+def _remove(conn: Connection, ids: Sequence[int]) -> int:
     touched = select(relation.c.subject_id, relation.c.object_id).where(relation.c.memory_id.in_(ids))
     entities = {id for pair in conn.execute(touched) for id in pair}
     conn.execute(delete(memory_vector).where(memory_vector.c.memory_id.in_(ids)))
@@ -155,7 +171,7 @@ def rewrite(conn: Connection, id: int, wording: str, scope: Scope, *, at: int) -
     """Let a fact say something else from now on; what was derived from its old words goes."""
     conn.execute(delete(memory_vector).where(memory_vector.c.memory_id == id))
     conn.execute(delete(relation).where(relation.c.memory_id == id))
-    values = {"text": wording, "dedup": _fact_key(scope.own, wording), "created_at": at}
+    values = {"text": wording, "dedup": fact_key(scope.own, wording), "created_at": at}
     conn.execute(update(memory).where(memory.c.id == id).values(**values))
 
 
@@ -167,13 +183,6 @@ def is_off(conn: Connection, conversation: ConversationId) -> bool:
 
 def set_off(conn: Connection, conversation: ConversationId, *, off: bool) -> None:
     conn.execute(_SET_OFF, {"conv": conversation, "off": off})
-
-
-def tidy_index(conn: Connection) -> None:
-    """Leave nothing of removed rows in SQLite's full-text indexes, which else keep their words for a while."""
-    if conn.dialect.name == "sqlite":
-        for index in ("memory_fts", "passage_fts"):
-            conn.execute(text(f"INSERT INTO {index}({index}) VALUES ('optimize')"))  # noqa: S608 - our own names
 
 
 def item_of(row: Any, score: float = 0.0) -> Item:
@@ -210,12 +219,12 @@ def _values(scope: Scope, thing: Kept, at: int) -> dict[str, object]:
         "session_id": thing.session,
         "message_id": thing.message_id,
         "inbox_id": thing.inbox_id,
-        "dedup": f"m:{thing.message_id}:{thing.piece}" if said else _fact_key(scope.own, thing.text),
+        "dedup": f"m:{thing.message_id}:{thing.piece}" if said else fact_key(scope.own, thing.text),
         "created_at": at,
     }
 
 
-def _fact_key(audience: Audience, wording: str) -> str:
-    """The same for facts that differ in case, spaces and marks alone."""
-    told = hashlib.blake2b(f"{audience}\0{' '.join(words_of(wording))}".encode(), digest_size=16)
+def fact_key(audience: Audience, wording: str) -> str:
+    """The same for facts that differ in case, spaces and the marks between sentences alone."""
+    told = hashlib.blake2b(f"{audience}\0{' '.join(signed_words_of(wording))}".encode(), digest_size=16)
     return f"f:{told.hexdigest()}"

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from agent.core.ids import ConversationId, PersonId
 from agent.memory.audience import Scope
+
+T = TypeVar("T")
 
 FORGOTTEN = "[forgotten]"  # what stands in place of the words
 PAGE = 500
@@ -35,19 +38,16 @@ class Target:
 class Erased:
     """How much it was: things that were kept, messages of transcripts.
 
-    `paths` are files that came or were sent with what is gone; `others` came or were sent there besides, and may hold
-    the words. `texts` is what the messages said that went with one `item`.
+    `texts` is what the messages said that went with one `item`.
     """
 
     items: int
     messages: int
     conversations: tuple[ConversationId, ...] = ()
-    paths: tuple[str, ...] = ()
-    others: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
 
 
-def chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+def chunks(ids: Sequence[T]) -> Iterator[Sequence[T]]:
     """So many at a time as a statement takes."""
     for begin in range(0, len(ids), PAGE):
         yield ids[begin : begin + PAGE]

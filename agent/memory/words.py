@@ -8,6 +8,8 @@ from agent.memory.audience import Audience, word_of
 MOST_WORDS = 24  # of a query
 _ENDINGS = ("ing", "ed", "es", "en", "em", "s", "n", "e")  # the longest first
 _WORD = re.compile(r"[^\W_]+")
+# Signs that make another thing of a word: C++, -18, $5. Not the marks between sentences and within words.
+_SIGNED = re.compile(r"[^\W_]+|(?<!\w)-(?=\w)|[^\w\s.,;:!?'\"()\[\]{}…–—„“”‚‘’«»`*-]")
 _FENCE = re.compile(r"^(?:```|~~~)[^\n]*\n(.*?)^(?:```|~~~)\s*$", re.MULTILINE | re.DOTALL)
 
 # Words that nearly every message holds; English and German.
@@ -35,6 +37,11 @@ STOP = frozenset(
 def words_of(text: str) -> tuple[str, ...]:
     """Every word, in lower case, in order."""
     return tuple(_WORD.findall(text.lower()))
+
+
+def signed_words_of(text: str) -> tuple[str, ...]:
+    """The same with the signs that make another thing of a word."""
+    return tuple(_SIGNED.findall(text.lower()))
 
 
 def telling(text: str) -> tuple[str, ...]:

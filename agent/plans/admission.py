@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent.core.framing import defused
+from agent.core.whole_text import whole
 from agent.goals.prompts import smuggles
-from agent.storage.payloads import whole
 
 LEAST_CHARS = 10
 MOST_BYTES = 8_192

@@ -9,13 +9,14 @@ from pydantic import TypeAdapter
 from sqlalchemy import Connection, bindparam, insert, literal_column, select, text, update
 
 from agent.core.ids import ConversationId, PersonId
+from agent.core.whole_text import whole
 from agent.goals.stored import Owner, Reason
 from agent.inbox import AccessRole, ChatType
 from agent.plans.graph import Tasks
 from agent.plans.stored import GATE, Estimate, Plan, Status
 from agent.storage.conflicts import or_ignore
 from agent.storage.moments import from_us
-from agent.storage.payloads import dump, whole
+from agent.storage.payloads import dump
 from agent.storage.tables import PLAN_IS_OPEN
 from agent.storage.tables import plan as table
 

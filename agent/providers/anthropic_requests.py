@@ -24,7 +24,7 @@ from agent.providers.newest import carrier, loop_start
 from agent.providers.provider import CacheTier, Request, ToolSchema
 from agent.providers.schema_bytes import SchemaBytes
 from agent.providers.sealed import SealedHistories, laid_out
-from agent.providers.tool_ids import NO_IDS, Ids, ids_of, unique
+from agent.providers.tool_ids import NO_IDS, Ids, ids_of, unique, wire_name
 
 # Five minutes are the default; some servers of the same form know no other.
 MARKERS: dict[CacheTier, dict[str, Any]] = {
@@ -206,7 +206,9 @@ def _assistant(parts: Sequence[Part], family: str, ids: Ids | None) -> list[Bloc
             case ToolUse() if ids is None:
                 _add_text(blocks, flatten((part,)))
             case ToolUse():
-                blocks.append({"type": "tool_use", "id": next(use_ids), "name": part.name, "input": part.input})
+                blocks.append(
+                    {"type": "tool_use", "id": next(use_ids), "name": wire_name(part.name), "input": part.input}
+                )
             case Thinking() if part.family == family:
                 blocks.append({"type": "thinking", "thinking": part.thinking, "signature": part.signature})
             case RedactedThinking() if part.family == family:

@@ -24,3 +24,12 @@ def host_of(url: str) -> str:
 def is_local(url: str) -> bool:
     """On this machine: never through the proxy of the environment."""
     return (urlsplit(url).hostname or "").startswith(_LOCAL)
+
+
+def is_url(text: str, *schemes: str) -> bool:
+    """An address with one of these schemes and a host."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # broken brackets, a port that is no number
+        return False

@@ -7,6 +7,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from agent.core.errors import AgentError, ContextTooLong, ProviderBusy, ProviderRefused, RequestInvalid
+from agent.core.whole_text import whole
 
 CONTEXT_CODES = frozenset({"context_length_exceeded", "model_context_window_exceeded", "request_too_large"})
 CONTEXT_WORDS = re.compile(
@@ -73,7 +74,7 @@ def clean(text: str, secrets: Iterable[str] = ()) -> str:
     """`text` on one line, short, without secrets: neither ours nor what looks like one (G-28)."""
     for secret in sorted((secret for secret in secrets if len(secret) > 3), key=len, reverse=True):
         text = text.replace(secret, "[redacted]")
-    text = " ".join(_KEYLIKE.sub("[redacted]", text).split())
+    text = " ".join(_KEYLIKE.sub("[redacted]", whole(text)).split())
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 

@@ -24,7 +24,7 @@ from agent.providers.newest import carrier, loop_start
 from agent.providers.provider import Request, ToolSchema
 from agent.providers.schema_bytes import SchemaBytes
 from agent.providers.sealed import SealedHistories, laid_out
-from agent.providers.tool_ids import NO_IDS, Ids, ids_of, unique
+from agent.providers.tool_ids import NO_IDS, Ids, ids_of, unique, wire_name
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")  # what servers call it
 AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
@@ -209,7 +209,11 @@ def _assistant(message: Message, family: str, ids: Ids, *, reasons: bool) -> dic
                 built[part.signature] = built.get(part.signature, "") + part.thinking
     if uses:
         built["tool_calls"] = [
-            {"id": id, "type": "function", "function": {"name": use.name, "arguments": dumps(use.input).decode()}}
+            {
+                "id": id,
+                "type": "function",
+                "function": {"name": wire_name(use.name), "arguments": dumps(use.input).decode()},
+            }
             for id, use in zip(ids.uses, uses, strict=True)
         ]
     return built

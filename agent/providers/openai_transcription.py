@@ -8,6 +8,7 @@ import aiohttp
 import anyio
 
 from agent.core.errors import AgentError
+from agent.core.whole_text import whole
 from agent.providers.endpoints import host_of, is_local, joined
 from agent.providers.failures import Answer, busy, classify, read_error, refused, retry_after
 from agent.providers.prices import Card
@@ -105,7 +106,7 @@ class OpenAITranscriber:
         seconds = _number(usage.get("seconds")) or _number(answer.get("duration"))
         tokens = Usage(prompt=int(_number(usage.get("input_tokens"))), output=int(_number(usage.get("output_tokens"))))
         return Transcript(
-            text=answer["text"].strip(), usage=tokens if tokens != Usage() else None, seconds=seconds or None
+            text=whole(answer["text"]).strip(), usage=tokens if tokens != Usage() else None, seconds=seconds or None
         )
 
 

@@ -15,6 +15,7 @@ import anyio.to_thread
 
 from agent.core.clock import Clock
 from agent.core.errors import ProviderRefused
+from agent.providers.failures import clean
 from agent.providers.prices import DEFAULT_WINDOW, Card, lookup
 from agent.providers.provider import Chunk, Provider, Request
 from agent.providers.settings import ProviderSettings
@@ -96,7 +97,7 @@ class LazyProvider:
             await self._opened.aclose()
 
     async def open(self) -> Opened:
-        """The provider itself. Raises ProviderRefused when its library is not installed."""
+        """The provider itself. Raises ProviderRefused when its library is not installed or refuses the settings."""
         async with self._opening:
             if self._opened is None:
                 parent = await self._parent.open() if self._parent else None
@@ -124,4 +125,8 @@ class LazyProvider:
                 f"{self.name}: the library of type {settings.type!r} cannot be loaded ({error}); install tieline again",
                 any_request=True,
             ) from error
+        except Exception as error:  # what its library thinks of the settings
+            why = clean(f"{type(error).__name__}: {error}", settings.secrets)
+            refusal = f"{self.name} cannot be opened ({why}); see its settings"
+            raise ProviderRefused(refusal, any_request=True) from error
         return made

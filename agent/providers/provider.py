@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Literal, Protocol
 from agent.core.messages import Message
 from agent.core.tools import ToolSpec
 
+MOST_TOKENS = 1_000_000_000  # of one call
+
 CacheTier = Literal["none", "5m", "1h"]
 StopReason = Literal["end_turn", "tool_use", "max_tokens", "refusal", "other"]
 
@@ -93,6 +95,12 @@ class Usage:
     output: int = 0
     cache_creation: int = 0
     cache_read: int = 0
+
+    def __post_init__(self) -> None:
+        """What an endpoint makes up must still fit the ledger's columns."""
+        for name in ("prompt", "output", "cache_creation", "cache_read"):
+            if getattr(self, name) > MOST_TOKENS:
+                object.__setattr__(self, name, MOST_TOKENS)
 
 
 @dataclass(frozen=True, slots=True)

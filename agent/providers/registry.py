@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -144,16 +144,23 @@ class Registry:
             self._something = anyio.Event()
             while self._expected:
                 provider = self._expected.popleft()
-                try:
-                    await provider.warm_up()
-                except AgentError as error:
-                    log.warning("%s is not loaded ahead of time: %s", provider.name, error)
+                await self._quietly(provider.warm_up, f"{provider.name} is not loaded ahead of time")
             idle = [provider for provider in self._leaving if not provider.is_called]
             self._leaving = [provider for provider in self._leaving if provider not in idle]
             for provider in idle:
-                await provider.aclose()
+                await self._quietly(provider.aclose, f"{provider.name} is not closed properly")
             with anyio.move_on_after(LOOK_AGAIN_S if self._leaving else float("inf")):
                 await self._something.wait()
+
+    @staticmethod
+    async def _quietly(step: Callable[[], Awaitable[None]], failed: str) -> None:
+        """Whoever is in need of it is told by the call itself."""
+        try:
+            await step()
+        except AgentError as error:
+            log.warning("%s: %s", failed, error)
+        except Exception:  # the seam to foreign libraries
+            log.exception("%s", failed)
 
     async def aclose(self) -> None:
         for provider in (*self._providers.values(), *self._leaving):

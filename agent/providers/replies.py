@@ -7,6 +7,7 @@ from typing import Any, assert_never
 
 from agent.core.errors import Permanent
 from agent.core.messages import Part, RedactedThinking, TextPart, Thinking, ToolUse
+from agent.core.whole_text import whole, whole_data, without_half
 from agent.providers.provider import (
     Chunk,
     Done,
@@ -75,6 +76,7 @@ class Accumulator:
         self._family = family
         self._blocks: list[_Text | _Call | Thinking | RedactedThinking] = []
         self._open_calls: dict[int, _Call] = {}
+        self._half = ""  # of an emoji that a server has cut between two pieces of text
         self._sizes = {"text": 0, "thinking": 0, "tool call": 0}
         self._usage: Usage | None = None
         self._stop_reason: StopReason = "other"
@@ -84,13 +86,14 @@ class Accumulator:
         self.unknown: list[str] = []
 
     def take(self, chunk: Chunk) -> str:
-        """Add a chunk; returns the text it adds to the reply. Raises ReplyTooLarge."""
+        """Add a chunk; returns the text it adds to the reply, made whole. Raises ReplyTooLarge."""
         self.begun = True
+        if isinstance(chunk, TextDelta):
+            return self._text(chunk.text)
+        lone = self._lone_half()
         match chunk:
-            case TextDelta():
-                return self._text(chunk.text)
             case ToolCallStart():
-                self._open_calls[chunk.index] = call = _Call(chunk.id, chunk.name, [])
+                self._open_calls[chunk.index] = call = _Call(whole(chunk.id), whole(chunk.name), [])
                 self._blocks.append(call)
             case ToolCallDelta():
                 self._grow("tool call", len(chunk.arguments), MOST_TOOL_JSON)
@@ -118,7 +121,7 @@ class Accumulator:
                 self.unknown.append(chunk.what)
             case _:
                 assert_never(chunk)
-        return ""
+        return lone
 
     def reply(self) -> Reply:
         """Everything that arrived, as it can be stored and sent back."""
@@ -141,6 +144,17 @@ class Accumulator:
         if not text:
             return ""
         self._grow("text", len(text), MOST_TEXT)
+        text, self._half = without_half(self._half + text)
+        return self._add(whole(text))
+
+    def _lone_half(self) -> str:
+        """What stands for half an emoji that no text has completed; "" where there is none."""
+        half, self._half = self._half, ""
+        return self._add(whole(half))
+
+    def _add(self, text: str) -> str:
+        if not text:
+            return ""
         self.shown = True
         last = self._blocks[-1] if self._blocks else None
         if isinstance(last, _Text):
@@ -156,11 +170,13 @@ class Accumulator:
 
 
 def parsed_arguments(written: str) -> tuple[dict[str, Any], str]:
-    """The arguments a model wrote and "", or {} and what is wrong with them."""
+    """The arguments a model wrote, their texts made whole, and ""; or {} and what is wrong with them."""
     if not written.strip():
         return {}, ""
     try:
-        arguments = json.loads(written)
+        arguments = json.loads(whole(written))
+        if "\\u" in written:  # as an escape JSON may name what no text can hold
+            arguments = whole_data(arguments)
     except (ValueError, RecursionError) as error:
         return {}, f"the arguments are not valid JSON ({error}); send the call again with correct JSON"
     if not isinstance(arguments, dict):

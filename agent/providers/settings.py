@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, SecretStr
 
+from agent.providers.endpoints import is_url
 from agent.providers.provider import Prices
 
 ProviderType = Literal["anthropic", "openai", "litellm", "demo"]
@@ -70,8 +71,10 @@ class ProviderSettings:
             found.append(f'api_key is missing: set api_key = "env:{self.type.upper()}_API_KEY"')
         if self.type == "litellm" and self.proxy.get_secret_value():
             found.append("proxy: litellm takes it from the environment only; set HTTPS_PROXY")
-        if self.base_url and not self.base_url.startswith(("http://", "https://")):
-            found.append("base_url: must begin with http:// or https://")
+        if self.base_url and not is_url(self.base_url, "http", "https"):
+            found.append("base_url: must be an address that begins with http:// or https://")
+        if (proxy := self.proxy.get_secret_value()) and not is_url(proxy, "http", "https", "socks5"):
+            found.append("proxy: must be an address that begins with http://, https:// or socks5://")
         if self.max_tokens is not None and self.max_tokens < 1:
             found.append(f"max_tokens = {self.max_tokens}: must be at least 1")
         if self.context_window is not None and not 1 <= self.context_window <= MAX_WINDOW:

@@ -1,4 +1,4 @@
-"""Tool-call ids that every API accepts and that are unique within one request (SPEC §6.10). Pure."""
+"""Tool-call names and ids that every API accepts; ids are unique within one request (SPEC §6.10). Pure."""
 
 import hashlib
 import re
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from agent.core.messages import Message
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]{1,40}")  # Anthropic's alphabet, OpenAI's length
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # OpenAI's; Anthropic takes 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,11 @@ def ids_of(message: Message) -> Ids | None:
 def wire_id(id: str) -> str:
     """`id` itself if every API accepts it, else a stable stand-in: another provider may have named the call."""
     return id if _SAFE.fullmatch(id) else "call_" + hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:24]
+
+
+def wire_name(name: str) -> str:
+    """The name of a call as every API accepts it: models make up names that are none of the tools'."""
+    return name if _NAME.fullmatch(name) else re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
 
 
 def unique(messages: Sequence[Ids | None]) -> dict[int, Ids]:

@@ -243,8 +243,9 @@ def visible_count(conn: Connection, session: SessionId) -> int:
 def last_said(conn: Connection, session: SessionId) -> tuple[Message, PersonId | None] | None:
     """The newest message that began an exchange and is still visible to the model, and who said it."""
     row = conn.execute(_LAST_SAID, {"session": session}).one_or_none()
-    message = read_message(row) if row is not None else None
-    return (message, PersonId(row.person) if row.person else None) if message is not None else None
+    if row is None or (message := read_message(row)) is None:
+        return None
+    return message, PersonId(row.person) if row.person else None
 
 
 def latest_but(conn: Connection, conversation: ConversationId, current: SessionId | None) -> Session | None:

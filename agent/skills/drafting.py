@@ -20,14 +20,13 @@ from agent.skills.buckets import DraftTrigger, Holds
 from agent.skills.evolved import DRAFT_SCORE, SCORER, Evolved
 from agent.skills.learning_settings import LearningSettings
 from agent.skills.signatures import name_of
-from agent.skills.skill import FILE, Skill
+from agent.skills.skill import EXAMPLE, FILE, Skill
 from agent.storage.database import Database
 from agent.storage.moments import to_us
 from agent.storage.whole_files import put_whole
 
 FOLDER = Path("skills", "auto")  # below the data directory
 MANIFEST = "manifest.json"
-EXAMPLE = "- Somebody wrote: "  # begins a line that quotes a request
 
 log = logging.getLogger("tieline.skills")
 

@@ -47,4 +47,4 @@ def fitting(skills: Sequence[Skill], *, compact: bool) -> str:
 
 def block(skill: Skill) -> str:
     """One skill, whole."""
-    return f'<skill name="{skill.name}">\n{harmless(skill.body)}\n</skill>'
+    return f'<skill name="{skill.name}">\n{harmless(skill.told)}\n</skill>'

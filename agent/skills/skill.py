@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Literal
 
 FILE = "SKILL.md"
+EXAMPLE = "- Somebody wrote: "  # begins a line of a draft that quotes a request
 
 Origin = Literal["shipped", "operator", "auto"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """Know-how that can be put before the model. `digest` names the bytes of its file, `body` is what the model reads.
+    """Know-how that can be put before the model. `digest` names the bytes of its file, `body` is what stands in it.
 
     `tools` are those it works with (None: its author names none), `env` what it sets for tools, as (name, value).
     `invocable_by_model` False: only a person may call it up; `user_invocable` False: only the model may. What the
@@ -36,6 +37,13 @@ class Skill:
     user_invocable: bool = True
     invocable_by_model: bool = True
     further: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def told(self) -> str:
+        """What a model reads: of a drafted one without what people wrote, perhaps in a direct chat."""
+        if self.origin != "auto":
+            return self.body
+        return "".join(line for line in self.body.splitlines(keepends=True) if not line.lstrip().startswith(EXAMPLE))
 
     @property
     def grants(self) -> frozenset[str]:

@@ -78,6 +78,8 @@ _KNOWN = (
 _DEPTH = Hot(select(func.count()).select_from(inbox).where(*_WAITING))
 _BY_REF = select(inbox.c.id, inbox.c.payload).where(*_WAITING, _REF).with_for_update()
 _REWRITE = update(inbox).where(_ONE).values(payload=bindparam("text"))
+_JOIN = update(inbox).where(_ONE, _NEW).values(payload=bindparam("text"), not_before=bindparam("until"))
+_COMPLETE = update(inbox).where(*_WAITING, inbox.c.not_before.is_not(None)).values(not_before=None)
 _END = update(inbox).where(_ONE).values(status=bindparam("ending"), note=bindparam("why"))
 _WAITING_IDS = select(inbox.c.id).where(*_WAITING).order_by(inbox.c.id)
 _DUE_ROWS = select(inbox).where(_CONV, _NEW, _DUE).order_by(_RANK, inbox.c.id).limit(bindparam("most"))
@@ -139,6 +141,27 @@ def admit(
         conn.execute(_END, {"row": row_id, "ending": "refused", "why": f"more than {limit} messages were waiting"})
         return Admitted(id=row_id, refused=True, depth=depth - 1)
     return Admitted(id=row_id, depth=depth)
+
+
+def waiting_album(conn: Connection, conversation: ConversationId, said: Incoming) -> InboxRow | None:
+    """The row to which the parts of an album that came before are joined, as long as no run has begun for it."""
+    if said.album is None:
+        return None
+    rows = waiting(conn, conversation)
+    alike = (row for row in rows if (row.incoming.album, row.incoming.person) == (said.album, said.person))
+    return next(alike, None)
+
+
+def join(conn: Connection, row: InboxRow, incoming: Incoming, *, part: int | None, not_before: int) -> None:
+    """Give an album's row what it has with its newest part, whose own row ends, and let it wait for the next one."""
+    if part is not None:
+        finish(conn, [part], "merged", note=f"part of the album of {row.id}")
+    conn.execute(_JOIN, {"row": row.id, "text": encode_incoming(incoming), "until": not_before})
+
+
+def complete_albums(conn: Connection, conversation: ConversationId) -> None:
+    """Something else was said there: no further part of an album is to be waited for."""
+    conn.execute(_COMPLETE, {"conversation": conversation})
 
 
 def is_known(conn: Connection, *, dedup: str, event_dedup: str | None) -> bool:

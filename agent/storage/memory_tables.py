@@ -108,6 +108,7 @@ relation = Table(
     Column("created_at", BigInteger, nullable=False),
     UniqueConstraint("subject_id", "word", "object_id"),
 )
+Index("ix_relation_audience", relation.c.audience)
 Index("ix_relation_object", relation.c.object_id)
 Index("ix_relation_memory", relation.c.memory_id)
 
@@ -134,6 +135,7 @@ skill_outcomes = Table(
     Column("ts", BigInteger, nullable=False),  # UTC, whole seconds
 )
 Index("ix_skill_outcomes_type", skill_outcomes.c.outcome_type, skill_outcomes.c.ts)
+Index("ix_skill_outcomes_conv", skill_outcomes.c.conv, skill_outcomes.c.id)
 
 # That something was erased, never what. `cleaned_at` None: the file's free pages may still hold it.
 memory_erasure = Table(

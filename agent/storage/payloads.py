@@ -20,6 +20,7 @@ from agent.core.messages import (
     ToolUse,
 )
 from agent.core.outbox import Say
+from agent.core.whole_text import whole_data
 from agent.inbox import Incoming
 
 T = TypeVar("T")
@@ -66,22 +67,4 @@ def dump(adapter: TypeAdapter[T], value: T) -> str:
         return adapter.dump_json(value).decode()
     except PydanticSerializationError:
         # Platforms deliver half an emoji now and then; UTF-8 has no bytes for it, and one message must not stop a chat.
-        return adapter.dump_json(adapter.validate_python(_whole(adapter.dump_python(value)))).decode()
-
-
-def whole(text: str) -> str:
-    """The text with U+FFFD for each lone surrogate."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _whole(value: object) -> object:
-    """The same plain data, with U+FFFD for each lone surrogate."""
-    match value:
-        case str():
-            return whole(value)
-        case dict():
-            return {_whole(key): _whole(item) for key, item in value.items()}
-        case list() | tuple():
-            return type(value)(_whole(item) for item in value)
-        case _:
-            return value
+        return adapter.dump_json(adapter.validate_python(whole_data(adapter.dump_python(value)))).decode()

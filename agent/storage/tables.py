@@ -104,6 +104,7 @@ outbox = Table(
     Column("note", Text),
     Column("created_at", BigInteger, nullable=False),
 )
+Index("ix_outbox_conv", outbox.c.conv, outbox.c.id)
 partial_index("ix_outbox_open", outbox.c.conv, outbox.c.id, where="status in ('new', 'sending')")
 
 turn = Table(
@@ -168,6 +169,7 @@ approval = Table(
     Column("answer", Text),
     UniqueConstraint("inbox_id", "call_id"),
 )
+Index("ix_approval_conv", approval.c.conv, approval.c.id)
 partial_index("ix_approval_pending", approval.c.conv, approval.c.expires_at, where="status = 'pending'")
 partial_index("ix_approval_screen", approval.c.id, where="screen = 'open'")
 

@@ -126,6 +126,7 @@ class Hands:
             speech=Speech(states.runtime.outbox),
             memory=parent.memory,
             recall=parent.recall,
+            recalled_after=parent.recalled_after,
             goal=parent.goal,
             progress=Progress(),
             parent=parent,

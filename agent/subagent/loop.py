@@ -21,7 +21,7 @@ from agent.storage import audit_rows
 from agent.storage.fence import check_epoch
 from agent.subagent.reach import schema_for
 from agent.subagent.tool import NESTED
-from agent.subagent.wording import LAST_STEP, NO_ANSWER, NO_MODEL, NO_QUESTIONS, NO_ROOM, failed, halted
+from agent.subagent.wording import FORGOTTEN, LAST_STEP, NO_ANSWER, NO_MODEL, NO_QUESTIONS, NO_ROOM, failed, halted
 from agent.tools.batches import batches_of
 from agent.turn.accounting import total_cost
 from agent.turn.calling import CallStopped, call_model
@@ -32,6 +32,7 @@ from agent.turn.fitting import ceiling
 from agent.turn.guards import halt_before_call
 from agent.turn.hints import cache_tier_for, routing_hint_for
 from agent.turn.prompt import stable_prompt, volatile_prompt
+from agent.turn.renewing import drop_stale_recall
 from agent.turn.run import Run
 from agent.turn.states import States
 from agent.turn.stepping import step_done
@@ -47,10 +48,15 @@ async def work(task: str, run: Run, states: States) -> Finding | None:
     """Run it to its end; None where its token was fired. Raises Fenced or StorageTrouble."""
     run.messages.append(text_message("user", task, created_at=states.runtime.clock.now()))
     tools, said = schema_for(run, states), ""
+    forgotten, conversation = states.runtime.memory.forgotten, states.session.conversation
+    since = forgotten.words(conversation)
     try:
         while not run.token.fired:
             if (found := _halted(run, said)) is not None:
                 return found
+            if forgotten.words(conversation) != since:  # its messages are stored nowhere: they cannot be read anew
+                return _failed(FORGOTTEN, run)
+            drop_stale_recall(run, states)
             try:
                 reply = await _ask(tools, run, states)
             except CallStopped:

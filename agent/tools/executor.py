@@ -20,6 +20,7 @@ from agent.core.messages import ToolUse
 from agent.core.outbox import Answer, Question
 from agent.core.time_limit import TimeLimit
 from agent.core.tools import Appraisal, Category, Tool, ToolContext
+from agent.core.whole_text import whole
 from agent.storage.audit_rows import Verdict
 from agent.tools.arguments import mistakes_in
 from agent.tools.overflow import Outputs
@@ -180,12 +181,12 @@ class Executor:
         except ToolError as error:
             verdict: Verdict = "denied" if isinstance(error, OutOfScope) else "failed"
             return Outcome(
-                content=self.redact(str(error)), is_error=True, transient=error.transient, verdict=verdict
+                content=self.redact(whole(str(error))), is_error=True, transient=error.transient, verdict=verdict
             )  # fmt: skip
         except Exception as error:
             log.exception("tool %s broke", name, extra={"run": context.run, "conversation": context.conversation})
             return Outcome(content=f"{name} failed ({type(error).__name__})", is_error=True, verdict="failed")
-        return Outcome(content=await self.outputs.shortened(context.conversation, self.redact(content)))
+        return Outcome(content=await self.outputs.shortened(context.conversation, self.redact(whole(content))))
 
 
 def _refused(why: str) -> Outcome:

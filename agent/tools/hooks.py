@@ -17,6 +17,7 @@ from pathlib import Path
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 
+from agent.core.whole_text import whole
 from agent.tools.settings import HookPoint, HookSettings
 
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")  # of our own environment
@@ -109,7 +110,7 @@ async def _finished(process: Process) -> _Ran:
         if stream is not None:
             async for piece in stream:
                 kept += piece[: max(0, LONGEST_OUTPUT - len(kept))]
-        said[name] = kept.decode("utf-8", "replace")
+        said[name] = whole(kept.decode("utf-8", "replace"))
 
     async with anyio.create_task_group() as group:
         group.start_soon(read, "out", process.stdout)

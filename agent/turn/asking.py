@@ -18,6 +18,7 @@ from agent.turn.calling import call_model
 from agent.turn.dumping import dump_request
 from agent.turn.healing import heal
 from agent.turn.hooking import context_of, fire
+from agent.turn.renewing import renewed
 from agent.turn.requests import DoesNotFit, build_request, fixed_of
 from agent.turn.room import load_of, make_room, make_room_after_refusal, sync_window
 from agent.turn.run import Prepared, Run
@@ -41,6 +42,7 @@ async def ask(prepared: Prepared, run: Run, states: States, context: str = "") -
     async def call() -> Answered:
         return await _call(prepared, run, states, hint=context)
 
+    prepared = await renewed(prepared, run, states)
     sync_window(run, states)
     await make_room(_load(prepared, run, states), run, states)
     context = "\n".join(filter(None, (context, context_of(await fire("pre_prompt", run, states)))))  # W-40

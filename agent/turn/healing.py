@@ -12,8 +12,7 @@ from agent.compaction.changes import Drain
 from agent.core.errors import RequestInvalid
 from agent.core.messages import Message
 from agent.sessions import runs
-from agent.turn.context import load_history
-from agent.turn.room import sync_window
+from agent.turn.renewing import read_anew
 from agent.turn.run import Run
 from agent.turn.states import States
 
@@ -71,6 +70,4 @@ async def heal(error: RequestInvalid, call: Callable[[], Awaitable[T]], run: Run
 
 async def _read_anew(run: Run, states: States) -> None:
     run.speech.retract()
-    states.message.forget()
-    await load_history(run, states)
-    sync_window(run, states)
+    await read_anew(run, states)

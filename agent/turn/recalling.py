@@ -62,6 +62,7 @@ async def recall(run: Run, states: States) -> None:
     if scope is None or run.audience.silent or not is_about_something(words):
         return
     settings = run.settings.memory.recall
+    run.recalled_after = states.runtime.memory.forgotten.facts(scope.visible)
     with anyio.move_on_after(settings.timeout_s) as bounded:
         try:
             run.recall = await _block(words, scope, run, states)

@@ -110,6 +110,7 @@ class Run:
     speech: Speech
     memory: Scope | None = None  # what it may see of the memory; None: it is off
     recall: str = ""  # what it was reminded of, framed; stands before the reminder
+    recalled_after: int = 0  # what of the memory was forgotten before that
     meanings: dict[str, float] = field(default_factory=dict)  # skills that are surely near its words, by name
     fitting: tuple[Skill, ...] | None = None  # those that its words alone lead to; None: nobody has looked
     skills: str = ""  # those that fit its words, as the system prompt shows them

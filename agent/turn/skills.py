@@ -100,7 +100,7 @@ def load_skill(run: Run, states: States, name: str) -> str:
         near = get_close_matches(slug(name), names, n=3) or names[:20]
         raise ToolError(f"there is no skill {name!r}; there is: {', '.join(near)}")
     _set_environment(run, (skill,))
-    return f"Skill {skill.name}, words of the house:\n\n{skill.body}"
+    return f"Skill {skill.name}, words of the house:\n\n{skill.told}"
 
 
 def _may_be_called(skill: Skill, run: Run) -> bool:

@@ -203,6 +203,7 @@ class MemoryState:
     signature: tuple[int, int] | None = None
     text: str = ""
     off: bool | None = None
+    forgotten: int = 0  # how often words of this conversation were forgotten before its window was read
     catching_up: bool = False  # vectors and graph, in the background
 
 

@@ -6,6 +6,7 @@ from agent.core.ids import CallId
 from agent.core.messages import ToolUse
 from agent.core.tools import Asker, ToolContext
 from agent.memory.desk import MemoryDesk
+from agent.memory.rights import reaches_others
 from agent.sessions.recollection import Recollection
 from agent.tools.executor import Limits
 from agent.tools.tasks import SessionTasks
@@ -77,6 +78,7 @@ def _memory(run: Run, states: States) -> MemoryDesk | None:
     return MemoryDesk(
         memory=states.runtime.memory,
         scope=run.memory,
+        others_too=reaches_others(run.work.incoming.chat_type, run.work.incoming.role),
         bill=bill_of(run, states),
         inbox_id=run.work.inbox_id,
         notes=states.memory.path,

@@ -74,6 +74,7 @@ class Received:
 class Said(Received):
     """Somebody wrote. `text` has the bot's mention taken out; a native slash command arrives as its text `/name args`.
 
+    `album` is the platform's id of an album of files that comes as one message a file.
     `sent_at` is the platform's time. `from_history` marks what catch-up has read. `via_slash` marks native commands:
     their key ends in `:i<interaction id>`, given in `interaction_id`.
     """
@@ -82,6 +83,7 @@ class Said(Received):
     attachments: tuple[Attachment, ...] = ()
     mention: Mention = Mention.NONE
     quoted: str | None = None
+    album: str | None = None
     sent_at: datetime | None = None
     from_history: bool = False
     interaction_id: str | None = None

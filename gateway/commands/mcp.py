@@ -43,10 +43,11 @@ async def _add(call: Call, words: list[str]) -> Reply:
 async def _remove(call: Call, words: list[str]) -> Reply:
     if len(words) != 1:
         return _told(call, "mcp_usage")
+    if await call.house.remove_server(words[0]):
+        return _told(call, "mcp_removed", name=words[0])
     if call.house.servers.named(words[0]) is None:
         return _unknown(call, words[0])
-    gone = await call.house.remove_server(words[0])
-    return _told(call, "mcp_removed" if gone else "mcp_configured", name=words[0])
+    return _told(call, "mcp_configured", name=words[0])
 
 
 async def _reconnect(call: Call, words: list[str]) -> Reply:

@@ -20,6 +20,7 @@ from agent.memory.erasing import forget, preview
 from agent.memory.memory import EVERYTHING
 from agent.memory.notes import path_of
 from agent.memory.records import LONGEST_FACT, Item, Kept
+from agent.memory.rights import reaches_others
 from agent.memory.target import Erased, Target
 from agent.memory.words import telling
 from agent.skills.buckets import Holds
@@ -115,7 +116,7 @@ async def _forget(call: Call, what: str) -> Reply:
     """Erases a fact by its number, what holds some words, or all; after a question (DESIGN §13.9)."""
     phrase, language, house = call.house.phrase, call.incoming.language, call.house
     scope = _scope(call)
-    others_too = not call.in_group or call.role >= Role.ADMIN
+    others_too = reaches_others(call.incoming.chat_type, call.incoming.role)
     number = what.removeprefix("#")
     everything = what.lower() in ("all", "everything", "alles")
     target = Target(
@@ -133,14 +134,15 @@ async def _forget(call: Call, what: str) -> Reply:
         return Reply(text=phrase("memory_nothing_found", language), private=True)
     if not await _sure(call, there):
         return Reply(text=phrase("memory_kept", language), private=True)
+    if target.item is not None:
+        holds: Holds | None = house.learning.quoted_of(there.texts)
+    else:
+        holds = target.holds if target.words else None
+    # Before the messages that tell what drafts quote of them: it can be done again, should this be cut off.
+    await house.learning.forget(there.conversations, holds, target.only_by)
     erased = await forget(
         house.memory, target, home=house.home, folders=partial(_copies, house.home), clock=house.clock
     )
-    if target.item is not None:
-        holds: Holds | None = house.learning.quoted_of(erased.texts)
-    else:
-        holds = target.holds if target.words else None
-    await house.learning.forget(erased.conversations, holds, target.only_by)
     call.agent.memory_changed()
     text = phrase("memory_forgotten", language, items=erased.items, messages=erased.messages)
     return Reply(text=text, private=True)

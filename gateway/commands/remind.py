@@ -2,11 +2,11 @@
 
 from agent.core.ids import ConversationId
 from agent.core.outbox import Button
-from gateway.access.policy import Role
 from gateway.commands.command import PRESS, Call, Command, Reply
 from gateway.scheduler.misfires import ONE_SHOT, RECURRING, Misfire
 from gateway.scheduler.mistakes import Mistake
 from gateway.scheduler.people import Zone
+from gateway.scheduler.rights import may_change
 from gateway.scheduler.rules import follows_the_wall, is_recurring
 from gateway.scheduler.schedule import Action, Creator, Plan, Schedule
 from gateway.scheduler.when import Wanted, read_when
@@ -41,7 +41,7 @@ async def heartbeat(call: Call) -> Reply:
     if call.args.lower() in _OFF:
         try:
             found = await call.house.schedules.find(conversation, HEARTBEAT)
-            await call.house.schedules.remove(conversation, found.id)
+            await call.house.schedules.remove(conversation, found.id, by=creator_of(call))
         except Mistake:
             return Reply(text=phrase("heartbeat_none", language), private=True)
         return Reply(text=phrase("heartbeat_off", language))
@@ -101,10 +101,10 @@ async def _stop_loops(call: Call, wanted: str | None) -> Reply:
     found = [
         one
         for one in await schedules.all_of(conversation_of(call))
-        if one.plan.kind == LOOP and may_change(call, one) and wanted in (None, str(one.id), f"#{one.id}")
+        if one.plan.kind == LOOP and may_change(one, creator_of(call)) and wanted in (None, str(one.id), f"#{one.id}")
     ]
     for one in found:
-        await schedules.remove(conversation_of(call), one.id)
+        await schedules.remove(conversation_of(call), one.id, by=creator_of(call))
     return Reply(text=phrase("loops_stopped", language, count=len(found)))
 
 
@@ -130,11 +130,6 @@ def origin_of(call: Call) -> str | None:
     """What is the same when this message comes a second time."""
     reference = call.incoming.interaction or call.incoming.message_ref
     return f"{call.key}:{reference}" if reference else None
-
-
-def may_change(call: Call, schedule: Schedule) -> bool:
-    """In a direct chat everything is one's own; in a group admins may also change what others set (DESIGN §6)."""
-    return not call.in_group or call.role >= Role.ADMIN or schedule.creator.person == call.incoming.person
 
 
 def confirmation(call: Call, schedule: Schedule) -> str:

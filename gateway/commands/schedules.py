@@ -8,11 +8,12 @@ from agent.core.outbox import Button
 from agent.storage.moments import from_us, to_us
 from gateway.access.policy import Role
 from gateway.commands.command import PRESS, Call, Command, Reply, refused
-from gateway.commands.remind import confirmation, conversation_of, may_change, origin_of
+from gateway.commands.remind import confirmation, conversation_of, creator_of, origin_of
 from gateway.scheduler.ledger import Entry
 from gateway.scheduler.misfires import read_misfire, written
 from gateway.scheduler.mistakes import Mistake
 from gateway.scheduler.quiet import read_quiet
+from gateway.scheduler.rights import may_change
 from gateway.scheduler.schedule import Schedule
 from gateway.scheduler.when import read_when
 from gateway.scheduler.wording import shown
@@ -41,7 +42,7 @@ async def schedules(call: Call) -> Reply:
         if len(words) < 2:
             raise Mistake("schedule_which", verb=words[0].lower())
         schedule = await call.house.schedules.find(conversation_of(call), words[1])
-        if not may_change(call, schedule):
+        if not may_change(schedule, creator_of(call)):
             return refused(call)
         text = await change(call, schedule, call.args.split(maxsplit=2)[2] if len(words) > 2 else "")
         return Reply(text=text, buttons=await _next_buttons(call, words[0].lower(), schedule), verbatim=True)
@@ -118,7 +119,7 @@ def _run(call: Call, schedule: Schedule, entry: Entry) -> str:
 
 
 def _buttons(call: Call, schedule: Schedule) -> tuple[tuple[Button, ...], ...]:
-    if not may_change(call, schedule):
+    if not may_change(schedule, creator_of(call)):
         return ()
 
     def button(verb: str) -> Button:
@@ -164,7 +165,8 @@ async def _skip(call: Call, schedule: Schedule, _: str) -> str:
 
 
 async def _delete(call: Call, schedule: Schedule, _: str) -> str:
-    return _said(call, "schedule_is_deleted", await call.house.schedules.remove(schedule.conversation, schedule.id))
+    removed = await call.house.schedules.remove(schedule.conversation, schedule.id, by=creator_of(call))
+    return _said(call, "schedule_is_deleted", removed)
 
 
 async def _edit(call: Call, schedule: Schedule, text: str) -> str:

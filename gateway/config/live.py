@@ -57,6 +57,9 @@ class Live:
         self.settings = settings
         self._environ = environ
         self._listeners: list[Callable[[Settings], None]] = []
+        self._seen: tuple[int, int] | None = (
+            None  # kept beyond a `watch` that broke: what changes before the next counts
+        )
 
     def listen(self, listener: Callable[[Settings], None]) -> None:
         """Hear of every change that counts."""
@@ -114,13 +117,13 @@ class Live:
         source = self.settings.source
         if source is None:
             return
-        seen = _signature(source)
+        self._seen = self._seen or _signature(source)
         while True:
             await clock.sleep(LOOK_EVERY_S)
             now = _signature(source)
-            if now != seen:
+            if now != self._seen:
                 await clock.sleep(SETTLE_S)  # an editor may still be writing
-                seen = _signature(source)
+                self._seen = _signature(source)
                 self.reload()
 
 

@@ -29,6 +29,7 @@ from gateway.delivery.draft import Draft
 from gateway.delivery.egress import Guard
 from gateway.delivery.ephemera import Ephemera
 from gateway.delivery.guarded import guarded
+from gateway.delivery.hands import Hands, Taken
 from gateway.delivery.leftovers import previews_to_keep
 from gateway.delivery.live import LiveLines
 from gateway.delivery.outbox import ConversationOutbox
@@ -37,7 +38,7 @@ from gateway.delivery.prompts import Prompts
 from gateway.delivery.questions import Questions
 from gateway.delivery.refs import Shown
 from gateway.delivery.rest import Rest
-from gateway.delivery.rows import Claimed, Settle, Waiting
+from gateway.delivery.rows import Settle
 from gateway.delivery.sender import Sender
 from gateway.delivery.settings import Settings
 from gateway.delivery.showing import Showing
@@ -47,6 +48,7 @@ from gateway.delivery.worker import STORAGE_PAUSE_S, Reports, Worker
 
 log = logging.getLogger("tieline.delivery")
 
+FAILED_PAUSE_S = 30.0  # before a worker that failed comes again
 FIRST_LOOK_S, LAST_LOOK_S = 0.25, 30.0  # how soon and how seldom accounts that are not there are looked for
 
 
@@ -83,6 +85,7 @@ class Delivery:
         self._database = database
         self._reports = reports
         self._sender = Sender(self._write, home, phrase, guard)
+        self._hands = Hands()
         self._tasks: TaskGroup | None = None
         self._woken: set[ConversationKey] = set()
         self._workers: set[ConversationKey] = set()
@@ -119,11 +122,11 @@ class Delivery:
             self.wake(key)
             return
         self._workers.add(key)  # nobody else may take a row between the commit and the start of its worker
-        first: Claimed | Waiting | None = None
+        first: Taken | None = None
 
         def take(conn: Connection) -> None:
             nonlocal first
-            first = rows.claim(conn, ConversationId(str(key)), to_us(self.clock.now()))
+            first = self._hands.take(conn, key, to_us(self.clock.now()))
 
         try:
             yield take
@@ -256,9 +259,7 @@ class Delivery:
         self._workers.add(key)
         self._tasks.start_soon(self._work, key, left_over)
 
-    async def _work(
-        self, key: ConversationKey, left_over: Sequence[EphemeralRow], first: Claimed | Waiting | None = None
-    ) -> None:
+    async def _work(self, key: ConversationKey, left_over: Sequence[EphemeralRow], first: Taken | None = None) -> None:
         kept: list[Shown] = []
         try:
             channel = self.channel_for(key)
@@ -275,13 +276,19 @@ class Delivery:
             for shown in kept:  # nothing was there to take its place
                 self._discard(key, "preview", shown)
         except Exception:  # the channel seam: other conversations are delivered to
-            log.exception("a delivery worker failed; its rows wait for the next wake", extra={"conversation": str(key)})
+            log.exception("a delivery worker failed; it comes again", extra={"conversation": str(key)})
+            self.spawn(partial(self._come_again, key))
         finally:
             self._woken.discard(key)
             self._workers.discard(key)
+            self._hands.keep_only(key, None)
             if not self._workers:
                 self._idle.set()
             self._drop_ended(key)
+
+    async def _come_again(self, key: ConversationKey) -> None:
+        await self.clock.sleep(FAILED_PAUSE_S)
+        self.wake(key)
 
     def _shelve(self, key: ConversationKey, left_over: Sequence[EphemeralRow]) -> None:
         """Keep what a conversation has to say until its account is there: accounts open after the start."""
@@ -319,6 +326,7 @@ class Delivery:
             database=self._database,
             clock=self.clock,
             sender=self._sender,
+            hands=self._hands,
             phrase=self.phrase,
             reports=self._reports,
             settings=self.settings,

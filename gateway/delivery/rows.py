@@ -55,6 +55,11 @@ class Waiting:
     until: int
 
 
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The next row is in the hands of another worker, which is sure to let go of it."""
+
+
 # Written out: behind parameters neither database could use the partial index of open rows.
 _IS_OPEN = outbox.c.status.in_((literal_column("'new'"), literal_column("'sending'")))
 _OPEN = (outbox.c.conv == bindparam("conversation"), _IS_OPEN)
@@ -85,10 +90,12 @@ _UNFINISHED = union(
 _NOTE = update(outbox).where(outbox.c.id == bindparam("row")).values(note=bindparam("what"))
 
 
-def claim(conn: Connection, key: ConversationId, now: int) -> Claimed | Waiting | None:
+def claim(
+    conn: Connection, key: ConversationId, now: int, *, is_free: Callable[[int], bool] = lambda row: True
+) -> Claimed | Waiting | Elsewhere | None:
     """Mark the oldest open row `sending` and give it; None when there is none or the place is closed to us.
 
-    A row that cannot be read any more is set aside as dead.
+    A row that cannot be read any more is set aside as dead. One that is `sending` was cut off if it `is_free`.
     """
     while _ANY.scalar(conn, {"conversation": key}) is not None:  # the last look of every turn finds nothing
         row = conn.execute(_NEXT, {"conversation": key}).one()
@@ -96,6 +103,8 @@ def claim(conn: Connection, key: ConversationId, now: int) -> Claimed | Waiting 
             return None
         if row.not_before is not None and row.not_before > now:
             return Waiting(row.not_before)
+        if row.status == "sending" and not is_free(row.id):
+            return Elsewhere()
         try:
             say = decode_say(row.payload)
         except ValidationError:

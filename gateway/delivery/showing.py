@@ -69,7 +69,10 @@ class Showing:
         if sent is None:
             return None
         shown = Shown(sent, by, of)
-        await self._ephemera.note(channel.key, kind, shown)
+        try:
+            await self._ephemera.note(channel.key, kind, shown)
+        except StorageTrouble as error:  # this process knows of it; the next one will not
+            log.warning("a %s is not noted: %s", kind, error, extra={"conversation": str(channel.key)})
         return shown
 
     async def _by_key(

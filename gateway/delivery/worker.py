@@ -22,16 +22,18 @@ from gateway.channels.errors import ChannelBusy, ChannelError
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import Outbound
 from gateway.delivery import rows
+from gateway.delivery.hands import Hands, Taken
 from gateway.delivery.leftovers import CALL_DEADLINE_S
 from gateway.delivery.pacing import retry_after
 from gateway.delivery.refs import Shown, notes
-from gateway.delivery.rows import Claimed, Settle, Waiting
+from gateway.delivery.rows import Claimed, Elsewhere, Settle, Waiting
 from gateway.delivery.sender import Gone, Later, Outcome, Refused, Sender, Sent
 from gateway.delivery.settings import Settings
 
 log = logging.getLogger("tieline.delivery")
 
 STORAGE_PAUSE_S = 2.0
+HAND_OVER_S = 0.5  # between looks at a row that another worker still carries: its place has moved
 FAULTS_ENOUGH = 5  # an adapter that raises what it must not is asked so often about one message
 TRIES_AT_LEAST = 5  # a message that grew old while nobody ran is still tried so often
 
@@ -59,6 +61,7 @@ class Worker:
         database: Database,
         clock: Clock,
         sender: Sender,
+        hands: Hands,
         phrase: Phrases,
         reports: Reports,
         settings: Settings,
@@ -72,6 +75,7 @@ class Worker:
         self._database = database
         self._clock = clock
         self._sender = sender
+        self._hands = hands
         self._phrase = phrase
         self._reports = reports
         self._settings = settings
@@ -83,7 +87,7 @@ class Worker:
         self._put_off_until = inf  # on the stopwatch; the row that is next
         self._gone_for: str | None = None  # why the place is closed, if that is news
 
-    async def run(self, first: Claimed | Waiting | None = None) -> None:
+    async def run(self, first: Taken | None = None) -> None:
         """Begin with `first`, if it was taken already."""
         claimed = first or await self._next(None, closed=False)
         while claimed is not None:
@@ -94,6 +98,8 @@ class Worker:
                 wait_s = min((claimed.until - self._now()) / 1e6, self._put_off_until - self._clock.monotonic())
                 await self._clock.sleep(wait_s)
                 due = claimed.until
+            elif isinstance(claimed, Elsewhere):
+                await self._clock.sleep(HAND_OVER_S)
             else:
                 outcome = self._given_up(claimed, await self._deliver(claimed))
                 settle, pause_s, closed = self._conclude(claimed, outcome)
@@ -105,20 +111,23 @@ class Worker:
         if self._gone_for is not None:  # told here and not in `_leave`, which runs in the database's thread
             self._reports.gone(self._key, self._gone_for)
 
-    async def _next(self, settle: Settle | None, *, closed: bool, due: int = 0) -> Claimed | Waiting | None:
+    async def _next(self, settle: Settle | None, *, closed: bool, due: int = 0) -> Taken | None:
         """However long the disk takes to recover."""
         while True:
             try:
-                return await self._database.write(partial(self._step, settle, closed, due))
+                found = await self._database.write(partial(self._step, settle, closed, due))
             except StorageTrouble as error:
                 log.warning("the outbox cannot be read or written: %s", error, extra={"conversation": str(self._key)})
                 await self._clock.sleep(STORAGE_PAUSE_S)
+            else:
+                self._hands.keep_only(self._key, found.id if isinstance(found, Claimed) else None)
+                return found
 
-    def _step(self, settle: Settle | None, closed: bool, due: int, conn: Connection) -> Claimed | Waiting | None:
+    def _step(self, settle: Settle | None, closed: bool, due: int, conn: Connection) -> Taken | None:
         """In one transaction: write down what became of the last row, take the next."""
         if settle is not None:
             settle(conn)
-        return None if closed else rows.claim(conn, self._conversation, max(self._now(), due))
+        return None if closed else self._hands.take(conn, self._key, max(self._now(), due))
 
     def _now(self) -> int:
         return to_us(self._clock.now())
@@ -214,4 +223,6 @@ class Worker:
             return error.after_s
         except (ChannelError, TimeoutError) as error:
             log.warning("nor could that be told there: %s", error, extra={"conversation": str(self._key)})
+        except Exception:  # the channel seam: what became of the row must be written down
+            log.exception("nor could that be told there", extra={"conversation": str(self._key)})
         return 0.0

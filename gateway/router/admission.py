@@ -3,6 +3,8 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
 from typing import TypeVar
 
 from sqlalchemy import Connection
@@ -21,11 +23,14 @@ from gateway.access.settings import AccessSettings
 from gateway.channels.inbound import Outcome, Pressed, Receipt, Said
 from gateway.commands.approvals import answered_by_text
 from gateway.dispatch.queue_modes import Verdict, verdict
+from gateway.router import albums
 from gateway.router.house import House
 from gateway.router.identity import dedup_key, event_key
 from gateway.router.incoming import incoming_from, language_of, notice_for, person_of, unanswered
 
 _log = logging.getLogger("tieline.router")
+
+WAKE_MARGIN_S = 0.05  # the wall clock, by which rows are due, is not the one that sleeps
 
 T = TypeVar("T")
 
@@ -71,10 +76,17 @@ class Admission:
             if await self._answers_a_tool(arrival):
                 return await self._end(arrival, "done", "answered a question", Outcome.ACCEPTED)
         found = house.desk.find(said.text)
-        if (found is None or not found[0].unlimited) and (flooded := self._flooded(said)) is not Take.TAKEN:
+        is_part = await self._is_part(arrival)  # of what was counted already
+        if (
+            not is_part
+            and (found is None or not found[0].unlimited)
+            and (flooded := self._flooded(said)) is not Take.TAKEN
+        ):
             return await self._flood_refused(arrival, flooded)
         if found and found[0].immediate:
             return await self._at_once(arrival)
+        if is_part:
+            return await self._queue(arrival, interrupt=False)
         what = verdict(
             house.queue_mode(arrival.conversation),
             is_running=self._is_running(arrival),
@@ -105,7 +117,11 @@ class Admission:
         limit, full = self._room(arrival)
 
         def work(conn: Connection) -> inbox_rows.Admitted:
-            admitted = self._insert(conn, arrival, incoming, limit)
+            album = inbox_rows.waiting_album(conn, arrival.conversation, incoming)
+            admitted = self._insert(conn, arrival, incoming, limit if album is None else None)
+            if album is not None and admitted.id is not None:
+                whole = albums.joined(album.incoming, incoming)
+                inbox_rows.join(conn, album, whole, part=admitted.id, not_before=self._in(albums.SETTLES))
             if admitted.refused:
                 notice = notice_for(said, full)
                 house.notices.add(conn, said.key, notice, dedup=arrival.dedup, inbox_id=admitted.id)
@@ -118,10 +134,44 @@ class Admission:
             house.notices.committed(said.key)
             self._note(said, "queue full")
             return Receipt(Outcome.REFUSED, "queue full")
+        if said.album is not None:
+            house.later(partial(self._wake_settled, arrival.conversation))
+            return Receipt(Outcome.ACCEPTED)
         house.wake(arrival.conversation)
         if self._is_running(arrival):
             house.outbox_for(said.key).queued(admitted.depth)
         return Receipt(Outcome.ACCEPTED)
+
+    async def continues(self, said: Said) -> bool:
+        """It is a part of an album that waits for it."""
+        if said.album is None:
+            return False
+        conversation, incoming = ConversationId(str(said.key)), incoming_from(said, Role.MEMBER)
+        read = partial(inbox_rows.waiting_album, conversation=conversation, said=incoming)
+        return await self._house.database.read(read) is not None
+
+    async def _is_part(self, arrival: _Arrival) -> bool:
+        """The same; then the album waits while the files of this part are fetched."""
+        if arrival.said.album is None:
+            return False
+        incoming = incoming_from(arrival.said, arrival.role)
+
+        def hold(conn: Connection) -> bool:
+            album = inbox_rows.waiting_album(conn, arrival.conversation, incoming)
+            if album is not None:
+                until = self._in(albums.FETCHING)
+                inbox_rows.join(conn, album, album.incoming, part=None, not_before=until)
+            return album is not None
+
+        return await self._house.database.write(hold)
+
+    async def _wake_settled(self, conversation: ConversationId) -> None:
+        """(After a crash, and should the clock be set back, the dispatcher finds it when it looks around.)"""
+        await self._house.clock.sleep(albums.SETTLES_S + WAKE_MARGIN_S)
+        self._house.wake(conversation)
+
+    def _in(self, time: timedelta) -> int:
+        return to_us(self._house.clock.now() + time)
 
     async def _at_once(self, arrival: _Arrival) -> Receipt:
         """A command that never queues: done, then noted together with its answer."""
@@ -245,8 +295,11 @@ class Admission:
             platform_ref=arrival.said.message_id,
             payload=encode_incoming(incoming),
             at=to_us(self._house.clock.now()),
+            not_before=None if incoming.album is None else self._in(albums.SETTLES),
             limit=limit,
         )
+        if incoming.album is None and admitted.depth > 1:
+            inbox_rows.complete_albums(conn, conversation)
         if admitted.id is not None and conversation_rows.is_gone(conn, conversation):
             # Who is heard can be spoken to, whatever the platform told or failed to tell about our return.
             conversation_rows.set_gone(conn, conversation, gone=False)

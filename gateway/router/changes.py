@@ -66,15 +66,24 @@ class Changes:
         # The agent first: what it would still write under the old key must not be mixed in.
         self._house.conversations.stop(old, "the chat has moved")
         changed, settings = await self._house.database.write(work)
-        await self._house.conversations.forget(old)
-        await self._house.conversations.forget(new)
-        await anyio.to_thread.run_sync(_move_files, self._house.attachments.home, old, new, self._house.clock.now())
+        await self._move_files(old, new)  # before it is acknowledged: nobody tells it again
         self._house.book.replace(await self._house.database.read(grants.all_grants))
         for key, value in settings.items():
             self._house.setting_changed(new, key, value)
-        self._house.wake(new)
         self._house.notices.committed(moved.new_key)
+        # An agent takes its time to end, and the platform's other chats are not to wait for it.
+        self._house.later(partial(self._settle, old, new))
         return Receipt(Outcome.ACCEPTED) if changed else Receipt(Outcome.IGNORED, "nothing known there")
+
+    async def _settle(self, old: ConversationId, new: ConversationId) -> None:
+        """Once both agents, who know of no move, are asleep: what the old one still wrote follows, the work goes on."""
+        await self._house.conversations.forget(old)
+        await self._house.conversations.forget(new)
+        await self._move_files(old, new)
+        self._house.wake(new)
+
+    async def _move_files(self, old: ConversationId, new: ConversationId) -> None:
+        await anyio.to_thread.run_sync(_move_files, self._house.attachments.home, old, new, self._house.clock.now())
 
     def _listed(self, moved: Moved) -> Grant | None:
         """A grant for the new place of a group that the configuration lets in by its old name."""

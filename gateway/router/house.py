@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from agent.between_turns import Job
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.storage.database import Database
@@ -47,7 +48,8 @@ class House:
     `tell_owner` takes a key of the catalogue and its values; `met` is told where somebody who may be told such things
     talks to us directly, and in which language. `setting_changed` takes conversation, key and value. `learn_parent`
     takes a thread and the channel id of its place; `knows_parent` says whether that is known. `gives_way`: what runs in
-    a conversation is a plan's or a goal's own turn.
+    a conversation is a plan's or a goal's own turn. `later` runs a job beside everything else; one that a crash cuts
+    off is not run again.
     """
 
     database: Database
@@ -72,3 +74,4 @@ class House:
     setting_changed: Callable[[ConversationId, str, str], None]
     knows_parent: Callable[[ConversationKey, str], bool]
     learn_parent: Callable[[ConversationKey, str], Awaitable[None]]
+    later: Callable[[Job], None]

@@ -1,17 +1,41 @@
 """From what a platform told to what an agent reads, and back to the person. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from agent.core.ids import PersonId
 from agent.core.messages import FilePart
 from agent.core.outbox import Say
+from agent.core.whole_text import whole
 from agent.inbox import AccessRole, Incoming
 from gateway.access.decisions import Unanswered
 from gateway.access.policy import Role, person_name
-from gateway.channels.inbound import ChatType, Received, Said
+from gateway.channels.inbound import ChatType, Edited, Inbound, Pressed, Received, Said
 
 ROLE_NAMES: dict[Role, AccessRole] = {Role.MEMBER: "member", Role.ADMIN: "admin", Role.OWNER: "owner"}
+
+
+def made_whole(inbound: Inbound) -> Inbound:
+    """The same with all that people have written in it made whole: a command gets it as it is."""
+    sender = replace(inbound.sender, display=whole(inbound.sender.display))
+    title = whole(inbound.chat_title)
+    match inbound:
+        case Said():
+            return replace(
+                inbound,
+                sender=sender,
+                chat_title=title,
+                text=whole(inbound.text),
+                quoted=whole(inbound.quoted) if inbound.quoted is not None else None,
+                attachments=tuple(replace(one, name=whole(one.name)) for one in inbound.attachments),
+            )
+        case Edited():
+            return replace(inbound, sender=sender, chat_title=title, text=whole(inbound.text))
+        case Pressed():
+            return replace(inbound, sender=sender, chat_title=title, action=whole(inbound.action))
+        case _:
+            return replace(inbound, sender=sender, chat_title=title)
 
 
 def incoming_from(said: Said, role: Role, files: Sequence[FilePart] = (), notes: Sequence[str] = ()) -> Incoming:
@@ -26,6 +50,7 @@ def incoming_from(said: Said, role: Role, files: Sequence[FilePart] = (), notes:
         files=tuple(files),
         notes=tuple(notes),
         quoted=said.quoted,
+        album=said.album,
         message_ref=None if said.interaction_id else said.message_id,
         interaction=said.interaction,
         zone=said.sender.zone,

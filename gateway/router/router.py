@@ -33,7 +33,7 @@ from gateway.delivery.questions import Finding
 from gateway.router.admission import Admission
 from gateway.router.changes import Changes
 from gateway.router.house import House
-from gateway.router.incoming import language_of, person_of, unanswered
+from gateway.router.incoming import language_of, made_whole, person_of, unanswered
 from gateway.router.misfits import Misfits
 from gateway.router.strangers import Strangers
 
@@ -59,7 +59,7 @@ class Router:
         Raises StorageTrouble, and for a few tries whatever a defect of the house raises: it may be given again.
         """
         try:
-            return await self._take_in(inbound)
+            return await self._take_in(made_whole(inbound))
         except StorageTrouble:
             raise
         except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6
@@ -84,7 +84,10 @@ class Router:
 
     async def _said(self, said: Said) -> Receipt:
         is_command = self._house.desk.find(said.text) is not None
-        role = await self._role(said, mention=said.mention, is_command=is_command)
+        mention = said.mention
+        if mention is Mention.NONE and await self._admission.continues(said):
+            mention = Mention.DIRECT  # the caption, which names the bot, stands below one picture of an album only
+        role = await self._role(said, mention=mention, is_command=is_command)
         if isinstance(role, Receipt):
             return role
         if role >= Role.ADMIN and said.chat_type is ChatType.DIRECT:

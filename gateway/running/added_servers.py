@@ -1,5 +1,7 @@
 """MCP servers that an admin adds in a chat: kept in the database, beside those of the configuration."""
 
+import logging
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from agent.core.clock import Clock
@@ -12,23 +14,42 @@ from gateway.storage import settings_rows
 
 SETTING = "mcp_server"  # its value is the address; it belongs to no conversation but to the server's own name
 
+_log = logging.getLogger("tieline.mcp")
+
 
 class AddedServers:
     """Each asks a person before every call, and has no keys: those belong into the configuration, not into a chat."""
 
-    def __init__(self, database: Database, clock: Clock, servers: Servers) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, servers: Servers, health: Callable[[str, str | None], None]
+    ) -> None:
+        """`health` is told of one that cannot be taken up, and None when that is over."""
         self._database = database
         self._clock = clock
         self._servers = servers
+        self._health = health
         self._names: set[str] = set()
+        self._left_out: set[str] = set()
 
     async def take_up(self) -> None:
-        """Those that were added before; the configuration's own of the same name goes first."""
+        """Those that were added before; the configuration's own of the same name goes first.
+
+        One that this version would not take is left out until somebody removes it: a row must not keep the house from
+        starting.
+        """
         for row, url in (await self._database.read(lambda conn: settings_rows.everywhere(conn, SETTING))).items():
             name = row.partition(":")[2]
-            if self._servers.named(name) is None:
-                self._servers.add(ServerSettings(name=name, url=url))
-                self._names.add(name)
+            if self._servers.named(name) is not None:
+                continue
+            try:
+                settings = ServerSettings(name=name, url=url)
+            except ValueError as error:
+                _log.warning("an added MCP server is left out: %s", error)
+                self._health(name, f"it was added in a chat and is left out: {error}")
+                self._left_out.add(name)
+                continue
+            self._servers.add(settings)
+            self._names.add(name)
 
     async def add(self, name: str, url: str) -> None:
         """Connect to it, now and after every start. Raises ValueError that says what is wrong."""
@@ -45,11 +66,14 @@ class AddedServers:
 
     async def remove(self, name: str) -> bool:
         """Forget it; False when it was not added here."""
-        if name not in self._names:
+        if name not in self._names | self._left_out:
             return False
         await self._database.write(lambda conn: settings_rows.clear(conn, _row(name), SETTING))
-        self._servers.remove(name)
+        if name in self._names:
+            self._servers.remove(name)
+        self._health(name, None)
         self._names.discard(name)
+        self._left_out.discard(name)
         return True
 
 

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from sqlalchemy import Connection
 
+from agent.between_turns import BetweenTurns
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.core.outbox import Answer, Question
@@ -141,3 +143,12 @@ def storage_trouble(troubles: Troubles, reason: str | None) -> None:
 def user_model(live: Live, kept: UserModel) -> UserModel | None:
     """Who keeps how people write: nobody, where the operator wants none of it."""
     return kept if live.settings.memory.style.enabled else None
+
+
+def forgotten(background: BetweenTurns, conversations: Conversations, conversation: ConversationId) -> None:
+    """Words are gone from the store: who is awake there is put to sleep when it is free, with all that it had read.
+
+    Nobody waits for that, least of all the command that forgets: two of them would wait for each other.
+    """
+    if conversation in conversations.awake:
+        background.start(partial(conversations.forget, conversation))

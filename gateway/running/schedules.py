@@ -126,7 +126,7 @@ class Scheduling:
     async def cancel(self, name: str, context: ToolContext) -> str:
         try:
             found = await self.desk.find(context.conversation, name)
-            await self.desk.remove(context.conversation, found.id)
+            await self.desk.remove(context.conversation, found.id, by=_creator(context))
         except Mistake as mistake:
             raise ToolError(mistake.said(self._phrase, "en")) from mistake
         return f"Removed: {_line(found)}"

@@ -16,6 +16,7 @@ from agent.storage import cleaning
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.moments import to_us
+from agent.tools.mcp.complaints import bounded
 from agent.tools.overflow import FOLDER as OUTPUTS
 from agent.tools.workspace import FOLDER as WORKSPACES
 from gateway.config.sections import RetentionSettings
@@ -88,12 +89,16 @@ class Upkeep:
         await anyio.to_thread.run_sync(
             _remove_files, self._home / WORKSPACES, at - timedelta(days=retention.workspace_days).total_seconds()
         )
+        await anyio.to_thread.run_sync(_bound_logs, self._home / "logs")
         await anyio.to_thread.run_sync(_keep_newest, self._home / "backups", retention.backups)
 
     async def _clean(self, at: int) -> None:
         """What people had forgotten leaves the database's file as well."""
-        if not await self._database.read(cleaning.is_due):
+        if not await self._database.read(partial(cleaning.is_due, at=at)):
             return
+        merged = await self._database.write(partial(cleaning.merge, first=True))
+        while not merged:
+            merged = await self._database.write(partial(cleaning.merge, first=False))
         while not await self._database.write(cleaning.clean):
             await self._clock.sleep(0.1)
         await self._database.write(partial(cleaning.note_cleaned, at=at))
@@ -113,6 +118,11 @@ def _remove_files(folder: Path, before: float) -> None:
             with suppress(OSError):  # it holds something, or is a link
                 if os.stat(name, dir_fd=at, follow_symlinks=False).st_mtime < before:
                     os.rmdir(name, dir_fd=at)
+
+
+def _bound_logs(folder: Path) -> None:
+    for path in folder.glob("mcp-*.log"):
+        bounded(path)
 
 
 def _keep_newest(folder: Path, count: int) -> None:

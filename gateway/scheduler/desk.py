@@ -17,6 +17,7 @@ from gateway.scheduler.ledger import Cost, Entry
 from gateway.scheduler.mistakes import Mistake
 from gateway.scheduler.occurrences import Occurrence, first_after
 from gateway.scheduler.people import Zone
+from gateway.scheduler.rights import may_change
 from gateway.scheduler.rules import On, follows_the_wall
 from gateway.scheduler.schedule import LONGEST_KIND, LONGEST_NAME, LONGEST_TEXT, Creator, Plan, Schedule
 from gateway.scheduler.settings import SchedulerSettings
@@ -111,8 +112,9 @@ class Schedules:
         name: str | None = None,
         origin: str | None = None,
     ) -> Schedule:
-        """Set it; one of the same name in that conversation is replaced. Raises Mistake.
+        """Set it; one of the same name in that conversation is replaced, and is the creator's from then on.
 
+        Raises Mistake, also where the creator may not change the one that is there.
         `origin` names the message that asks: when it comes a second time, what it set the first time is given.
         """
         now = self.now
@@ -122,7 +124,8 @@ class Schedules:
             if origin is not None and (known := store.by_origin(conn, origin)) is not None:
                 return known
             if name is not None and (known := store.by_name(conn, conversation, name)) is not None:
-                store.rewrite(conn, known.id, plan, first, at=to_us(now))
+                _check_right(known, creator)
+                store.rewrite(conn, known.id, plan, first, at=to_us(now), creator=creator)
                 return _again(conn, known.id)
             self._check_room(conn, conversation, creator)
             added = store.add(
@@ -228,11 +231,12 @@ class Schedules:
             self._work(key)
         return schedule
 
-    async def remove(self, conversation: ConversationId, id: int) -> Schedule:
-        """Gone for good; its ledger stays."""
+    async def remove(self, conversation: ConversationId, id: int, *, by: Creator) -> Schedule:
+        """Gone for good; its ledger stays. Raises Mistake where it is not theirs to remove."""
 
         def work(conn: Connection) -> Schedule:
             schedule = _there(conn, conversation, id)
+            _check_right(schedule, by)
             store.remove(conn, id)
             return schedule
 
@@ -288,6 +292,11 @@ def _first(plan: Plan, now: datetime) -> Occurrence:
     if first is None:
         raise Mistake("when_never")
     return first
+
+
+def _check_right(schedule: Schedule, who: Creator) -> None:
+    if not may_change(schedule, who):
+        raise Mistake("schedule_of_another", title=schedule.title)
 
 
 def _there(conn: Connection, conversation: ConversationId, id: int) -> Schedule:

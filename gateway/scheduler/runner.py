@@ -7,13 +7,12 @@ decides (ENGINE.md). It holds no timer for each schedule, so ten thousand cost a
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
 import anyio
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
@@ -22,6 +21,7 @@ from agent.storage.errors import StorageError, StorageTrouble
 from agent.storage.moments import from_us, to_us
 from gateway.scheduler import store
 from gateway.scheduler.firing import Done, Surroundings, act, compute
+from gateway.scheduler.guarding import guarded
 from gateway.scheduler.ledger import Outcome
 from gateway.scheduler.schedule import Schedule
 from gateway.scheduler.settling import Settled, settle
@@ -130,23 +130,11 @@ class Runner:
     def _act(self, conn: Connection, done: Done) -> _Acted:
         now, around = self._clock.now(), self._surroundings()
         for schedule in store.uncomputed(conn, now=to_us(now), most=BATCH):
-            self._guarded(conn, schedule, now, lambda one: compute(conn, one, now))
+            guarded(conn, schedule.id, now, partial(compute, conn, schedule, now))
         found = store.due(conn, now=to_us(now), most=BATCH)
         for schedule in found:
-            self._guarded(conn, schedule, now, lambda one: act(conn, one, now, around, done))
+            guarded(conn, schedule.id, now, partial(act, conn, schedule, now, around, done))
         return _Acted(left=len(found) == BATCH, earliest=store.earliest(conn))
-
-    @staticmethod
-    def _guarded(conn: Connection, schedule: Schedule, now: datetime, work: Callable[[Schedule], None]) -> None:
-        """One that cannot be worked with is turned off: it must not hold up the others for ever."""
-        try:
-            with conn.begin_nested():
-                work(schedule)
-        except DBAPIError:
-            raise  # the database's trouble, not the schedule's
-        except Exception as error:  # noqa: BLE001 - the seam of one schedule's work, as a turn is of one message's
-            _log.exception("schedule %d cannot be worked with", schedule.id)
-            store.turn_off(conn, schedule.id, "failed", type(error).__name__, at=to_us(now))
 
     def _settle(self, conn: Connection, done: Done) -> Settled:
         return settle(conn, self._clock.now(), self._surroundings(), done, after=self._settled.after)

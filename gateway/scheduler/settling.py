@@ -5,12 +5,14 @@ A run and the delivery of its words are two things (PEERS §3.9): either may fai
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from sqlalchemy import Connection
 
 from agent.storage.moments import to_us
 from gateway.scheduler import ledger, store
 from gateway.scheduler.firing import Done, Surroundings, count_failure
+from gateway.scheduler.guarding import guarded
 from gateway.scheduler.ledger import Entry, Finding
 
 MOST = 200  # runs looked at in one transaction
@@ -34,7 +36,7 @@ def settle(conn: Connection, now: datetime, around: Surroundings, done: Done, *,
             still = True
             continue
         ledger.settle(conn, entry, found, at=to_us(now))
-        _conclude(conn, entry, found, now, around, done)
+        guarded(conn, entry.schedule, now, partial(_conclude, conn, entry, found, now, around, done))
     if len(entries) == MOST:
         return Settled(True, entries[-1].id)
     return Settled(still or after > 0)

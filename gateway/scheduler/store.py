@@ -76,12 +76,8 @@ def add(
         "conv": conversation,
         "name": name,
         "origin": origin,
-        "person": creator.person,
-        "display": creator.display,
-        "language": creator.language,
-        "role": creator.role,
-        "chat_type": creator.chat_type,
         "created_at": at,
+        **_creator_values(creator),
         **_plan_values(plan),
         **_due_values(due, due.at, held=False),
         "updated_at": at,
@@ -160,14 +156,15 @@ def count_failures(conn: Connection, id: int, failures: int, *, at: int) -> None
     _update(conn, id, at, failures=failures)
 
 
-def rewrite(conn: Connection, id: int, plan: Plan, due: Occurrence, *, at: int) -> None:
-    """Give it another plan; it starts afresh."""
+def rewrite(conn: Connection, id: int, plan: Plan, due: Occurrence, *, at: int, creator: Creator | None = None) -> None:
+    """Give it another plan; it starts afresh. With `creator` it is theirs from now on."""
     _update(
         conn,
         id,
         at,
         **_plan_values(plan),
         **_due_values(due, due.at, held=False),
+        **(_creator_values(creator) if creator is not None else {}),
         state="active",
         failures=0,
         note=None,
@@ -212,6 +209,16 @@ def _plan_values(plan: Plan) -> dict[str, Any]:
         "zone": plan.zone,
         "zone_source": plan.zone_source,
         "misfire": written(plan.misfire),
+    }
+
+
+def _creator_values(creator: Creator) -> dict[str, Any]:
+    return {
+        "person": creator.person,
+        "display": creator.display,
+        "language": creator.language,
+        "role": creator.role,
+        "chat_type": creator.chat_type,
     }
 
 

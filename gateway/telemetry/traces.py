@@ -81,7 +81,7 @@ def _append(folder: Path, lines: Sequence[tuple[str, str]]) -> None:
     for run, texts in by_run.items():
         safe = "".join(character for character in run if character.isalnum() or character in "-_")[:80]
         descriptor = os.open(folder / f"{safe}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        with os.fdopen(descriptor, "a", encoding="utf-8") as file:
+        with os.fdopen(descriptor, "a", encoding="utf-8", errors="replace") as file:
             file.write("\n".join(texts) + "\n")
     files = sorted(folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
     for old in files[:-KEPT_RUNS]:

@@ -121,6 +121,11 @@ async def test_a_cut_connection_may_have_been_paid_for(world: World) -> None:
     assert (await world.entry()).estimated
 
 
+async def test_what_was_heard_can_be_stored(world: World) -> None:
+    world.says("Good\0 mor\ud83dning.")
+    assert await world.written() == "[transcript of v.oga]\nGood\ufffd mor\ufffdning."
+
+
 async def test_silence_is_named(world: World) -> None:
     world.says("", type="duration", seconds=1)
     assert await world.written() == "[no speech was heard in v.oga]"

@@ -41,6 +41,11 @@ class TestOneHook:
         assert said == ("", {"h": evil.replace("\0", "")})
         assert not (tmp_path / "pwned").exists()
 
+    async def test_what_it_writes_can_be_stored(self, tmp_path: Path) -> None:
+        blocked, _ = await fired(tmp_path, hook("pre_tool_use", r"printf 'not\000that' >&2; exit 3"))
+        assert blocked == "hook h: not\ufffdthat"
+        assert await fired(tmp_path, hook("pre_tool_use", r"printf 'a\000b'")) == ("", {"h": "a\ufffdb"})
+
     async def test_it_gets_none_of_our_secrets(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-value")
         _, output = await fired(tmp_path, hook("pre_tool_use", "env"))

@@ -5,13 +5,16 @@ from pathlib import Path
 
 import anyio
 import pytest
+from sqlalchemy import select
 
 from agent.core.errors import ToolError
 from agent.core.events import StepCompleted, ToolEnded, ToolStarted
 from agent.core.messages import ToolResult
-from agent.providers.provider import Done, ToolCallDelta, ToolCallDone, ToolCallStart
+from agent.providers.provider import Done, TextDelta, ToolCallDelta, ToolCallDone, ToolCallStart
 from agent.sessions import store
+from agent.storage import audit_rows
 from agent.storage.database import Database
+from agent.storage.memory_tables import memory
 from agent.turn.settings import AgentSettings, BudgetSettings, Settings, ToolSettings
 from tests.agent.world import World
 from tests.fakes.provider import Script, ScriptedProvider, calls, calls_all, says
@@ -242,6 +245,28 @@ async def test_ids_that_a_server_repeats_are_told_apart(sqlite_database: Databas
     await world.say("go")
     ids = [result.tool_use_id for result in results(provider.requests[2])]
     assert len(set(ids)) == 2
+
+
+async def test_what_a_model_and_a_tool_give_can_be_stored(database: Database, tmp_path: Path) -> None:
+    """Half an emoji has no bytes in UTF-8, and PostgreSQL takes no NUL: neither may cost a turn, or what was done."""
+    halves = Script(chunks=(TextDelta("Off to the yacht \ud83d"), TextDelta("\ude80 \ud83d"), Done("end_turn")))
+    bad = [("echo", {"text": "moored \ud83d"}, "a"), ("binary", {"text": ""}, "b"), ("broken", {"text": ""}, "c")]
+    provider = ScriptedProvider(scripts=[calls_all(bad), halves])
+
+    class Binary(FakeTool):
+        async def run(self, arguments: object, context: object) -> str:
+            return "\x7fELF\0\0 \udcff"
+
+    broken = FakeTool(spec=named("broken"), errors=[ToolError("no such \0 file")])
+    world = World(database, tmp_path, provider, tools=(FakeTool(), Binary(spec=named("binary")), broken))
+    assert await world.say("go") == ["Off to the yacht \U0001f680 \ufffd"]
+    given = ["moored \ufffd", "\x7fELF\ufffd\ufffd \ufffd", "no such \ufffd file"]
+    assert [result.content for result in results(provider.requests[1])] == given
+    records = {one.call: one for one in await database.read(lambda conn: audit_rows.newest(conn))}
+    assert [records[call].result for call in "abc"] == given
+    assert records["a"].arguments == '{"text":"moored \ufffd"}'
+    kept = await database.read(lambda conn: [*conn.execute(select(memory.c.text)).scalars()])
+    assert "Off to the yacht \U0001f680 \ufffd" in kept
 
 
 async def test_stored_calls_are_in_pairs(sqlite_database: Database, tmp_path: Path) -> None:

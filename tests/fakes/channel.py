@@ -20,7 +20,19 @@ from gateway.channels.outbound import CommandSpec, Outbound, SentRef
 from tests.fakes.readable import readable, utf16_length
 
 Act = Literal[
-    "send", "edit", "delete", "whisper", "open", "update", "finish", "drop", "typing", "react", "acknowledge", "find"
+    "send",
+    "edit",
+    "delete",
+    "whisper",
+    "open",
+    "update",
+    "finish",
+    "drop",
+    "typing",
+    "react",
+    "acknowledge",
+    "find",
+    "fetch",
 ]
 
 
@@ -204,6 +216,8 @@ class FakeChannel:
     # -- Files, History, Interactions
 
     async def fetch(self, attachment: Attachment, to: Path, *, limit: int) -> int:
+        if gate := self.screen.gates.get("fetch"):
+            await gate.wait()
         content = attachment.handle.encode()
         if len(content) > limit:
             raise ChannelRejected(f"{attachment.name} is larger than {limit} bytes")

@@ -203,8 +203,8 @@ class Web(_Posting):
         return True
 
     async def shown(self, *, in_group: bool = False) -> list[str]:
-        state = await (await self._ann()).state()
-        return ["\n\n".join(map(text_of, one["blocks"])) for one in state["messages"] if one["who"] == "bot"]
+        messages = await (await self._ann()).all_messages()
+        return ["\n\n".join(map(text_of, one["blocks"])) for one in messages if one["who"] == "bot"]
 
     async def transient(self) -> list[str]:
         state = await (await self._ann()).state()

@@ -30,6 +30,7 @@ from tests.program.running import Program
 
 HELLO = "good morning"
 DIES_WITHIN_S = 60.0
+ANSWERED_WITHIN_S = 10.0  # a "yes" that comes again takes effect by then, or is a message
 SETTLES_WITHIN_S = 150.0  # far more than it takes; a machine under load needs it
 SECTIONS = "messages_per_minute = 6000\n[queue]\nmerge_ms = 0\nlinger_ms = 150\nmax_depth = 100\n"
 APPROVALS = '[approvals]\nask = ["current_time"]\n'
@@ -169,11 +170,10 @@ class Sweep:
     async def _judge(self, cell: Cell, tag: str, before: int) -> int:
         """Wait for what must stand there, see that nothing else does; how often something was repeated, flagged."""
         in_group = cell.path == "question"
-        early = False
         if in_group and cell.point == "question.open":
             await self._confirm(after=_flat(phrase("question_over", "en")))
         elif in_group and cell.point == "commit.within":
-            early = await self._too_early(before)
+            await self._once_more(before)
         if cell.point == "approval.asked":
             await self._approve()
         wanted = self._wanted(cell, tag)
@@ -199,7 +199,7 @@ class Sweep:
             assert " ".join(texts) == _flat(long_answer(tag)), [text[:50] for text in texts]
         elif in_group:
             texts = [text for text in texts if _flat(phrase("question_over", "en")) not in text]
-            if early:
+            if cell.point == "commit.within" and HELLO in texts:
                 texts.remove(HELLO)
             assert len(texts) == 2, texts  # the question as it was answered, and what came of it
         else:
@@ -242,26 +242,30 @@ class Sweep:
         question = _flat(phrase("clear_question", "en", count=0)).partition("0")[2]
 
         def asked(seen: list[str]) -> bool:
+            seen = [text for text in seen if not text.startswith(STATUS_LINES)]
             newest = _flat(seen[-1]) if seen else ""
             return question in newest and "Answered" not in newest and any(after in one for one in seen[-2:])
 
         await hears(self.place, asked, "the question", in_group=True, seconds=SETTLES_WITHIN_S)
         await self.place.say("yes", in_group=True)
 
-    async def _too_early(self, before: int) -> bool:
-        """Whether the "yes" that was lost with the process came again before the question did, and so is a message that
-        the model answers. Then it is said once more, as a person would."""
+    async def _once_more(self, before: int) -> None:
+        """The "yes" was lost with the process, or came again before the question did and so is a message that the model
+        answers: where the question stands open again, it is answered again, as a person would.
+        """
 
-        async def heard() -> str:
-            if self._rows("select 1 from inbox where status = 'new' and payload like '%\"yes\"%'"):
-                return "as a message"
+        async def forgotten() -> bool:
             seen = (await self.place.shown(in_group=True))[before:]
-            return "as an answer" if any("Forgotten:" in text for text in seen) else ""
+            return any("Forgotten:" in text for text in seen)
 
-        if await until(heard, seconds=SETTLES_WITHIN_S, what="the answer to the question") == "as an answer":
-            return False
-        await self._confirm(after=_flat(phrase("question_over", "en")))
-        return True
+        async def open_again() -> bool:
+            return await forgotten() or bool(self._rows("select 1 from ephemeral where kind = 'question'"))
+
+        await until(open_again, seconds=SETTLES_WITHIN_S, what="the question")
+        try:
+            await until(forgotten, seconds=ANSWERED_WITHIN_S)
+        except AssertionError:
+            await self._confirm(after=_flat(phrase("question_over", "en")))
 
     async def _nothing_left(self) -> None:
         """See that nothing transient stands there but what is accounted for."""

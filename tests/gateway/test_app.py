@@ -119,6 +119,20 @@ async def test_the_terminal_gets_a_link_that_works_once_and_the_socket_gives_oth
         call(home, "sign-in-link")
 
 
+async def test_a_configuration_that_cannot_even_be_refused_ends_nothing(home: Path) -> None:
+    """Its watcher breaks and is started again; what is written meanwhile is not missed."""
+    gateway = Running(settings_of(home, "[queue]\nmax_depth = 7"))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(gateway.run)
+        await gateway.app.ready.wait()
+        (home / "gateway.toml").write_text("x = " + "[" * 5000)
+        await until(lambda: bool(gateway.app._troubles.open))
+        assert [(one.kind, one.subject) for one in gateway.app._troubles.open] == [("loop", "configuration")]
+        settings_of(home, "[queue]\nmax_depth = 8")
+        await until(lambda: gateway.app.live.settings.queue.max_depth == 8)
+        gateway.stop.set()
+
+
 @pytest.mark.requirement("G-28")
 async def test_the_links_code_never_reaches_the_log(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     gateway = Running(settings_of(home))

@@ -13,7 +13,7 @@ from agent.storage.payloads import encode_say
 from agent.storage.tables import approval, approval_rule, goal, outbox, tool_call
 from gateway.storage.opening import SCHEMA
 from tests.fakes.waiting import until
-from tests.gateway.world import BOB, GROUP, World
+from tests.gateway.world import BOB, GROUP, World, calling
 
 DAY_S = 86_400.0
 SECRET = "HAT-QXZJV"  # letters: digits turn up by chance, in moments and ids
@@ -124,6 +124,86 @@ async def test_people_see_and_take_back_what_is_kept(world: World) -> None:
     await world.hears(world.said("yes"))
     await world.shows("Forgotten. Things I had kept: 1.")
     assert "No facts yet." in await world.asks("/memory list", "No facts yet.")
+
+
+async def forgets(world: World, what: str, **where: Any) -> None:
+    """Have something forgotten, and say yes."""
+    chat = where.get("chat", "77")
+    await world.hears(world.said(f"/memory forget {what}", **where))
+    await world.shows("Forget this for good?", chat)
+    await world.hears(world.said("yes", **where))
+    await world.shows("Forgotten.", chat)
+
+
+async def test_what_is_forgotten_leaves_the_windows_of_other_topics(world: World) -> None:
+    """Whoever is awake there: at rest, or in the middle of a turn."""
+    at_rest, at_work = f"{GROUP}:7", f"{GROUP}:8"
+    for topic in (at_rest, at_work):
+        await world.answered(f"in {topic} the locker code is {SECRET}", "locker code", chat=topic)
+    call = {"type": "tool_use", "name": "current_time", "input": {}}
+    world.script(
+        {"match": {"contains": "how late is it", "tool_result": False}, "reply": {"blocks": [call], "hold": "work"}},
+        {"match": {"contains": "how late is it", "tool_result": True}, "reply": {"text": "It is late."}},
+    )
+    await world.hears(world.said("how late is it", chat=at_work))
+    await world.until_asked(3)
+    assert SECRET in sent(world, "how late is it")
+    await forgets(world, SECRET, chat=GROUP)
+    await until(lambda: f"telegram:{at_rest}" not in world.house.conversations.awake)
+    world.llm.release("work")
+    await world.shows("It is late.", at_work)
+    assert SECRET not in sent(world, "how late is it"), "the next request of the same turn"
+    world.script()
+    for topic in (at_rest, at_work):
+        await world.answered(f"and now in {topic}?", "and now", chat=topic)
+        assert SECRET not in sent(world, f"and now in {topic}?")
+
+
+async def test_what_the_agent_forgets_is_recalled_nowhere_in_the_middle_of_a_turn(world: World) -> None:
+    call = {"type": "tool_use", "name": "current_time", "input": {}}
+    await world.asks(f"/memory add The locker code at the gym is {SECRET}.", "Kept as fact #1", chat=GROUP)
+    world.script(
+        {"match": {"contains": ASKED, "tool_result": False}, "reply": {"blocks": [call], "hold": "work"}},
+        {"match": {"contains": ASKED, "tool_result": True}, "reply": {"text": "Let me see."}},
+        *calling("drop it", "forget", fact=1),
+    )
+    await world.hears(world.said(ASKED, chat=f"{GROUP}:7"))
+    await world.until_asked(1)
+    assert SECRET in sent(world, ASKED)
+    await world.asks("drop it", "Done: drop it", chat=GROUP)
+    world.llm.release("work")
+    await world.shows("Let me see.", f"{GROUP}:7")
+    assert SECRET not in sent(world, ASKED)
+
+
+async def test_a_members_turn_takes_nothing_of_others_from_the_memory(world: World) -> None:
+    """What `/memory forget` refuses them, the agent does not do for them."""
+    added = await world.asks("/memory add the deploy key is under the doormat", "Kept as fact", chat=GROUP)
+    anns = int(added.split("#")[1].rstrip("."))
+    added = await world.asks("/memory add the spare key is at the florist", "Kept as fact", chat=GROUP, person=BOB)
+    bobs = int(added.split("#")[1].rstrip("."))
+    notes = world.home / "memory" / "telegram%3A-1005" / "MEMORY.md"
+    notes.parent.mkdir(parents=True)
+    notes.write_text("- agreed: no key under the doormat\n")
+    world.script(
+        *calling("drop hers", "forget", fact=anns),
+        *calling("mine is better", "remember", fact="The deploy key is with Bob.", replaces=anns),
+        *calling("notes anew", "write_notes", text="bob decides", replace=True),
+        *calling("notes and more", "write_notes", text="bob was here"),
+        *calling("drop my own", "forget", fact=bobs),
+        *calling("admin drops it", "forget", fact=anns),
+    )
+    for words in ("drop hers", "mine is better", "notes anew"):
+        await world.answered(words, f"Done: {words}", chat=GROUP, person=BOB)
+        assert "admin" in json.dumps(world.llm.bodies[-1]["messages"][-1])
+    for words in ("notes and more", "drop my own"):
+        await world.answered(words, f"Done: {words}", chat=GROUP, person=BOB)
+    listed = await world.asks("/memory list", "doormat", chat=GROUP)
+    assert "florist" not in listed
+    assert "Bob." not in listed
+    assert notes.read_text() == "- agreed: no key under the doormat\nbob was here\n"
+    await world.answered("admin drops it", "Done: admin drops it", chat=GROUP)
+    assert "No facts yet." in await world.asks("/memory list", "No facts yet.", chat=GROUP)
 
 
 @pytest.mark.parametrize("what", [pytest.param(SECRET.lower(), id="the words"), pytest.param("all", id="everything")])

@@ -196,3 +196,24 @@ async def test_no_canary_crosses_through_a_sub_agent(
         found += [f"{hit.group()} in a request of {audience}" for hit in hits if hit[1] != audience]
     assert found == []
     assert seen, "and sub-agents do see what is theirs"
+
+
+async def test_one_that_may_have_read_what_is_forgotten_ends(unstarted: World) -> None:
+    """Its messages are stored nowhere: they cannot be rewritten as the conversation's are."""
+    async with unstarted.process() as world:
+        step = call("calculate", expression="2*21")
+        await world.answered("we keep the code of the harbour here", "harbour", chat=f"{GROUP}:7")
+        world.script(
+            below(step | {"hold": "step"}, tool_result=False), below({"text": "It is 42."}), {"reply": {"text": "Oh."}}
+        )
+        await world.hears(world.said("/agent counter use the code heron", chat=f"{GROUP}:7"))
+        await world.until_asked(2)
+        await world.asks("/memory add The code is heron.", "Kept as fact", chat=GROUP)
+        await world.hears(world.said("/memory forget heron", chat=GROUP))
+        await world.shows("Forget this for good?", GROUP)
+        await world.hears(world.said("yes", chat=GROUP))
+        await world.shows("Forgotten.", GROUP)
+        world.llm.release("step")
+        await world.settled()
+        assert len(of_sub(world)) == 1
+        assert "may have read was forgotten" in json.dumps(world.screen(f"{GROUP}:7").texts)

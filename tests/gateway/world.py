@@ -333,3 +333,12 @@ def slowly(contains: str, text: str = "the slow answer") -> Mapping[str, Any]:
 def file(name: str, content: str = "content", *, size: int | None = None) -> Attachment:
     """A file whose content a fake channel hands over."""
     return Attachment(kind="file", handle=content, name=name, mime_type="text/plain", size=size)
+
+
+def calling(words: str, tool: str, **given: object) -> Sequence[Mapping[str, Any]]:
+    """Rules: the model answers these words with that call, and then says it is done."""
+    block = {"type": "tool_use", "name": tool, "input": given}
+    return (
+        {"match": {"contains": words, "tool_result": False}, "reply": {"blocks": [block]}},
+        {"match": {"contains": words, "tool_result": True}, "reply": {"text": f"Done: {words}"}},
+    )

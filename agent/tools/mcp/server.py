@@ -60,7 +60,7 @@ class Server:
 
     async def run(self) -> None:
         """Keep it connected, until cancelled. Whatever breaks in there ends the connection, never the house."""
-        wire: Any = await anyio.to_thread.run_sync(import_module, WIRE)
+        wire = await self._sdk()
         wait_s = FIRST_WAIT_S
         while True:
             try:
@@ -78,10 +78,28 @@ class Server:
             except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6: a stranger's program
                 reason = wire.why(error)
             self._gone(reason)
-            with anyio.move_on_after(wait_s):
-                await self._stirred.wait()
-            self._stirred = anyio.Event()
-            wait_s = min(wait_s * 2, LONGEST_WAIT_S)
+            wait_s = await self._rest(wait_s)
+
+    async def _sdk(self) -> Any:
+        """What speaks to servers, as soon as it can be imported: a broken installation is this server's trouble."""
+        wait_s = FIRST_WAIT_S
+        while True:
+            try:
+                return await anyio.to_thread.run_sync(import_module, WIRE)
+            except Exception as error:  # as below: packages that do not fit together raise anything at all
+                missing = str(error) if isinstance(error, ModuleNotFoundError) else type(error).__name__
+                reason = f"the MCP SDK cannot be loaded ({missing})"
+                if reason != self.trouble:
+                    log.warning("MCP server %s: %s", self.settings.name, reason, exc_info=True)
+                self._gone(reason)
+            wait_s = await self._rest(wait_s)
+
+    async def _rest(self, wait_s: float) -> float:
+        """For so long, or until there is something to look at; how long to wait the next time."""
+        with anyio.move_on_after(wait_s):
+            await self._stirred.wait()
+        self._stirred = anyio.Event()
+        return min(wait_s * 2, LONGEST_WAIT_S)
 
     def reconnect(self) -> None:
         """Part and connect anew, at once; a call that runs ends with an error."""

@@ -64,11 +64,15 @@ class Servers:
         self._health(name, None)
 
     async def run(self) -> None:
+        """Keep them all connected, until cancelled."""
         async with anyio.create_task_group() as group:
             self._tasks = group
-            for server in self.all:
-                group.start_soon(self._keep, server)
-            await anyio.sleep_forever()
+            try:
+                for server in self.all:
+                    group.start_soon(self._keep, server)
+                await anyio.sleep_forever()
+            finally:
+                self._tasks = None  # one that is added now waits for the next run
 
     async def _keep(self, server: Server) -> None:
         with anyio.CancelScope() as scope:

@@ -18,6 +18,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from agent.tools.mcp.complaints import bounded
 from agent.tools.mcp.offers import MOST_TOOLS, Offer
 from agent.tools.mcp.results import Result
 from agent.tools.mcp.settings import ServerSettings
@@ -135,8 +136,14 @@ async def _transport(server: ServerSettings, stack: AsyncExitStack, errors: Path
         return streamable_http_client(server.url, http_client=http)
     env = {name: value.get_secret_value() for name, value in server.env.items()}
     parameters = StdioServerParameters(command=server.command, args=list(server.args), env=env, cwd=server.cwd)
-    await anyio.to_thread.run_sync(lambda: errors.parent.mkdir(parents=True, exist_ok=True, mode=0o700))
-    return stdio_client(parameters, errlog=stack.enter_context(errors.open("w")))
+    await anyio.to_thread.run_sync(_make_ready, errors)
+    # At the end of what earlier ones complained of: why the last one died is what an operator looks for.
+    return stdio_client(parameters, errlog=stack.enter_context(errors.open("a")))
+
+
+def _make_ready(errors: Path) -> None:
+    errors.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    bounded(errors)
 
 
 def _offer(tool: types.Tool) -> Offer:

@@ -413,6 +413,27 @@ async def test_a_limited_history_is_asked_again_and_a_closed_place_told(discord:
         assert (gone.key.channel_id, gone.present) == ("300000000000000404", False)
 
 
+async def test_a_message_that_cannot_be_read_does_not_keep_those_behind_it(
+    discord: Discord, house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    texts = ("before", "broken", "behind")
+    broken = [await discord.says(text) for text in texts][1]
+    discord.double.messages[DM, broken]["author"] = {}
+    house.places = [place(DM, snowflake_at(LONG_AGO), datetime.now(UTC))]
+    async with connected(discord, house):
+        await eventually(lambda: house.texts() == ["before", "behind"])
+    assert broken in [getattr(record, "message_id", "") for record in caplog.records]
+
+
+async def test_an_answer_that_is_no_json_ends_nothing(discord: Discord, house: House) -> None:
+    await discord.says("missed")
+    house.places = [place(DM, snowflake_at(LONG_AGO), datetime.now(UTC))]
+    await discord.fault("list_messages", "garbled")
+    async with connected(discord, house):
+        await eventually(lambda: house.texts() == ["missed"])
+    assert len(await discord.calls("list_messages")) >= 2
+
+
 async def test_a_house_that_cannot_name_its_places_still_hears(discord: Discord, house: House) -> None:
     house.places = [None]  # type: ignore[list-item]
     async with connected(discord, house):

@@ -143,6 +143,9 @@ async def test_a_global_429_holds_the_whole_account(harness: DiscordHarness) -> 
         pytest.param({"kind": "server_error", "status": 503}, ChannelUnsure, id="503"),
         pytest.param({"kind": "drop"}, ChannelUnsure, id="cut before"),
         pytest.param({"kind": "drop_after"}, ChannelUnsure, id="cut after"),
+        pytest.param({"kind": "garbled"}, ChannelUnsure, id="an answer that is no JSON"),
+        pytest.param({"kind": "garbled", "text": "<p>", "type": "text/html"}, ChannelUnsure, id="a proxy's page"),
+        pytest.param({"kind": "turned_away"}, ChannelBusy, id="turned away by Cloudflare"),
     ],
 )
 async def test_errors_of_a_send(harness: DiscordHarness, fault: dict[str, object], error: type[Exception]) -> None:

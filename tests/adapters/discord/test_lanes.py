@@ -33,6 +33,23 @@ async def test_lanes() -> None:
         assert done == ["b1", "a1", "a2"]
 
 
+async def test_a_job_that_breaks_is_left_behind() -> None:
+    done: list[str] = []
+
+    async def breaks() -> None:
+        raise KeyError("author")
+
+    async def works() -> None:
+        done.append("behind it")
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            lanes = Lanes(group, limit=2)
+            assert lanes.put("a", breaks)
+            assert lanes.put("a", works)
+    assert done == ["behind it"]
+
+
 async def test_a_closed_gate_lets_a_job_be_put_in_front() -> None:
     done: list[int] = []
 

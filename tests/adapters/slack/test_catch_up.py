@@ -150,6 +150,17 @@ async def test_a_place_that_is_gone_does_not_stop_the_others(tmp_path: Path) -> 
             await eventually(lambda: [said.text for said in world.said()] == ["missed"])
 
 
+async def test_conversations_that_cannot_be_looked_up_do_not_end_the_account(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with workspace() as world:
+        world.broken_lookups = 1
+        async with running(world, tmp_path):
+            (delivery,) = await world.event(text="hello")
+            assert delivery["acked"]
+        assert "nothing is caught up with on this connection" in caplog.text
+
+
 async def test_by_http_it_catches_up_at_start(tmp_path: Path) -> None:
     async with workspace() as world:
         stored = world.double.ts()

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import anyio
 import pytest
 
 from adapters.slack.adapter import SlackAdapter
@@ -180,3 +181,36 @@ async def test_what_waits_is_bounded() -> None:
             await eventually(lambda: put == [0, 1])
             await SystemClock().sleep(0.02)
             assert put == [0, 1]
+
+
+async def test_a_lane_that_is_run_again_has_all_its_room(tmp_path: Path) -> None:
+    lanes = Lanes(limit=4, at_once=2)
+
+    async def never() -> None:
+        await SystemClock().sleep(60)
+
+    for life in range(3):
+        async with beside(lanes.run):
+            await eventually(lambda: lanes.open)
+            with anyio.fail_after(5):
+                for number in range(4):
+                    await lanes.put(f"C{number % 3}", never)
+            if life:
+                await SystemClock().sleep(0.01)  # else not even the first of them has begun
+
+
+async def test_a_job_that_hangs_gives_its_place_back(tmp_path: Path) -> None:
+    lanes, done = Lanes(limit=1, job_s=0.05), []
+
+    async def never() -> None:
+        await SystemClock().sleep(60)
+
+    async def works() -> None:
+        done.append(1)
+
+    async with beside(lanes.run):
+        await eventually(lambda: lanes.open)
+        await lanes.put("C1", never)
+        with anyio.fail_after(5):
+            await lanes.put("C1", works)
+        await eventually(lambda: done == [1])

@@ -196,6 +196,20 @@ async def test_a_deaf_socket_is_noticed_and_replaced(tmp_path: Path) -> None:
         transport.resume_reading()
 
 
+async def test_an_account_that_takes_nothing_in_says_so_and_comes_back(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path, ping_every_s=0.05) as adapter:
+        adapter._lanes._room = anyio.Semaphore(1)
+        world.gate = anyio.Event()  # as with a database that does not answer
+        for text in ("one", "two"):
+            world.double.make_request({"text": text})
+        await eventually(lambda: adapter.health().state is State.RECONNECTING)
+        assert "not taken in" in adapter.health().detail
+        world.gate.set()
+        await eventually(lambda: adapter.health().state is State.CONNECTED)
+        (delivery,) = await world.event(text="three")
+        assert delivery["acked"]
+
+
 async def test_an_idle_socket_is_opened_anew_to_be_sure(tmp_path: Path) -> None:
     async with workspace() as world, running(world, tmp_path, ping_every_s=0.05, idle_refresh_s=0.2):
         await eventually(lambda: len(world.calls("apps.connections.open")) >= 2)

@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from adapters.slack.adapter import SlackAdapter
 from adapters.slack.channel import SlackChannel
-from adapters.slack.streams import SlackStreams
+from adapters.slack.streams import REFUSALS, REFUSED_FOR_S, STREAM, SlackStreams
 from gateway.channels.errors import ChannelBusy, ChannelRejected, ChannelUnsure
 from gateway.channels.outbound import Button, Outbound, SentRef
 from gateway.delivery.markdown import parse
 from tests.adapters.slack.world import ANN, DM, World, running, shown, workspace
 from tests.doubles.slack_api import TEAM
+from tests.fakes.clock import FakeClock
 
 
 @pytest.fixture
@@ -145,6 +147,30 @@ async def test_where_native_streams_are_refused_answers_grow_by_edits(world: Wor
             await streams.finish(sent, final("One **two** three"))
         assert len(world.calls("chat.startStream")) == 3  # it is not asked for ever
         assert [shown(message) for message in world.by_bot()] == ["One two three"] * 4
+
+
+async def test_refused_native_streams_are_tried_again_after_an_hour(world: World) -> None:
+    clock = FakeClock()
+    world.double.settings["rate_limits"] = False
+    adapter = SlackAdapter(world.settings(), world.surroundings(world.home, clock=clock))
+    try:
+        root = world.unheard("root")
+        streams = streams_of(adapter.channel(f"{DM}:{root}"))
+        world.fault("chat.startStream", "error", error="missing_scope", times=REFUSALS + 1)
+
+        async def is_native() -> bool:
+            clock.advance(5.0)  # the limits of the account go by it too
+            return (await streams.open(parse("One"), reply_to=root, to=ANN)).kind == STREAM
+
+        assert not any([await is_native() for _ in range(REFUSALS + 1)])
+        assert len(world.calls("chat.startStream")) == REFUSALS
+        clock.advance(REFUSED_FOR_S)
+        assert [await is_native(), await is_native()] == [False, False], "still refused: for another hour"
+        assert len(world.calls("chat.startStream")) == REFUSALS + 1
+        clock.advance(REFUSED_FOR_S)
+        assert [await is_native(), await is_native()] == [True, True]
+    finally:
+        await adapter.aclose()
 
 
 async def test_in_a_channel_a_stream_for_nobody_is_a_message(world: World) -> None:

@@ -18,6 +18,7 @@ from adapters.slack.adapter import SlackAdapter
 from adapters.slack.settings import SlackSettings
 from adapters.slack.text import unescaped
 from agent.core.clock import Clock, SystemClock
+from agent.storage.errors import StorageTrouble
 from gateway.channels.adapter import Place, State, Surroundings
 from gateway.channels.inbound import Inbound, Outcome, Receipt, Said
 from gateway.channels.keys import UserId
@@ -40,6 +41,7 @@ class World:
     admitted: list[Inbound] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     broken_admits: int = 0  # so many admits fail, as with a full disk
+    broken_lookups: int = 0  # so many looks at the known places too
     gate: anyio.Event | None = None
     home: Path = Path()
 
@@ -53,6 +55,9 @@ class World:
         return Receipt(Outcome.ACCEPTED)
 
     async def known_places(self, channel_type: str) -> Sequence[Place]:
+        if self.broken_lookups:
+            self.broken_lookups -= 1
+            raise StorageTrouble("the database is locked")
         return [place for place in self.places if place.key.channel_type == channel_type]
 
     def said(self) -> list[Said]:

@@ -16,6 +16,7 @@ from starlette.routing import Mount
 from adapters.telegram.adapter import TelegramAdapter
 from adapters.telegram.settings import TelegramSettings
 from agent.core.clock import Clock, SystemClock
+from agent.storage.errors import StorageTrouble
 from gateway.channels.adapter import Place, State, Surroundings
 from gateway.channels.channel import Channel
 from gateway.channels.inbound import Inbound, Outcome, Receipt, Said
@@ -109,9 +110,13 @@ class Stage:
         self.adapter = adapter
         self.person = UserId("77")
         self.admitted: list[Inbound] = []
+        self.broken_admits = 0  # so many fail, as with a full disk
         self.channel: Channel = adapter.channel("77")
 
     async def admit(self, inbound: Inbound) -> Receipt:
+        if self.broken_admits:
+            self.broken_admits -= 1
+            raise StorageTrouble("disk full")
         self.admitted.append(inbound)
         return Receipt(Outcome.ACCEPTED)
 

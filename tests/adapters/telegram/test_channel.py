@@ -531,6 +531,39 @@ async def test_a_picture_telegram_cannot_show_goes_as_a_document(tmp_path: Path)
         assert message["caption"] == "see"
 
 
+_RIGHTS = "Bad Request: not enough rights to send {} to the chat"
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "method", "what"),
+    [
+        pytest.param("image/png", "sendPhoto", "photos", id="a photo"),
+        pytest.param("audio/ogg", "sendVoice", "voice notes", id="a voice note"),
+    ],
+)
+async def test_where_only_documents_may_go_a_file_goes_as_one(
+    tmp_path: Path, mime_type: str, method: str, what: str
+) -> None:
+    async with stage(tmp_path) as actor:
+        group = await group_channel(actor)
+        await actor.telegram.fault(method, "error", description=_RIGHTS.format(what))
+        await group.send(final(frame("see"), files=(_file(tmp_path, "a.bin", mime_type),)))
+        (message,) = await actor.telegram.bot_messages(-1005)
+        assert (message["document"]["file_name"], message["caption"]) == ("a.bin", "see")
+
+
+async def test_a_group_without_rights_for_media_refuses_the_message_and_stays_open(tmp_path: Path) -> None:
+    async with stage(tmp_path) as actor:
+        group = await group_channel(actor)
+        for method, what in (("sendPhoto", "photos"), ("sendDocument", "documents")):
+            await actor.telegram.fault(method, "error", description=_RIGHTS.format(what))
+        with pytest.raises(ChannelRejected) as raised:
+            await group.send(final(frame("see"), files=(_file(tmp_path, "a.png", "image/png"),)))
+        assert type(raised.value) is ChannelRejected  # not ChannelGone: words may go there
+        await group.send(final(frame("no pictures here")))
+        assert [message["text"] for message in await actor.telegram.bot_messages(-1005)] == ["no pictures here"]
+
+
 async def test_a_long_text_stands_before_its_files(tmp_path: Path) -> None:
     files = (_file(tmp_path, "a.txt"), _file(tmp_path, "b.txt"))
     async with stage(tmp_path) as actor:
@@ -634,6 +667,14 @@ async def test_a_message_to_a_moved_group_arrives_in_the_new_one_and_the_move_is
         (moved,) = actor.admitted
         assert isinstance(moved, Moved)
         assert (str(moved.key), str(moved.new_key)) == ("telegram:-4002", "telegram:-1009")
+
+
+async def test_a_move_that_could_not_be_stored_is_told_again(tmp_path: Path) -> None:
+    async with stage(tmp_path) as actor:
+        await actor.telegram.control("chats", chat={"id": -4002, "type": "group", "title": "G"}, migrate_to=-1009)
+        actor.broken_admits = 1
+        await actor.adapter.channel("-4002").send(final(frame("one")))
+        await eventually(lambda: [type(inbound) for inbound in actor.admitted] == [Moved])
 
 
 async def test_a_file_to_a_moved_group_is_tried_again(tmp_path: Path) -> None:

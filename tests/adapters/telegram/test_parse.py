@@ -181,6 +181,14 @@ def test_attachments(name: str, attachment: Attachment) -> None:
     )
 
 
+def test_a_part_of_an_album_names_it() -> None:
+    update = recorded("photo_with_caption")
+    update["message"]["media_group_id"] = "13579"
+    part = parse(update, CONTEXT)
+    assert isinstance(part, Said)
+    assert (part.album, said("photo_with_caption").album) == ("13579", None)
+
+
 def test_a_caption_is_the_text() -> None:
     assert said("photo_with_caption").text == "Was ist das?"
 

@@ -51,6 +51,15 @@ class Visitor:
                 return event
         raise AssertionError("no event came")
 
+    async def all_messages(self, room: str = "main") -> list[dict[str, Any]]:
+        """What stands there, oldest first, also what the page shows on demand only."""
+        page: dict[str, Any] = await self.state(room)
+        found: list[dict[str, Any]] = page["messages"]
+        while page["has_older"]:
+            page = (await self.client.get(f"/chat/c/{room}/older?before={found[0]['order']}")).json()
+            found = [*page["messages"], *found]
+        return found
+
     @asynccontextmanager
     async def events(
         self, room: str = "main", after: str | None = None

@@ -1,8 +1,11 @@
 """The names under which others hear of things (SPEC §2.8): Brain's for the loop, Roku's in snake case beside them."""
 
+from importlib import import_module
+from pkgutil import iter_modules
+
 import pytest
 
-from agent.core import events
+from agent import core
 from agent.core.events import Event
 
 BRAINS = {
@@ -27,7 +30,8 @@ ROKUS = {
     "OutputSlotEscalated": "output_slot_escalated",
     "AutoCompactCircuitBreakerTripped": "auto_compact_circuit_breaker_tripped",
 }
-KINDS = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, Event)]
+ROOMS = [import_module(f"agent.core.{found.name}") for found in iter_modules(core.__path__) if "events" in found.name]
+KINDS = {kind for room in ROOMS for kind in vars(room).values() if isinstance(kind, type) and issubclass(kind, Event)}
 
 
 @pytest.mark.requirement("R-45")

@@ -14,7 +14,7 @@ from agent.ledger.budgets import AlreadyDecided, NoLimit, PeriodOver
 from agent.ledger.rows import Approval
 from agent.ledger.spending import Account, Limit, OverBudget, Unpriced
 from agent.providers.metering import Spent
-from agent.providers.provider import Usage
+from agent.providers.provider import MOST_TOKENS, Usage
 from agent.storage.database import Database
 from agent.storage.moments import to_us
 from tests.agent.ledger.world import ANN, CHAT, DEAR, PAID, LedgerWorld, bill, request
@@ -243,3 +243,24 @@ async def test_usage_adds_up_by_session_and_by_day(anywhere: LedgerWorld) -> Non
         await anywhere.database.read(lambda conn: rows.totals(conn, conversation=CHAT, since=since))
     ).cost_usd == 15.0
     assert (await anywhere.database.read(lambda conn: rows.totals(conn, session=SessionId("s0")))).calls == 2
+
+
+async def test_an_absurd_count_of_an_endpoint_is_bounded_and_written(sqlite_database: Database, tmp_path: Path) -> None:
+    world = LedgerWorld(sqlite_database, tmp_path)
+    await world.ledger.open()
+    await world.call(10**25, 4, provider=ScriptedProvider(name="main", prices=None))
+    await world.ledger.flush()
+    assert [(entry.prompt, entry.output) for entry in await world.entries()] == [(MOST_TOKENS, 4)]
+
+
+async def test_a_call_that_no_database_takes_is_left_out_and_holds_up_no_start(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    world = LedgerWorld(sqlite_database, tmp_path)
+    await world.ledger.open()
+    await world.call(10, 4, provider=ScriptedProvider(name="main", prices=None))
+    await world.call(20, 4, provider=ScriptedProvider(name="main", prices=None))
+    journal = tmp_path / "ledger.journal"
+    journal.write_text(journal.read_text().replace('"prompt":10,', f'"prompt":{10**25},'))
+    await world.restart()
+    assert [entry.prompt for entry in await world.entries()] == [20]

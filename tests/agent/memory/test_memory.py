@@ -1,15 +1,17 @@
 """Kept, found, failed and missed, on both databases."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from sqlalchemy import Connection, insert, select, text
 
 from agent.compaction.settings import MemorySettings
+from agent.core.errors import Refused
 from agent.core.ids import ConversationId, PersonId
-from agent.memory import graph_rows, pgvector, rows
+from agent.memory import extraction, graph_rows, pgvector, rows
 from agent.memory.audience import Scope
 from agent.memory.memory import Memory
 from agent.memory.misses import BATCH, LONGEST_QUERY, MOST_WAITING, OUTCOME, MissLog, prune
@@ -95,6 +97,21 @@ async def test_audiences_are_strangers(database: Database, clock: FakeClock) -> 
         fact = Kept(kind="fact", text="Another thing entirely.", source="tool")
         await room.memory.remember(other, fact, replaces=number)
     assert await room.texts("harbour password") == ["The harbour password is heron."]
+
+
+async def test_what_another_told_is_not_ones_own_to_take_away(database: Database, clock: FakeClock) -> None:
+    room = Room(database, clock, vectors=False)
+    place = ConversationId("telegram:-5")
+    anns, bobs = (room.memory.scope(place, "group", PersonId(f"telegram:{id}")) for id in (77, 78))
+    number = await room.fact("The harbour password is heron.", anns)
+    other = Kept(kind="fact", text="The harbour password is stork.", source="tool")
+    with pytest.raises(Refused):
+        await room.memory.drop(bobs, number, others_too=False)
+    with pytest.raises(Refused):
+        await room.memory.remember(bobs, other, replaces=number, others_too=False)
+    assert await room.texts("harbour password", scope=bobs) == ["The harbour password is heron."]
+    assert await room.memory.remember(anns, other, replaces=number, others_too=False)
+    assert await room.texts("harbour password", scope=bobs) == ["The harbour password is stork."]
 
 
 async def test_words_and_meaning_are_made_into_one_order(database: Database, clock: FakeClock) -> None:
@@ -327,6 +344,16 @@ async def test_noting_a_miss_never_waits(database: Database, clock: FakeClock) -
     await log.flush()
 
 
+async def test_what_no_database_takes_is_given_up(database: Database, clock: FakeClock) -> None:
+    log = MissLog(database, clock)
+    log.note(CHAT, "moored \ud83d harbour", "hybrid")  # no error of the database's: its driver cannot write it down
+    await log.flush()
+    log.note(CHAT, "the next one", "hybrid")
+    await log.flush()
+    held = await database.read(lambda conn: conn.execute(select(skill_outcomes.c.query)).scalars().all())
+    assert held == ["the next one"]
+
+
 async def test_off_and_counts_and_lists(database: Database, clock: FakeClock) -> None:
     room = Room(database, clock, vectors=False)
     assert not await room.memory.is_off(CHAT)
@@ -371,3 +398,70 @@ async def test_a_place_that_is_renamed_keeps_what_it_knows(database: Database, c
     await database.write(lambda conn: graph_rows.join(conn, before.own, edge, at=0))
     await database.write(lambda conn: follow(conn, old, new))
     assert await room.memory.is_off(new), "the new place's own choice stays"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("Ida writes C.", "Ida writes C++.", False),
+        ("It has 18 degrees.", "It has -18 degrees.", False),
+        ("It costs $5.", "It costs €5.", False),
+        ("Ida's boat is well-known", "ida's boat: is WELL known!", True),
+    ],
+)
+async def test_signs_make_another_fact(database: Database, clock: FakeClock, one: str, other: str, same: bool) -> None:
+    room = Room(database, clock, vectors=False)
+    assert (await room.fact(one) == await room.fact(other)) is same
+
+
+async def test_after_a_move_a_fact_is_kept_once(database: Database, clock: FakeClock) -> None:
+    room = Room(database, clock, vectors=False)
+    old, new = ConversationId("telegram:-5"), ConversationId("telegram:-1005")
+    before, after = (room.memory.scope(place, "group", ANN) for place in (old, new))
+    moved = await room.fact("The harbour password is heron.", before)
+    await room.fact("Tea is at four.", before)
+    there = await room.fact("Tea is at four.", after)
+    await database.write(lambda conn: follow(conn, old, new))
+    assert await room.fact("the harbour password is heron", after) == moved
+    assert await room.fact("Tea is at four.", after) == there
+    facts = await database.read(lambda conn: rows.facts(conn, after.own, most=9))
+    assert len(facts) == 2
+
+
+class Watched:
+    """A database that notes in which files the work of its transactions was."""
+
+    def __init__(self, inner: Database) -> None:
+        self._inner = inner
+        self.files: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def write(self, work: Any) -> Any:
+        def watched(conn: Connection) -> Any:
+            sys.setprofile(lambda frame, *_: self.files.add(frame.f_code.co_filename))
+            try:
+                return work(conn)
+            finally:
+                sys.setprofile(None)
+
+        return await self._inner.write(watched)
+
+
+async def test_names_are_compared_while_nobody_waits_to_write(sqlite_database: Database, clock: FakeClock) -> None:
+    room = Room(sqlite_database, clock, vectors=False)
+    for words in ("Idas boat is called Albatross.", "The boat was painted."):
+        source = await room.fact(words)
+    edge = Edge(subject="Albatross", word="is", object="a boat", confidence=1.0, memory_id=source)
+    await sqlite_database.write(lambda conn: graph_rows.join(conn, room.scope.own, edge, at=0))
+    watched = Watched(sqlite_database)
+
+    async def ask(rules: str, said: str) -> str:
+        return '{"subject": "Albatros", "relation": "belongs to", "object": "Ida", "confidence": 0.9, "message": 1}'
+
+    assert await extraction.read_new(cast(Database, watched), room.scope, ask, every=1, at=1) == 1
+    edges = await sqlite_database.read(lambda conn: graph_rows.listed(conn, (room.scope.own,), most=9))
+    assert "Albatross" in {one.subject for one in edges if one.object == "Ida"}, "known under that name"
+    assert not any(file.endswith("difflib.py") for file in watched.files)
+    assert any(file.endswith("graph_rows.py") for file in watched.files)

@@ -100,3 +100,7 @@ def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
 )
 def test_error_bodies(body: object, answer: Answer) -> None:
     assert read_error(body, 400) == answer
+
+
+def test_words_of_a_provider_can_be_stored() -> None:
+    assert clean("no\0 such \ud83d model") == "no\ufffd such \ufffd model"

@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from agent.core.clock import SystemClock
-from agent.core.errors import Permanent
+from agent.core.errors import Permanent, ProviderRefused
 from agent.providers.opening import Surroundings
 from agent.providers.provider import Prices
 from agent.providers.registry import Registry, UnknownProvider
@@ -185,3 +185,18 @@ def test_the_registry_loads_no_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"
+
+
+async def test_what_a_library_cannot_do_is_that_providers_trouble_alone(surroundings: Surroundings) -> None:
+    odd = ProviderSettings(name="odd", type="anthropic", model="m", api_key=SecretStr("k"))
+    object.__setattr__(odd, "proxy", SecretStr("proxy.local"))  # no setting; its library raises ValueError of its own
+    registry = pool(surroundings, odd, demo("sound"))
+    async with anyio.create_task_group() as group:
+        group.start_soon(registry.run)
+        registry.expect(registry.get("sound"))
+        await until(lambda: registry.get("sound").is_warm)
+        error = (await hear(registry.get("odd"), asks("hello"))).error
+        assert isinstance(error, ProviderRefused)
+        assert "odd cannot be opened" in str(error)
+        assert error.any_request, "another provider may stand in"
+        group.cancel_scope.cancel()

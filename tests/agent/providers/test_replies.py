@@ -23,6 +23,8 @@ from agent.providers.provider import (
 )
 from agent.providers.replies import MOST_THINKING, MOST_TOOL_JSON, Accumulator, Reply, ReplyTooLarge
 
+WHOLE = st.characters(codec="utf-8", exclude_characters="\0")
+
 
 def collected(*chunks: Chunk) -> Reply:
     accumulator = Accumulator("anthropic")
@@ -67,10 +69,38 @@ def test_thinking_is_kept_byte_for_byte(thinking: str, signature: str) -> None:
 def test_deltas_add_up_to_the_text(pieces: list[str], data: st.DataObject) -> None:
     accumulator = Accumulator("x")
     shown = "".join(accumulator.take(TextDelta(piece)) for piece in pieces)
-    assert shown == accumulator.reply().text == "".join(pieces)
+    assert shown == accumulator.reply().text == "".join(pieces).replace("\0", "\ufffd")
 
 
-@given(st.dictionaries(st.text(), st.integers() | st.text()), st.integers(1, 5))
+@pytest.mark.parametrize(
+    ("chunks", "text"),
+    [
+        pytest.param((TextDelta("up \ud83d"), TextDelta("\ude80!")), "up \U0001f680!", id="cut between two pieces"),
+        pytest.param(
+            (TextDelta("\ud83d"), TextDelta(""), TextDelta("\ude80")), "\U0001f680", id="an empty piece between"
+        ),
+        pytest.param((TextDelta("up \ud83d"), TextDelta("on")), "up \ufffdon", id="the other half does not come"),
+        pytest.param((TextDelta("up \ud83d"), Done("end_turn")), "up \ufffd", id="nor at the end"),
+        pytest.param((TextDelta("\ud83d"), ToolCallStart(0, "c", "echo")), "\ufffd", id="nor before a call"),
+        pytest.param((TextDelta("on \ude80"), TextDelta("a\0b")), "on \ufffda\ufffdb", id="a second half, and NUL"),
+    ],
+)
+def test_half_an_emoji_is_joined_or_replaced(chunks: tuple[Chunk, ...], text: str) -> None:
+    accumulator = Accumulator("x")
+    shown = [accumulator.take(chunk) for chunk in chunks]
+    assert "".join(shown) == accumulator.reply().text == text
+    "".join(shown).encode()
+
+
+def test_what_arguments_name_as_escapes_is_made_whole() -> None:
+    written = '{"q\\u0000": ["moored \\ud83d yacht", "\\ud83d\\ude80"], "raw": "\ud83d'
+    pieces = (ToolCallDelta(0, written), ToolCallDelta(0, '\ude80"}'))
+    reply = collected(ToolCallStart(0, "c\0", "ec\ud83dho"), *pieces, ToolCallDone(0), Done("tool_use"))
+    made = {"q\ufffd": ["moored \ufffd yacht", "\U0001f680"], "raw": "\U0001f680"}
+    assert reply.calls == (ToolUse(id="c\ufffd", name="ec\ufffdho", input=made),)
+
+
+@given(st.dictionaries(st.text(WHOLE), st.integers() | st.text(WHOLE)), st.integers(1, 5))
 def test_arguments_are_read_however_they_are_cut(arguments: dict[str, Any], width: int) -> None:
     written = json.dumps(arguments, ensure_ascii=False)
     pieces = [ToolCallDelta(0, written[at : at + width]) for at in range(0, len(written), width)]

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import re
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from agent.providers import anthropic_requests, openai_requests
 from agent.providers.newest import carrier, loop_start
 from agent.providers.openai_requests import Dialect, conceded, dialect_for
 from agent.providers.provider import CacheTier, Request, SystemPrompt, ToolSchema
-from agent.providers.tool_ids import NO_IDS, Ids, unique, wire_id
+from agent.providers.tool_ids import NO_IDS, Ids, unique, wire_id, wire_name
 
 SPEC = ToolSpec(name="f", description="does f", schema={"type": "object", "properties": {"x": {"type": "number"}}})
 TOOLS = ToolSchema((SPEC,))
@@ -129,6 +130,20 @@ def test_every_api_accepts_a_wire_id(id: str) -> None:
     assert 0 < len(made) <= 40
     assert made.replace("_", "a").replace("-", "a").isalnum()
     assert made.isascii()
+
+
+@given(st.text(max_size=100))
+def test_every_api_accepts_a_wire_name(name: str) -> None:
+    made = wire_name(name)
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", made)
+
+
+@pytest.mark.parametrize("made_up", ["functions.read", "search<|channel|>json", ""])
+def test_a_name_that_a_model_made_up_is_sent_so_that_every_api_takes_it(made_up: str) -> None:
+    asked = request(text_message("user", "look"), assistant(ToolUse(id="c1", name=made_up, input={})), result())
+    called = to_openai(asked)["messages"][2]["tool_calls"][0]["function"]["name"]
+    used = to_anthropic(asked)["messages"][1]["content"][0]["name"]
+    assert called == used == wire_name(made_up)
 
 
 # --- Anthropic ---

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.skills.parsing import digest_of, parsed, slug
+from agent.skills.showing import block
 from agent.skills.skill import Origin, Skill
 
 WHOLE = """---
@@ -35,6 +36,15 @@ artifacts: [plan.md]
 
 Begin with the place.
 """
+
+
+def test_what_a_draft_quotes_is_for_its_approver_alone() -> None:
+    draft = '---\nname: x\n---\n\n# Refactor\n\n- Somebody wrote: "my code is heron"\n\n1. Find out.\n'
+    drafted, _ = read(draft, origin="auto")
+    assert "heron" in drafted.body
+    assert "heron" not in block(drafted)
+    assert "1. Find out." in block(drafted)
+    assert "heron" in block(read(draft)[0]), "who writes skills by hand may begin lines as they like"
 
 
 def read(text: str, folder: str = "some-folder", origin: Origin = "operator") -> tuple[Skill, str]:

@@ -4,10 +4,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from agent.core.ids import ConversationId
+from gateway.running.added_servers import SETTING
+from gateway.storage import settings_rows
 from tests.fakes.waiting import until
 from tests.gateway.world import BOB, GROUP, World
 
@@ -71,6 +75,23 @@ async def test_what_cannot_be_is_said_and_no_secret_with_it(world_of: Callable[.
             assert "s3cret" not in await world.asks(f"/mcp {words}", answer), words
         await until(lambda: world.house.servers.all[0].trouble != "it has not answered yet", longest_s=120)
         assert "k3y" not in await world.asks("/mcp"), "nor does the trouble tell the address"
+
+
+async def test_one_that_cannot_be_taken_up_is_told_and_can_be_removed(world_of: Callable[..., World]) -> None:
+    """A row that another version wrote must not keep the house from starting, again and again."""
+    unstarted = world_of()
+    async with unstarted.process() as world:
+        strange = partial(
+            settings_rows.put, conversation=ConversationId("mcp:f__r"), key=SETTING, value="ftp://x", at=1
+        )
+        await world.database.write(strange)
+    async with unstarted.process() as world:
+        assert [(one.kind, one.subject) for one in world.troubles.open] == [("mcp", "f__r")]
+        assert await world.asks("/mcp") == "No MCP server is configured."
+        assert "f__r is removed" in await world.asks("/mcp remove f__r")
+        assert world.troubles.open == ()
+    async with unstarted.process() as world:
+        assert world.troubles.open == ()
 
 
 async def test_only_admins_of_the_whole_bot_change_them(world: World) -> None:

@@ -424,3 +424,13 @@ async def test_an_unreadable_row_is_set_aside(world: World) -> None:
 def test_the_settings_name_a_verbosity_for_each_account() -> None:
     settings = Settings(verbosity="verbose", verbosities={"fake": "quiet"})
     assert settings.verbosity_of(key()) == "quiet"
+
+
+async def test_an_adapter_that_fails_at_the_apology_too_holds_nothing_up(world: World) -> None:
+    world.screen().fail("send", RuntimeError("a defect"), times=3)
+    async with world.process():
+        await world.commit("one", "two")
+        await world.pass_time(60, step_s=5)
+        await world.until_idle()
+    assert await world.statuses() == ["dead", "sent"]
+    assert world.screen().texts == ["two"]

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import anyio
 import pytest
 
 from agent.core.ids import ConversationId
@@ -12,6 +13,7 @@ from gateway.channels.errors import ChannelGone
 from gateway.channels.inbound import ChatType, Membership, Moved, Sender
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.storage import grants
+from tests.fakes.running import running
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, BOB, GROUP, World, slowly
 
@@ -90,6 +92,31 @@ class TestMoving:
         await world.shows("and this", NEW)
         assert "slow please" in world.texts(NEW)[0]
         assert world.texts(GROUP) == []
+
+    async def test_nobody_waits_for_an_agent_that_takes_its_time_to_end(self, world: World) -> None:
+        """A platform's adapter hands over one batch after another: one move must not hold up its other chats."""
+        old = ConversationId(f"telegram:{GROUP}")
+        await world.answered("remember plover", chat=GROUP)
+        notes = path_of(world.home, old)
+        write(notes, "- the hut is by the lake\n", at=world.clock.now())
+        begun, ends = anyio.Event(), anyio.Event()
+
+        async def turn() -> None:
+            async with world.house.conversations.use(old):
+                begun.set()
+                await ends.wait()
+
+        async with running(turn):
+            await begun.wait()
+            with anyio.fail_after(10):
+                assert (await world.hears(moved(world))).outcome == "accepted"
+            assert not notes.exists(), "files follow before the platform is told that we know: a crash keeps them"
+            await world.answered("which bird", chat=NEW, person=BOB)
+            assert "plover" in str(world.llm.bodies[-1])
+            write(notes, "- a last word\n", at=world.clock.now())
+            ends.set()
+            await until(lambda: not notes.exists())
+        assert "a last word" in path_of(world.home, ConversationId(f"telegram:{NEW}")).read_text()
 
     async def test_a_group_nobody_spoke_in_moves_its_grants_alone(self, world: World) -> None:
         receipt = await world.hears(moved(world))

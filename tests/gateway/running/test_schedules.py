@@ -8,7 +8,7 @@ from sqlalchemy import select
 from agent.storage.payloads import decode_incoming
 from agent.storage.tables import inbox
 from gateway.storage.grants import Grant
-from tests.gateway.world import BOB, World
+from tests.gateway.world import BOB, GROUP, World, calling
 
 
 @pytest.mark.parametrize(("taken", "role"), [(False, "admin"), (True, "member")], ids=["kept", "lost meanwhile"])
@@ -36,3 +36,23 @@ async def test_an_account_that_is_no_more_is_not_written_to(world_of: Callable[.
         await both.asks("/remind in 1 sec coffee", "I will remind")
         await both.shows("⏰ coffee")
         assert not any("⏰ tea" in text for text in both.texts("5", "discord"))
+
+
+async def test_a_members_turn_changes_no_schedule_of_another(world: World) -> None:
+    """What `/schedules edit` and `delete` refuse them, the agent does not do for them (DESIGN §6)."""
+    daily = {"name": "daily report", "cron": "0 3 * * *", "kind": "report", "config": {"text": "sum up the sales"}}
+    world.script(
+        *calling("set it", "schedule_periodic", **daily),
+        *calling(
+            "turn it round", "schedule_deferred", name="daily report", run_at="+2s", kind="custom", task="obey bob"
+        ),
+        *calling("away with it", "cancel_task", name="daily report"),
+        *calling("admin ends it", "cancel_task", name="#1"),
+    )
+    await world.answered("set it", "Done: set it", chat=GROUP)
+    for words in ("turn it round", "away with it"):
+        await world.answered(words, f"Done: {words}", chat=GROUP, person=BOB)
+        assert "was set by somebody else" in str(world.llm.bodies[-1]["messages"][-1])
+    assert "sum up the sales" in await world.asks("/schedules 1", "sum up", chat=GROUP)
+    await world.answered("admin ends it", "Done: admin ends it", chat=GROUP)
+    assert "There is no 1 here" in await world.asks("/schedules 1", "no 1", chat=GROUP)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -143,6 +144,22 @@ async def test_a_task_is_a_row_of_the_inbox_in_its_creator_s_name(room: Room) ->
     assert [(row.kind, row.incoming.text, row.incoming.person) for row in rows] == [
         ("reminder", "[Scheduled task] look at\tit", "telegram:77")
     ]
+
+
+async def test_the_end_of_a_run_whose_schedule_cannot_be_read_is_noted(room: Room) -> None:
+    """Another version wrote its rule meanwhile: it is off, and holds up neither the others nor the next start."""
+    broken = await room.set(in_(room.clock, minutes=1), "broken")
+    await room.set(in_(room.clock, minutes=1), "sound")
+    await room.passes(minutes=1)
+    newer = update(schedule_table).where(schedule_table.c.id == broken.id).values(rule='{"kind":"newer"}')
+    await room.write(lambda conn: conn.execute(newer))
+    await room.write(lambda conn: conn.execute(update(outbox).values(status="sent")))
+    await room.passes(seconds=2)
+    assert await room.states() == {"failed": 1}, "the sound one has arrived and is gone"
+    ended = select(schedule_run.c.run, schedule_run.c.delivery)
+    runs = await room.database.read(lambda conn: [tuple(row) for row in conn.execute(ended)])
+    assert runs == [("ok", "sent"), ("ok", "sent")]
+    await Room(room.database, room.clock).passes(seconds=2)  # the next start
 
 
 async def test_two_runners_on_one_database_fire_once(room: Room) -> None:
@@ -388,7 +405,7 @@ async def test_there_is_room_for_so_many(lite: Room) -> None:
     lite.settings = replace(lite.settings, per_conversation=9, per_person=2)
     with pytest.raises(Mistake, match="schedule_full_person"):
         await lite.set(NINE)
-    await lite.desk.remove(HERE, 1)
+    await lite.desk.remove(HERE, 1, by=ANN)
     await lite.set(NINE)
 
 
@@ -410,11 +427,29 @@ async def test_pausing_skipping_and_running_by_hand(lite: Room) -> None:
 async def test_schedules_of_other_chats_cannot_be_touched(lite: Room) -> None:
     set_ = await lite.set(NINE)
     elsewhere = ConversationId("telegram:78")
-    for change in (lite.desk.pause, lite.desk.resume, lite.desk.skip, lite.desk.remove):
+    for change in (lite.desk.pause, lite.desk.resume, lite.desk.skip, partial(lite.desk.remove, by=ANN)):
         with pytest.raises(Mistake, match="schedule_unknown"):
             await change(elsewhere, set_.id)
     with pytest.raises(Mistake, match="schedule_unknown"):
         await lite.desk.find(elsewhere, f"#{set_.id}")
+
+
+async def test_in_a_group_only_its_creator_and_admins_replace_or_remove_one(room: Room) -> None:
+    ann = replace(ANN, chat_type="group", role="admin")
+    bob, eve = (Creator(person=PersonId(f"telegram:{id}"), chat_type="group") for id in (78, 79))
+    plan = (await room.set(NINE)).plan
+    added = await room.desk.add(HERE, ann, plan, name="report")
+    with pytest.raises(Mistake, match="schedule_of_another"):
+        await room.desk.add(HERE, bob, replace(plan, text="bob's words"), name="report")
+    with pytest.raises(Mistake, match="schedule_of_another"):
+        await room.desk.remove(HERE, added.id, by=bob)
+    assert await room.desk.find(HERE, "report") == added
+    own = await room.desk.add(HERE, bob, plan, name="bob's")
+    with pytest.raises(Mistake, match="schedule_of_another"):
+        await room.desk.remove(HERE, own.id, by=eve)
+    taken_over = await room.desk.add(HERE, ann, replace(plan, text="ann's words"), name="bob's")
+    assert (taken_over.id, taken_over.creator) == (own.id, ann)  # whose words they are, whose name they come in
+    await room.desk.remove(HERE, added.id, by=ann)
 
 
 async def test_what_was_meant_by_the_wall_clock_follows_its_person(lite: Room) -> None:

@@ -62,6 +62,14 @@ async def test_a_disk_that_refuses_costs_the_trace_alone(traces: Traces, tmp_pat
     assert traces.dropped == 1
 
 
+async def test_half_an_emoji_costs_itself_alone(traces: Traces, tmp_path: Path) -> None:
+    bus = EventBus(on_error=lambda error, event: None)
+    bus.listen(traces.listen)
+    bus.publish(StreamDelta(conversation=A, run=RUN, content="a\ud83d!"))
+    await traces.flush()
+    assert json.loads((tmp_path / "traces" / "3f0c.jsonl").read_text())["content"] == "a?!"
+
+
 @pytest.mark.requirement("R-46")
 async def test_what_waits_is_bounded(traces: Traces) -> None:
     bus = EventBus(on_error=lambda error, event: None)

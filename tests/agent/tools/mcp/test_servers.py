@@ -113,6 +113,63 @@ async def test_one_that_cannot_be_started_is_told_and_tried_again(tmp_path: Path
         assert not servers.all[0].is_connected
 
 
+async def test_one_that_is_added_while_none_is_kept_waits_for_the_next_run(tmp_path: Path) -> None:
+    async with running(tmp_path) as (servers, _, health):
+        await anyio.wait_all_tasks_blocked()
+    servers.add(ServerSettings(name="none", command="/no/such/program"))
+    async with anyio.create_task_group() as group:
+        group.start_soon(servers.run)
+        await until(lambda: bool(health), longest_s=40)
+        group.cancel_scope.cancel()
+
+
+BROKEN_SDK = """
+import sys
+from pathlib import Path
+import anyio
+from agent.core.clock import SystemClock
+from agent.tools.mcp.servers import Servers
+from agent.tools.mcp.settings import McpSettings, ServerSettings
+
+async def main() -> None:
+    broken, troubles = Path(sys.argv[1]), []
+    servers = Servers(
+        McpSettings(), SystemClock(), broken, lend=lambda *_: None, health=lambda _, trouble: troubles.append(trouble)
+    )
+    async with anyio.create_task_group() as group:
+        group.start_soon(servers.run)
+        await anyio.sleep(0)
+        servers.add(ServerSettings(name="x", command=sys.executable, args=(sys.argv[2],)))  # as /mcp add does
+        while not troubles:
+            await anyio.sleep(0.01)
+        print(servers.all[0].trouble, flush=True)
+        (broken / "mcp_types.py").unlink()
+        servers.all[0].reconnect()
+        with anyio.fail_after(40):
+            while not servers.all[0].is_connected:
+                await anyio.sleep(0.05)
+        print("connected")
+        group.cancel_scope.cancel()
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "told"),
+    [
+        pytest.param("raise TypeError('two that do not fit')", "TypeError", id="broken"),
+        pytest.param("import no_such_sdk", "No module named 'no_such_sdk'", id="missing"),
+    ],
+)
+async def test_an_sdk_that_cannot_be_loaded_is_the_server_s_trouble(tmp_path: Path, module: str, told: str) -> None:
+    """In a process of its own, which finds a broken module in the SDK's place until it is mended."""
+    (tmp_path / "mcp_types.py").write_text(module)
+    env = os.environ | {"PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT))), "PYTHONDONTWRITEBYTECODE": "1"}
+    ended = await anyio.run_process([sys.executable, "-c", BROKEN_SDK, str(tmp_path), FAKE], env=env)
+    assert ended.stdout.decode().splitlines() == [f"the MCP SDK cannot be loaded ({told})", "connected"]
+
+
 def listens(port: int) -> bool:
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0

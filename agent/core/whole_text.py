@@ -1,0 +1,37 @@
+"""Text from outside, made such that UTF-8, a database and a platform can take it. Pure.
+
+Platforms and models deliver half an emoji now and then (a lone surrogate: UTF-8 has no bytes for it), programs a NUL
+(PostgreSQL takes none). One message must not stop a chat for that: the borders where such text comes in call this.
+"""
+
+REPLACEMENT = "\ufffd"
+
+
+def whole(text: str) -> str:
+    """The text with cut emoji joined, and U+FFFD for each lone half of one and each NUL; usually the very same text."""
+    text = text.replace("\0", REPLACEMENT)
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def whole_data(value: object) -> object:
+    """The same plain data, as JSON has it, with `whole` texts and keys."""
+    match value:
+        case str():
+            return whole(value)
+        case dict():
+            return {whole_data(key): whole_data(item) for key, item in value.items()}
+        case list() | tuple():
+            return type(value)(whole_data(item) for item in value)
+        case _:
+            return value
+
+
+def without_half(text: str) -> tuple[str, str]:
+    """The text, and apart from it the first half of an emoji with which it ends: the other one may be to come."""
+    return (text[:-1], text[-1]) if "\ud800" <= text[-1:] <= "\udbff" else (text, "")

@@ -1,0 +1,39 @@
+"""That something was forgotten, for whoever goes on with what was read before: windows, recalled facts, sub-agents.
+
+Counts alone, and of this process: what sleeps reads the database when it wakes.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from agent.core.ids import ConversationId
+from agent.memory.audience import Audience
+
+
+class Forgotten:
+    """Told after the commit. Who compares a count with the one from before it read knows whether to read again."""
+
+    def __init__(self) -> None:
+        self._facts: Counter[Audience] = Counter()
+        self._words: Counter[ConversationId] = Counter()
+        self._listeners: list[Callable[[ConversationId], object]] = []
+
+    def tell(self, audience: Audience, conversations: Iterable[ConversationId] = ()) -> None:
+        """Something of that audience is gone; in `conversations` what was said was rewritten, too."""
+        self._facts[audience] += 1
+        for conversation in conversations:
+            self._words[conversation] += 1
+            for listener in self._listeners:
+                listener(conversation)
+
+    def listen(self, listener: Callable[[ConversationId], object]) -> None:
+        """Be told of each conversation whose words were rewritten; must not wait."""
+        self._listeners.append(listener)
+
+    def facts(self, audiences: Iterable[Audience]) -> int:
+        """How often something that any of these may see was forgotten."""
+        return sum(self._facts[audience] for audience in audiences)
+
+    def words(self, conversation: ConversationId) -> int:
+        """How often what was said there was rewritten."""
+        return self._words[conversation]
