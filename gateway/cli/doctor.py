@@ -93,7 +93,7 @@ def _home(home: Path) -> Iterator[Diagnosis]:
         return
     free_mb = shutil.disk_usage(there).free // 1_000_000
     level = "ok" if free_mb >= LEAST_FREE_MB else "warning"
-    finding = f"{home}, {free_mb:,} MB free"
+    finding = f"{home}{'' if home.exists() else ' (not there yet)'}, {free_mb:,} MB free"
     yield Diagnosis(subject="data directory", level=level, finding=finding, fix="free some disk space")  # type: ignore[arg-type]
     if home.exists() and home.stat().st_mode & 0o077:
         yield Diagnosis(
