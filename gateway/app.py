@@ -6,6 +6,7 @@ The web server is bound before anything slow is imported; the rest is loaded by 
 import logging
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
@@ -15,6 +16,7 @@ from anyio.abc import TaskGroup
 
 from agent.core.clock import Clock, SystemClock
 from agent.core.events import EventBus, LoopStarted
+from agent.core.program import as_typed, home_as_typed, program_as_typed
 from gateway.channels.adapter import Adapter
 from gateway.config.live import Live
 from gateway.config.settings import Settings
@@ -128,7 +130,7 @@ class App:
                 metrics=self._metrics,
                 troubles=self._troubles,
                 lag=self._lag,
-                phrase=read_catalogue(),
+                phrase=read_catalogue(spell=partial(as_typed, to_strangers=True)),
                 adapter_opened=self._mount_adapter,
                 version=version("tieline"),
                 web_url=self._web.url,
@@ -177,9 +179,10 @@ class App:
         self._announce(f"Status:   {self._web.url}/    (health: {self._web.url}/healthz)")
         self._announce(f"Provider: {provider.name} ({provider.model or 'built in'})")
         if said := _about_the_demo(provider, [one.name for one in settings.llm.providers if one.type != "demo"]):
-            self._announce(f"          {said}")
+            self._announce(f"          {as_typed(said, home_as_typed(settings.home))}")
         self._announce(f"Data:     {settings.home}")
-        self._announce("Stop with Ctrl-C. In a second shell: tieline console")
+        command = f"{program_as_typed()} console{home_as_typed(settings.home)}"
+        self._announce(f"Stop with Ctrl-C. In a second shell: {command}")
 
     def _new_link(self) -> str:
         link = self._web.sign_in_link()

@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import click
 
+from agent.core.program import as_typed, home_as_typed
 from agent.providers.prices import lookup
 from agent.providers.settings import ProviderSettings
 from gateway.channels.adapter import Diagnosis
@@ -43,7 +44,7 @@ def command(fix: bool, offline: bool, config_path: Path | None, home: Path | Non
         mark, colour = MARKS[found.level]
         click.echo(f"{click.style(mark, fg=colour)} {found.subject}: {found.finding}")
         if found.fix and found.level != "ok":
-            click.echo(f"    → {found.fix}")
+            click.echo(f"    → {as_typed(found.fix, home_as_typed(settings.home))}")
         worst |= found.level == "error"
     raise SystemExit(worst)
 
@@ -125,7 +126,7 @@ async def _database(settings: Settings, running: bool) -> Sequence[Diagnosis]:
         said = {looking.State.OTHER: "will be migrated at the next start"}
         return [_line("database", said.get(state, "will be made at the first start"))]
     found = await anyio.to_thread.run_sync(_ailments, settings)
-    fix = "tieline doctor --fix"
+    fix = "`tieline doctor --fix`"
     if not found:
         return [_line("database", "there and up to date")]
     return [Diagnosis(subject="database", level="warning", finding=f"{one.count} {one.text}", fix=fix) for one in found]

@@ -12,6 +12,7 @@ import click
 import tomlkit
 
 from agent.compaction.settings import CompressionSettings
+from agent.core.program import home_as_typed, program_as_typed
 from gateway.cli.checking import diagnose_channel
 from gateway.cli.options import fail
 from gateway.cli.questions import choose, secret, tell
@@ -79,10 +80,11 @@ def command(home: Path | None, check: bool) -> None:
     except click.Abort:
         if sys.stdin.isatty():
             fail("\nnothing is written")
-        fail("\ntieline init asks questions: start it in a terminal; nothing is written")
+        fail("\ninit asks questions: start it in a terminal; nothing is written")
     _write(answers, target)
     click.echo(f"\nWritten: {target}")
-    click.echo("Next:  tieline doctor   (is everything in order?)\n       tieline run")
+    program, where = program_as_typed(), home_as_typed(folder)
+    click.echo(f"Next:  {program} doctor{where}   (is everything in order?)\n       {program} run{where}")
 
 
 def _ask_provider(answers: Answers, *, check: bool) -> None:

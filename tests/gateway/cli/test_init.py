@@ -50,7 +50,7 @@ def test_it_writes_what_the_gateway_loads(tmp_path: Path) -> None:
     )
     assert (ran.returncode, ran.stderr) == (0, "")
     assert f"Written: {home / 'gateway.toml'}" in ran.stdout
-    assert "tieline run" in ran.stdout
+    assert f"tieline run --home {home}" in ran.stdout
 
     settings = load(environ={"TIELINE_HOME": str(home)})
     (provider,) = settings.llm.providers
@@ -175,7 +175,7 @@ async def test_the_model_is_tried_and_a_refused_key_can_be_typed_again(home: Pat
 def test_without_answers_it_says_what_it_needs_in_one_line(tieline: Tieline, home: Path) -> None:
     ran = tieline("init", stdin="anthropic\n")
     assert ran.exit_code == 1
-    assert ran.stderr.strip() == "tieline init asks questions: start it in a terminal; nothing is written"
+    assert ran.stderr.strip() == "init asks questions: start it in a terminal; nothing is written"
     assert not (home / "gateway.toml").exists()
 
 
