@@ -110,7 +110,9 @@ def _ask_provider(answers: Answers, *, check: bool) -> None:
             provider["api_key"] = f"env:{variable}"
         else:
             optional = kind == "compatible"
-            key = secret("API key (empty for none)" if optional else "API key", needed=not optional, before=key)
+            key = secret(
+                "API key (empty for none)" if optional and not key else "API key", needed=not optional, before=key
+            )
             provider |= {"api_key": _secret(answers, "llm-main", key)} if key else {}
         answers.sections["llm"] = {"providers": [provider]}
         if mistakes := _mistakes(answers):
