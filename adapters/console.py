@@ -2,9 +2,10 @@
 
 Below `/channels/console`: `GET /events` streams JSON lines, first what was sent while nobody looked, then what comes:
 `{"type": "message" | "edit" | "whisper", "id", "text", "markdown", "buttons": [[{"label", "action"}]], "files":
-[{"name", "path"}], "reply_to"}` (a message may have `"replaces"`: the draft it takes the place of), `{"type":
-"draft", "id", "text", "markdown"}` (the whole text so far), `{"type": "gone", "id"}`, `{"type": "typing", "status"}`,
-`{"type": "toast", "text"}`, `{"type": "commands", "commands"}`, `{"type": "alive"}`.
+[{"name", "path"}], "reply_to", "silent"}` (a message may have `"replaces"`: the draft it takes the place of; a silent
+whisper is a status line, which does not stay), `{"type": "draft", "id", "text", "markdown"}` (the whole text so far),
+`{"type": "gone", "id"}`, `{"type": "typing", "status"}`, `{"type": "toast", "text"}`, `{"type": "commands",
+"commands"}`, `{"type": "alive"}`.
 `POST /say {"id", "text"}` and `POST /press {"id", "message", "action"}` answer `{"outcome", "reason"}`; `id` is the
 client's own, so that posting twice is posting once.
 """
@@ -309,7 +310,8 @@ def _text(document: Document) -> Event:
 def _content(message: Outbound) -> Event:
     buttons = [[{"label": button.label, "action": button.action} for button in row] for row in message.buttons]
     files = [{"name": file.name, "path": str(file.path)} for file in message.files]
-    return {**_text(message.document), "buttons": buttons, "files": files, "reply_to": message.reply_to}
+    said = {"buttons": buttons, "files": files, "reply_to": message.reply_to, "silent": message.silent}
+    return {**_text(message.document), **said}
 
 
 def _sender(request: Request) -> Sender:

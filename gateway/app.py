@@ -5,7 +5,7 @@ The web server is bound before anything slow is imported; the rest is loaded by 
 
 import logging
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
@@ -16,6 +16,7 @@ from anyio.abc import TaskGroup
 
 from agent.core.clock import Clock, SystemClock
 from agent.core.events import EventBus, LoopStarted
+from agent.core.program import as_typed, home_as_typed, program_as_typed
 from gateway.channels.adapter import Adapter
 from gateway.config.live import Live
 from gateway.config.settings import Settings
@@ -129,7 +130,7 @@ class App:
                 metrics=self._metrics,
                 troubles=self._troubles,
                 lag=self._lag,
-                phrase=read_catalogue(),
+                phrase=read_catalogue(spell=partial(as_typed, to_strangers=True)),
                 adapter_opened=self._mount_adapter,
                 version=version("tieline"),
                 web_url=self._web.url,
@@ -177,12 +178,11 @@ class App:
         self._announce(f"Chat:     {self._new_link()}")
         self._announce(f"Status:   {self._web.url}/    (health: {self._web.url}/healthz)")
         self._announce(f"Provider: {provider.name} ({provider.model or 'built in'})")
-        if provider.family == "demo":
-            self._announce(
-                "          No model is configured: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or `tieline init`."
-            )
+        if said := _about_the_demo(provider, [one.name for one in settings.llm.providers if one.type != "demo"]):
+            self._announce(f"          {as_typed(said, home_as_typed(settings.home))}")
         self._announce(f"Data:     {settings.home}")
-        self._announce("Stop with Ctrl-C. In a second shell: tieline console")
+        command = f"{program_as_typed()} console{home_as_typed(settings.home)}"
+        self._announce(f"Stop with Ctrl-C. In a second shell: {command}")
 
     def _new_link(self) -> str:
         link = self._web.sign_in_link()
@@ -204,6 +204,15 @@ class App:
     def _log_from_now_on(self) -> None:
         logging_settings = self.live.settings.logging
         set_up(level=logging_settings.level.upper(), format=logging_settings.format, redact=self._redactor)
+
+
+def _about_the_demo(default: Any, others: Sequence[str]) -> str:
+    """What somebody does who wants a real model to answer; nothing where one does."""
+    if default.family != "demo":
+        return ""
+    if others:
+        return f"The demo is the default. For {' or '.join(others)}: default = true in its [[llm.providers]] section."
+    return "No model is configured: `tieline init`, or without a configuration set ANTHROPIC_API_KEY or OPENAI_API_KEY."
 
 
 async def _version(_: Mapping[str, Any]) -> str:

@@ -4,9 +4,11 @@ import copy
 import json
 import re
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Self
 
 from agent.core.messages import Message
+from agent.core.program import as_typed
 from agent.providers.demo_replies import Call, Conversation, Words, reply_to
 from agent.providers.opening import Surroundings
 from agent.providers.prices import DEFAULT_WINDOW, Card
@@ -67,6 +69,7 @@ class DemoProvider:
             messages=request.messages, tools={spec.name: spec for spec in request.tools.specs}, model=self.model
         )
         reply = reply_to(asked)
+        reply = replace(reply, text=as_typed(reply.text, to_strangers=True))
         spent = len(request.system.stable) + len(request.system.volatile) + len(request.reminder)
         spent += sum(map(_size, request.messages)) + sum(
             len(spec.name) + len(spec.description) + len(json.dumps(dict(spec.schema))) for spec in request.tools.specs

@@ -32,9 +32,10 @@ def copy_file(database: Path, to: Path) -> int:
     """The same, blocking, by path; `database` may be in use by this process."""
     if to.exists():
         raise BackupRefused(f"{to} exists already; name a new file")
+    if not to.parent.exists():  # not made: a backup disk that is not mounted must not go unnoticed
+        raise BackupRefused(f"there is no folder {to.parent}; make it, or see whether its disk is there")
     partial = to.with_name(f".{to.name}.partial")
     try:
-        to.parent.mkdir(parents=True, exist_ok=True)
         partial.unlink(missing_ok=True)
         os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         _copy(database, partial)

@@ -88,6 +88,7 @@ def _bring_up_to_date(path: Path, schema: Schema) -> None:
         conn.rollback()
         if state is State.OTHER:
             migrating = _migrating(stored, schema)
+            (path.parent / "backups").mkdir(exist_ok=True, mode=0o700)
             copy = _free_name(path.parent / "backups" / f"{path.stem}-{stored}.db")
             copy_file(path, copy)
             _log.info("copied the database to %s before its migration from %s to %s", copy, stored, schema.head)

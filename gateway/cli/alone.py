@@ -3,13 +3,17 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
+from anyio import to_thread
+
 from agent.core.clock import SystemClock
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
+from agent.storage.looking import look
+from agent.storage.schema import State
 from gateway.config.settings import Settings
 from gateway.operations.desk import Operations
 from gateway.phrases.catalogue import read_catalogue
-from gateway.storage.opening import open_database
+from gateway.storage.opening import SCHEMA, open_database
 from gateway.web.control import OperationError
 
 T = TypeVar("T")
@@ -32,6 +36,19 @@ async def on_database(settings: Settings, work: Callable[[Database], Awaitable[T
         await database.aclose()
 
 
+def _must_be_there(settings: Settings) -> None:
+    """Who mistypes a home is told so, and not that everything there is in order."""
+    try:
+        state = look(settings.database.url, settings.home, SCHEMA)
+    except StorageError:
+        return  # it is there, in some way; opening it tells what is wrong
+    if state is None or state is State.EMPTY:
+        raise AloneError(
+            f"there is no database of Tieline for {settings.home} yet: `tieline run` makes it; "
+            "if you meant another directory, see --home and TIELINE_HOME"
+        )
+
+
 class Alone:
     """Owns the database for the length of one operation."""
 
@@ -45,6 +62,7 @@ class Alone:
             operations = Operations(database, clock=SystemClock(), home=self._settings.home, phrase=read_catalogue())
             return await operations.table()[operation](arguments)
 
+        await to_thread.run_sync(_must_be_there, self._settings)
         try:
             return await on_database(self._settings, work)
         except OperationError as error:

@@ -10,7 +10,9 @@ from gateway.cli.through import operate
 
 @click.command("audit")
 @click.argument("conversation", required=False)
-@click.option("--most", default=100, show_default=True, help="So many calls, the last ones.")
+@click.option(
+    "--most", type=click.IntRange(min=1), default=100, show_default=True, help="So many calls, the last ones."
+)
 @config_option
 def command(conversation: str | None, most: int, config_path: Path | None, home: Path | None) -> None:
     """Print the record of tool calls: by whom, and what became of each.

@@ -26,7 +26,8 @@ def check(config_path: Path | None, home: Path | None) -> None:
     providers = ", ".join(provider.name for provider in settings.llm.providers)
     channels = ", ".join(channel.channel_type for channel in settings.channels)
     click.echo(f"{settings.source or 'no file, defaults'}: fine")
-    click.echo(f"providers: {providers}\nchannels:  {channels}\ndata:      {settings.home}")
+    there = "" if settings.home.exists() else " (not there yet)"
+    click.echo(f"providers: {providers}\nchannels:  {channels}\ndata:      {settings.home}{there}")
 
 
 @command.command()

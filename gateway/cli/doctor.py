@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import click
 
+from agent.core.program import as_typed, home_as_typed
 from agent.providers.prices import lookup
 from agent.providers.settings import ProviderSettings
 from gateway.channels.adapter import Diagnosis
@@ -21,27 +22,29 @@ from gateway.config.settings import Settings
 from gateway.web.control_client import is_running
 
 LEAST_FREE_MB = 500
+NOT_ASKED = "not asked (--offline)"
 MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "red")}
 
 
 @click.command("doctor")
 @click.option("--fix", is_flag=True, help="First mend what can be mended.")
+@click.option("--offline", is_flag=True, help="Ask neither models nor platforms.")
 @config_option
-def command(fix: bool, config_path: Path | None, home: Path | None) -> None:
+def command(fix: bool, offline: bool, config_path: Path | None, home: Path | None) -> None:
     """Check everything and tell how to mend it. Exit code 1 when something is broken.
 
-    With --fix the rights of files, leftovers of a killed process and, while no gateway runs, the database are mended
-    first.
+    Each model gets one small request, each platform is asked about its account; --offline asks neither. With --fix the
+    rights of files, leftovers of a killed process and, while no gateway runs, the database are mended first.
     """
     settings = settings_from(config_path, home)
     if fix:
         _fix(settings)
     worst = 0
-    for found in anyio.run(_everything, settings):
+    for found in anyio.run(_everything, settings, offline):
         mark, colour = MARKS[found.level]
         click.echo(f"{click.style(mark, fg=colour)} {found.subject}: {found.finding}")
         if found.fix and found.level != "ok":
-            click.echo(f"    → {found.fix}")
+            click.echo(f"    → {as_typed(found.fix, home_as_typed(settings.home))}")
         worst |= found.level == "error"
     raise SystemExit(worst)
 
@@ -57,7 +60,7 @@ def _fix(settings: Settings) -> None:
             click.echo(f"{click.style('⚒', fg='green')} {line}")
 
 
-async def _everything(settings: Settings) -> Sequence[Diagnosis]:
+async def _everything(settings: Settings, offline: bool) -> Sequence[Diagnosis]:
     running = is_running(settings.home)
     found = [
         _line("Python", f"{sys.version.split()[0]}"),
@@ -67,12 +70,14 @@ async def _everything(settings: Settings) -> Sequence[Diagnosis]:
     ]
     found += await _database(settings, running)
     found += _agents(settings)
-    found += _providers(settings)
+    found += await _providers(settings, offline)
     found += await anyio.to_thread.run_sync(_shell, settings)
     address = settings.web.public_url or f"http://{settings.web.host}:{settings.web.port}"
     surroundings = bare_surroundings(settings.home, settings.network.proxy, address)
     for channel in settings.channels:
-        if channel.type not in ("web", "console"):
+        if offline and channel.type not in ("web", "console"):
+            found.append(_line(channel.channel_type, NOT_ASKED))
+        elif channel.type not in ("web", "console"):
             found += await diagnose(channel, surroundings)
     return found
 
@@ -93,7 +98,7 @@ def _home(home: Path) -> Iterator[Diagnosis]:
         return
     free_mb = shutil.disk_usage(there).free // 1_000_000
     level = "ok" if free_mb >= LEAST_FREE_MB else "warning"
-    finding = f"{home}, {free_mb:,} MB free"
+    finding = f"{home}{'' if home.exists() else ' (not there yet)'}, {free_mb:,} MB free"
     yield Diagnosis(subject="data directory", level=level, finding=finding, fix="free some disk space")  # type: ignore[arg-type]
     if home.exists() and home.stat().st_mode & 0o077:
         yield Diagnosis(
@@ -121,7 +126,7 @@ async def _database(settings: Settings, running: bool) -> Sequence[Diagnosis]:
         said = {looking.State.OTHER: "will be migrated at the next start"}
         return [_line("database", said.get(state, "will be made at the first start"))]
     found = await anyio.to_thread.run_sync(_ailments, settings)
-    fix = "tieline doctor --fix"
+    fix = "`tieline doctor --fix`"
     if not found:
         return [_line("database", "there and up to date")]
     return [Diagnosis(subject="database", level="warning", finding=f"{one.count} {one.text}", fix=fix) for one in found]
@@ -172,18 +177,33 @@ def _agents(settings: Settings) -> Iterator[Diagnosis]:
             yield _line(subject, f"its {one.name}.md is fine")
 
 
-def _providers(settings: Settings) -> Iterator[Diagnosis]:
-    for provider in settings.llm.providers:
+async def _providers(settings: Settings, offline: bool) -> Sequence[Diagnosis]:
+    """Every model, tried with a small request."""
+    found: list[Diagnosis] = []
+    trying = None if offline else await anyio.to_thread.run_sync(import_module, "gateway.cli.trying")
+    for provider in import_module("gateway.config.live").Live(settings).provider_settings():
         if provider.type == "demo":
-            yield Diagnosis(
-                subject=f"provider {provider.name}",
-                level="warning",
-                finding="only the built-in demo answers",
-                fix="set ANTHROPIC_API_KEY or OPENAI_API_KEY, or run `tieline init`",
-            )
+            found.append(_demo(provider, settings.llm.providers))
+        elif trying is None:
+            asked = f"{provider.type}, model {provider.model}, {NOT_ASKED}"
+            found += [_line(f"provider {provider.name}", asked), *_price(provider, settings)]
         else:
-            yield _line(f"provider {provider.name}", f"{provider.type}, model {provider.model}")
-            yield from _price(provider, settings)
+            found += [await trying.tried(provider, settings.home), *_price(provider, settings)]
+    return found
+
+
+def _demo(provider: ProviderSettings, everybody: Sequence[ProviderSettings]) -> Diagnosis:
+    """There is nothing to try: whether it stands in the way of a real one."""
+    subject = f"provider {provider.name}"
+    if all(one.type == "demo" for one in everybody):
+        finding = "only the built-in demo answers"
+        fix = "run `tieline init`, or without a configuration set ANTHROPIC_API_KEY or OPENAI_API_KEY"
+        return Diagnosis(subject=subject, level="warning", finding=finding, fix=fix)
+    default = next((one for one in everybody if one.default), everybody[0])
+    if provider.name == default.name:
+        fix = "write default = true into the section of the provider that should"
+        return Diagnosis(subject=subject, level="warning", finding="the built-in demo answers by default", fix=fix)
+    return _line(subject, "the built-in demo, nothing to try")
 
 
 def _price(provider: ProviderSettings, settings: Settings) -> Iterator[Diagnosis]:

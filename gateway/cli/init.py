@@ -1,6 +1,7 @@
 """`tieline init`: a few questions, checked answers, a configuration. Secrets go into files of their own, mode 0600."""
 
 import os
+import sys
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -11,17 +12,20 @@ import click
 import tomlkit
 
 from agent.compaction.settings import CompressionSettings
+from agent.core.program import home_as_typed, program_as_typed
 from gateway.cli.checking import diagnose_channel
 from gateway.cli.options import fail
+from gateway.cli.questions import choose, secret, tell
 from gateway.config.mistakes import ConfigError
-from gateway.config.settings import home_directory, read
+from gateway.config.settings import Settings, home_directory, read
 
 PROVIDERS = {
-    "anthropic": ("Anthropic", "ANTHROPIC_API_KEY"),
-    "openai": ("OpenAI", "OPENAI_API_KEY"),
-    "compatible": ("another service with the OpenAI protocol (Ollama, vLLM, OpenRouter, …)", "LLM_API_KEY"),
-    "demo": ("none yet: the built-in demo answers", ""),
+    "anthropic": "Claude, by Anthropic; needs an API key",
+    "openai": "GPT, by OpenAI; needs an API key",
+    "compatible": "another service with the OpenAI protocol (Ollama, vLLM, OpenRouter, …)",
+    "demo": "none yet: the built-in demo answers",
 }
+VARIABLES = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "compatible": "LLM_API_KEY"}
 PLATFORMS: dict[str, tuple[tuple[str, str, bool], ...]] = {
     "telegram": (("token", "Token from @BotFather", True),),
     "discord": (("token", "Bot token (Developer Portal → Bot → Reset Token)", True),),
@@ -31,12 +35,16 @@ PLATFORMS: dict[str, tuple[tuple[str, str, bool], ...]] = {
         ("signing_secret", "Signing Secret", False),
     ),
 }
-
+POLICIES = {
+    "pairing": "strangers get a code that you approve",
+    "allowlist": "only whom you list",
+    "open": "everybody",
+}
 STRATEGIES = {
     "reactive": "the oldest",
     "task_aware": "what has least to do with the last question",
     "mig": "what tells nothing new",
-    "subgoal": "what belongs to no subgoal, or to a completed one; a model is asked about them now and then",
+    "subgoal": "what belongs to a finished step, or to none; a model is asked about the steps now and then",
     "subgoal_mig": "the same, and of that what tells nothing new",
 }
 
@@ -52,43 +60,78 @@ class Answers:
 
 @click.command("init")
 @click.option("--home", type=click.Path(path_type=Path), help="Data directory; else TIELINE_HOME, else ~/.tieline.")
-@click.option("--check/--no-check", default=True, help="Try the tokens against the platforms.")
+@click.option("--check/--no-check", default=True, help="Try the model, and the tokens against the platforms.")
 def command(home: Path | None, check: bool) -> None:
     """Write a configuration, step by step."""
     folder = (home or home_directory(os.environ)).absolute()
     target = folder / "gateway.toml"
-    if target.exists() and not click.confirm(f"{target} exists. Replace it (the old one is kept as .bak)?"):
-        return
     answers = Answers(folder)
-    _ask_provider(answers)
-    for platform in PLATFORMS:
-        _ask_platform(answers, platform, check=check)
-    _ask_access(answers)
-    _ask_strategy(answers)
-    _validate(answers)
+    _must_be_writable(folder)  # before anything is typed
+    if mistakes := _mistakes(answers):
+        fail("\n".join(f"the environment is wrong: {mistake}" for mistake in mistakes))
+    try:
+        if target.exists() and not click.confirm(f"{target} exists. Replace it (the old one is kept as .bak)?"):
+            return
+        _ask_provider(answers, check=check)
+        for platform in PLATFORMS:
+            _ask_platform(answers, platform, check=check)
+        _ask_access(answers)
+        _ask_strategy(answers)
+    except click.Abort:
+        if sys.stdin.isatty():
+            fail("\nnothing is written")
+        fail("\ninit asks questions: start it in a terminal; nothing is written")
     _write(answers, target)
     click.echo(f"\nWritten: {target}")
-    click.echo("Next:  tieline doctor   (is everything in order?)\n       tieline run")
+    program, where = program_as_typed(), home_as_typed(folder)
+    click.echo(f"Next:  {program} doctor{where}   (is everything in order?)\n       {program} run{where}")
 
 
-def _ask_provider(answers: Answers) -> None:
+def _ask_provider(answers: Answers, *, check: bool) -> None:
+    """Until it answers, or is wanted as it is; what was typed is offered again."""
     click.secho("Which model answers?", bold=True)
-    for name, (title, _) in PROVIDERS.items():
-        click.echo(f"  {name:<11} {title}")
-    kind = click.prompt("Provider", type=click.Choice(list(PROVIDERS)), default="anthropic", show_choices=False)
-    if kind == "demo":
-        answers.sections["llm"] = {"providers": [{"name": "demo", "type": "demo"}]}
-        return
-    provider: dict[str, Any] = {"name": "main", "type": "openai" if kind == "compatible" else kind}
-    provider["model"] = click.prompt("Model", default=_usual_model(kind) or None)
-    if kind == "compatible":
-        provider["base_url"] = click.prompt("Address", default="http://127.0.0.1:11434/v1")
-    variable = PROVIDERS[kind][1]
-    if os.environ.get(variable) and click.confirm(f"Use {variable} from the environment?", default=True):
-        provider["api_key"] = f"env:{variable}"
-    elif key := click.prompt("API key (empty for none)", default="", hide_input=True, show_default=False):
-        provider["api_key"] = _secret(answers, "llm-main", key)
-    answers.sections["llm"] = {"providers": [provider]}
+    kind, provider, key = "anthropic", dict[str, Any](), ""
+    while True:
+        before, kind = kind, choose("Provider", PROVIDERS, kind)
+        if kind == "demo":
+            answers.sections["llm"] = {"providers": [{"name": "demo", "type": "demo"}]}
+            return
+        if kind != before:
+            provider, key = {}, ""
+        usual = provider.get("model") or _usual_model(kind)
+        provider = {**provider, "name": "main", "type": "openai" if kind == "compatible" else kind}
+        provider["model"] = click.prompt("Model", default=usual or None)
+        if kind == "compatible":
+            provider["base_url"] = click.prompt(
+                "Address", default=provider.get("base_url", "http://127.0.0.1:11434/v1")
+            )
+        variable = VARIABLES[kind]
+        if os.environ.get(variable) and click.confirm(f"Use {variable} from the environment?", default=True):
+            provider["api_key"] = f"env:{variable}"
+        else:
+            optional = kind == "compatible"
+            key = secret(
+                "API key (empty for none)" if optional and not key else "API key", needed=not optional, before=key
+            )
+            provider |= {"api_key": _secret(answers, "llm-main", key)} if key else {}
+        answers.sections["llm"] = {"providers": [provider]}
+        if mistakes := _mistakes(answers):
+            tell(mistakes)
+            continue
+        if not check or _answers(answers) or not click.confirm("Enter it again?", default=True):
+            return
+
+
+def _answers(answers: Answers) -> bool:
+    """Does the model answer? Says why not."""
+    (provider,) = _settings(answers).llm.providers
+    click.echo("  Trying it…")
+    found = anyio.run(import_module("gateway.cli.trying").tried, provider, answers.home)
+    if found.level == "ok":
+        click.echo(f"  ✓ {found.finding}")
+        return True
+    tell([f"{found.finding}; {found.fix}"])
+    return False
 
 
 def _usual_model(kind: str) -> str:
@@ -97,56 +140,73 @@ def _usual_model(kind: str) -> str:
 
 
 def _ask_platform(answers: Answers, platform: str, *, check: bool) -> None:
+    """Until its tokens work, or are wanted as they are; what could not be read at the next start is left out."""
     click.echo()
     if not click.confirm(click.style(f"Connect {platform.capitalize()}?", bold=True), default=False):
         return
+    typed: dict[str, str] = {}
+    channels = answers.sections.get("channels", [])
     while True:
-        channel: dict[str, Any] = {"type": platform}
-        secrets: dict[str, str] = {}
         for key, question, needed in PLATFORMS[platform]:
-            value = click.prompt(question, default=None if needed else "", hide_input=True, show_default=False)
-            if value.strip():
-                secrets[f"{platform}-{key}"] = value.strip()
-                channel[key] = f"file:secrets/{platform}-{key}"
-        plain = {key: secrets.get(f"{platform}-{key}", "") for key in channel if key != "type"}
-        problems = anyio.run(diagnose_channel, {**channel, **plain}, answers.home) if check else []
-        for line in problems:
-            click.secho(f"  {line}", fg="yellow")
-        if not problems or not click.confirm("Enter it again?", default=True):
+            typed[key] = secret(question, needed=needed, before=typed.get(key, ""))
+        given = {key: value for key, value in typed.items() if value}
+        channel = {key: _secret(answers, f"{platform}-{key}", value) for key, value in given.items()}
+        answers.sections["channels"] = [*channels, {"type": platform, **channel}]
+        mistakes = _mistakes(answers)
+        refused = (
+            anyio.run(diagnose_channel, {"type": platform, **given}, answers.home) if check and not mistakes else []
+        )
+        tell([*mistakes, *refused])
+        if not mistakes and not refused:
+            return
+        if not click.confirm("Enter it again?", default=True):
             break
-    answers.secrets.update(secrets)
-    answers.sections.setdefault("channels", []).append(channel)
+    if mistakes:
+        click.echo(f"  {platform.capitalize()} is left out.")
+        answers.sections["channels"] = channels
+        for key in typed:
+            answers.secrets.pop(f"{platform}-{key}", None)
 
 
 def _ask_access(answers: Answers) -> None:
-    click.secho("\nWho may write to the bot directly?", bold=True)
-    click.echo(
-        "  pairing    strangers get a code that you approve\n  allowlist  only whom you list\n  open       everybody"
-    )
-    policy = click.prompt(
-        "Policy", type=click.Choice(["pairing", "allowlist", "open"]), default="pairing", show_choices=False
-    )
-    admins = click.prompt("Admins, such as telegram:77, separated by blanks (may be empty)", default="")
-    answers.sections["access"] = {"dm": policy, "admins": admins.replace(",", " ").split()}
+    policy, admins = "pairing", ""
+    while True:
+        click.secho("\nWho may write to the bot directly?", bold=True)
+        policy = choose("Policy", POLICIES, policy)
+        question = "Who may administer it, such as telegram:77, separated by blanks (may be empty)"
+        admins = click.prompt(question, default=admins, show_default=bool(admins))
+        answers.sections["access"] = {"dm": policy, "admins": admins.replace(",", " ").split()}
+        mistakes = _mistakes(answers)
+        if not mistakes:
+            return
+        tell(mistakes)
 
 
 def _ask_strategy(answers: Answers) -> None:
-    click.secho("\nWhich results of tools leave a full window first?", bold=True)
-    for number, (name, meaning) in enumerate(STRATEGIES.items(), start=1):
-        click.echo(f"  {number} {name:<12} {meaning}")
+    click.secho("\nIn a long conversation, which results of tools may the model lose sight of first?", bold=True)
+    click.echo("  Enter is right for a start; docs/context.md compares them.")
     usual = CompressionSettings().pruning_strategy
-    chosen = click.prompt("Strategy", type=click.Choice(list(STRATEGIES)), default=usual, show_choices=False)
+    chosen = choose("Strategy", STRATEGIES, usual)
     if chosen != usual:
         answers.sections["memory"] = {"compression": {"pruning_strategy": chosen}}
 
 
 def _secret(answers: Answers, name: str, value: str) -> str:
-    answers.secrets[name] = value.strip()
+    answers.secrets[name] = value
     return f"file:secrets/{name}"
 
 
-def _validate(answers: Answers) -> None:
-    """The same check as at start, with the secrets in place of their references."""
+def _mistakes(answers: Answers) -> tuple[str, ...]:
+    """What would be wrong with it at the next start."""
+    try:
+        _settings(answers)
+    except ConfigError as error:
+        return error.mistakes
+    return ()
+
+
+def _settings(answers: Answers) -> Settings:
+    """As at the start, with the secrets in place of their references. Raises ConfigError."""
 
     def filled(value: Any) -> Any:
         if isinstance(value, dict):
@@ -157,17 +217,20 @@ def _validate(answers: Answers) -> None:
             return answers.secrets[value.removeprefix("file:secrets/")]
         return value
 
-    try:
-        read(filled(answers.sections), os.environ, home=answers.home, source=None)
-    except ConfigError as error:
-        fail("\n".join(f"not written: {mistake}" for mistake in error.mistakes))
+    return read(filled(answers.sections), os.environ, home=answers.home, source=None)
+
+
+def _must_be_writable(home: Path) -> None:
+    there = next((folder for folder in (home, *home.parents) if folder.exists()), Path("/"))
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        fail(f"cannot write below {home}; set TIELINE_HOME to a directory that you own")
 
 
 def _write(answers: Answers, target: Path) -> None:
     document = tomlkit.document()
     document.add(tomlkit.comment("Written by `tieline init`. Every setting: config/gateway.toml in the source."))
     for name in ("access", "llm", "memory", "channels"):
-        if name in answers.sections:
+        if answers.sections.get(name):
             document.add(name, tomlkit.item(answers.sections[name]))
     try:
         answers.home.mkdir(parents=True, exist_ok=True, mode=0o700)

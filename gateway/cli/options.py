@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import click
 
+from agent.core.program import as_typed
 from gateway.config.mistakes import ConfigError
 from gateway.config.settings import Settings, home_directory, load
 
@@ -40,6 +41,6 @@ def home_from(home: Path | None) -> Path:
 
 def fail(message: str, code: int = 1) -> NoReturn:
     """Say what is wrong, to the error output, and end."""
-    for line in message.splitlines():
+    for line in as_typed(message).splitlines():
         click.secho(line, err=True, fg="red" if sys.stderr.isatty() else None)
     raise SystemExit(code)

@@ -13,7 +13,7 @@ def command() -> None:
     """Let people in: list, approve or deny pairing codes."""
 
 
-@command.command("list")
+@command.command("list", short_help="Show who asks to be let in.")
 @config_option
 def list_(config_path: Path | None, home: Path | None) -> None:
     """Show who asks to be let in. The code itself only the person has; the number works as well."""
@@ -22,7 +22,7 @@ def list_(config_path: Path | None, home: Path | None) -> None:
     shown(rows, columns, "Nobody waits to be let in.")
 
 
-@command.command()
+@command.command(short_help="Let the person with this code or number in.")
 @click.argument("code")
 @config_option
 def approve(code: str, config_path: Path | None, home: Path | None) -> None:
@@ -31,7 +31,7 @@ def approve(code: str, config_path: Path | None, home: Path | None) -> None:
     click.echo(f"{answer['display'] or 'The person'} ({answer['person']}) is let in.")
 
 
-@command.command()
+@command.command(short_help="Turn the person with this code or number away.")
 @click.argument("code")
 @config_option
 def deny(code: str, config_path: Path | None, home: Path | None) -> None:

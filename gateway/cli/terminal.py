@@ -1,116 +1,112 @@
 """The terminal's side of the console channel: prints what comes, sends what is typed (`adapters/console.py`)."""
 
+import re
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import click
 
+from gateway.cli.pen import Pen
+from gateway.cli.prompt import CLEAR_LINE, Prompt, no_control_characters
 from gateway.web.control_client import NoGateway, Refused, channel_call, channel_lines
 
 EVENTS, SAY, PRESS = "/channels/console/events", "/channels/console/say", "/channels/console/press"
 ANSWER_WITHIN_S = 600.0
-PROMPT = "› "
-CLEAR_LINE = "\r\033[K"
+MORE_WITHIN_S = 3.0  # signs of life come every two seconds while a turn runs
+BUTTON = re.compile(r"!\d+")  # not "#1": so schedules and facts are numbered
 
 
 class Screen:
-    """Prints events as they come. On a terminal Markdown is drawn, a growing answer in place; a pipe gets plain text.
+    """Prints events as they come. On a terminal Markdown is drawn, a growing answer in place; a pipe gets its source.
 
     Called from one thread.
     """
 
-    def __init__(self, *, fancy: bool, echo: Callable[[str], None]) -> None:
+    def __init__(self, *, fancy: bool, prompt: Prompt, echo: Callable[[str], None]) -> None:
         self._echo = echo
+        self._prompt = prompt
         self._pen = Pen() if fancy else None
+        self._drawn = ""  # the draft that grows
         self._transient = False  # the last line shows something that does not stay
         self.buttons: dict[str, tuple[str, str]] = {}  # what is typed → message id, action
         self.messages = 0
+        self.hints = 0  # what answers a press, unless a message follows: toasts and edits
+
+    @property
+    def is_drawing(self) -> bool:
+        """An answer is growing."""
+        return self._pen is not None and self._pen.is_drawing
 
     def show(self, event: dict[str, Any]) -> None:
         match event["type"]:
             case "draft":
                 if self._pen is not None:  # a pipe gets the final text only
-                    self._wipe()
+                    self._make_room()
                     self._pen.draw(event["text"])
-            case "message":
-                self._finish(event)
-            case "whisper" | "toast":
-                self._pass(event.get("text", ""))
+                    self._drawn = event["id"]
+            case "whisper" | "edit" if event.get("silent"):
+                self._pass(event["text"])
+            case "message" | "whisper":
+                self._say(event)
+            case "gone" if self._pen is not None and self._pen.is_drawing and event["id"] == self._drawn:
+                self._pen.finish("")
             case "typing":
                 self._pass(event["status"] or "…")
+            case "toast":
+                self._hint(event["text"])
             case "edit":
-                self._wipe()
-                self._echo(click.style(f"(edited) {event['text']}", dim=True) + "\n")
+                self._hint(f"(edited) {event['text']}")
+                self._offer(event)
             case _:
-                pass  # gone, commands and signs of life leave no line
+                return  # gone, commands and signs of life leave no line
+        if not self.is_drawing:
+            self._prompt.come_back()
 
-    def _finish(self, event: dict[str, Any]) -> None:
-        self._wipe()
+    def _say(self, event: dict[str, Any]) -> None:
+        self._make_room()
         if self._pen is None:
             self._echo(event["text"] + "\n")
         else:
-            self._pen.draw(event["text"], markdown=event.get("markdown", True), final=True)
+            grown = self._pen.is_drawing and event.get("replaces") == self._drawn
+            write = self._pen.finish if grown else self._pen.put
+            write(event["text"], markdown=event.get("markdown", True))
         for file in event.get("files", ()):
             self._echo(f"[{file['name']}: {file['path']}]\n")
         self._offer(event)
         self.messages += 1
 
     def _offer(self, event: dict[str, Any]) -> None:
+        """Its buttons; without any those of other messages can still be pressed, its own no more."""
         labels = [button for row in event.get("buttons", ()) for button in row]
-        self.buttons = {f"#{number}": (event["id"], button["action"]) for number, button in enumerate(labels, 1)}
         if labels:
-            self._echo("  ".join(f"[#{number} {button['label']}]" for number, button in enumerate(labels, 1)) + "\n")
+            self.buttons = {f"!{number}": (event["id"], button["action"]) for number, button in enumerate(labels, 1)}
+            self._echo("  ".join(f"[!{number} {button['label']}]" for number, button in enumerate(labels, 1)) + "\n")
+        else:
+            self.buttons = {typed: button for typed, button in self.buttons.items() if button[0] != event["id"]}
+
+    def _hint(self, text: str) -> None:
+        self._make_room()
+        self._echo((click.style(text, dim=True) if self._pen else text) + "\n")
+        self.hints += 1
 
     def _pass(self, text: str) -> None:
-        """Something that does not stay."""
-        if self._pen is not None and text and not self._pen.is_drawing:
-            self._wipe()
+        """Something that does not stay; it disturbs nobody who types."""
+        if self._pen is not None and text and not self._pen.is_drawing and not self._prompt.stands:
+            self._make_room()
             self._echo(click.style(text.partition("\n")[0][:100], dim=True))
             self._transient = True
 
-    def _wipe(self) -> None:
+    def _make_room(self) -> None:
+        self._prompt.step_aside()
         if self._transient:
             self._echo(CLEAR_LINE)
             self._transient = False
-
-
-class Pen:
-    """Draws Markdown with rich, which is loaded only where there is a terminal."""
-
-    def __init__(self) -> None:
-        self._console = import_module("rich.console").Console()
-        self._markdown = import_module("rich.markdown").Markdown
-        self._live_class = import_module("rich.live").Live
-        self._live: Any = None
-
-    @property
-    def is_drawing(self) -> bool:
-        """An answer is growing."""
-        return self._live is not None
-
-    def draw(self, text: str, *, markdown: bool = True, final: bool = False) -> None:
-        """The whole text so far, in place of what was drawn of it; `final` leaves it standing."""
-        drawn = self._markdown(text) if markdown else text
-        if self._live is None and not final:
-            # `visible` would repeat what has scrolled away; a long draft shows its end only until it is final.
-            self._live = self._live_class(console=self._console, auto_refresh=False, vertical_overflow="ellipsis")
-            self._live.start()
-        if self._live is not None:
-            self._live.update(drawn, refresh=True)
-        if final:
-            if self._live is None:
-                self._console.print(drawn)
-            else:
-                self._live.vertical_overflow = "visible"
-                self._live.update(drawn, refresh=True)
-                self._live.stop()
-                self._live = None
 
 
 class Terminal:
@@ -118,30 +114,46 @@ class Terminal:
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        self._fancy = sys.stdout.isatty()
-        self._screen = Screen(fancy=self._fancy, echo=self._print)
+        fancy = sys.stdout.isatty()
+        self._prompt = Prompt(interactive=fancy and sys.stdin.isatty(), echo=self._print)
+        self._screen = Screen(fancy=fancy, prompt=self._prompt, echo=self._print)
         self._lost = threading.Event()
         self._heard = threading.Condition()
 
     def talk(self) -> None:
-        """Until the end of input, /exit, or the end of the gateway."""
+        """Until the end of input, /exit, a second Ctrl-C, or the end of the gateway."""
         threading.Thread(target=self._listen, daemon=True).start()
-        interactive = sys.stdin.isatty()
-        while not self._lost.is_set():
-            try:
-                line = input(PROMPT if interactive else "")
-            except (EOFError, KeyboardInterrupt):
-                break
-            if not line.strip():
-                continue
-            before = self._screen.messages
-            if not self._send(line.strip()):
-                break
-            self._wait_for_answer(before)
-            if line.strip() in ("/exit", "/quit"):
-                break
+        try:
+            self._until_the_end()
+        except (EOFError, KeyboardInterrupt):
+            if sys.stdin.isatty():
+                self._print("\n")  # the shell's own prompt gets a line of its own
         if self._lost.is_set():
             click.echo("The gateway has ended.", err=True)
+
+    def _until_the_end(self) -> None:
+        with no_control_characters():
+            while not self._lost.is_set():
+                line = self._prompt.read().strip()
+                if line and (not self._answered(line) or line in ("/exit", "/quit")):
+                    break
+
+    def _answered(self, line: str) -> bool:
+        """Say or press it and wait for the answer; Ctrl-C stops that. False when the gateway does not hear."""
+        if BUTTON.fullmatch(line) and line not in self._screen.buttons:
+            click.echo(f"There is no button {line} now.", err=True)
+            return True
+        before = self._screen.messages
+        if not self._send(line):
+            return False
+        try:
+            self._wait_for_answer(before)
+        except KeyboardInterrupt:
+            before = self._screen.messages
+            if not self._send("/stop"):
+                return False
+            self._wait_for_answer(before)
+        return True
 
     def _send(self, line: str) -> bool:
         try:
@@ -156,14 +168,16 @@ class Terminal:
         return True
 
     def _wait_for_answer(self, before: int) -> None:
+        """A toast or an edit may be all of it, or a message may follow: as long as there are signs of life."""
         end = time.monotonic() + ANSWER_WITHIN_S
+        hints, hinted = self._screen.hints, False
         with self._heard:
-            try:
-                while self._screen.messages == before and not self._lost.is_set() and time.monotonic() < end:
-                    self._heard.wait(0.5)
-            except KeyboardInterrupt:
-                self._print("\n")
-                self._send("/stop")
+            while (self._screen.messages == before or self._screen.is_drawing) and not self._lost.is_set():
+                if time.monotonic() > end:
+                    return
+                hinted = hinted or self._screen.hints != hints
+                if not self._heard.wait(MORE_WITHIN_S if hinted else ANSWER_WITHIN_S):
+                    return
 
     def _listen(self) -> None:
         try:
@@ -175,6 +189,10 @@ class Terminal:
             pass
         finally:
             self._lost.set()
+            with self._heard:
+                self._heard.notify_all()
+            if self._prompt.stands:  # nothing else ends the waiting for a line
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     def _print(self, text: str) -> None:
         sys.stdout.write(text)

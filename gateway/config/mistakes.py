@@ -8,6 +8,16 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
+_WANTED = {  # in place of pydantic's own words
+    'a list, such as ["one", "two"]': ("tuple_type", "list_type"),
+    "a whole number": ("int_type", "int_parsing", "int_from_float"),
+    "a number": ("float_type", "float_parsing"),
+    "true or false": ("bool_type", "bool_parsing"),
+    "a text in quotes": ("string_type",),
+    "a section of its own": ("dict_type", "model_type", "dataclass_type"),
+}
+WANTED = {kind: words for words, kinds in _WANTED.items() for kind in kinds}
+
 
 class ConfigError(Exception):
     """A configuration that cannot be used; `mistakes` are all of them."""
@@ -37,7 +47,21 @@ def _line(error: ErrorDetails, model: Any, prefix: str) -> str:
             return f"{key}: {context['error']}" if key else str(context["error"])
         case _:
             shown = "" if _is_secret(str(location[-1]) if location else "") else f", not {error['input']!r}"
-            return f"{key}: {error['msg'][0].lower()}{error['msg'][1:]}{shown}"
+            wanted = WANTED.get(error["type"])
+            said = f"must be {wanted}" if wanted else error["msg"][0].lower() + error["msg"][1:]
+            return f"{key}: {said}{shown}"
+
+
+def told_once(unread: Sequence[str], found: Iterable[str]) -> list[str]:
+    """All of `unread` (values that could not be read), and of `found` what does not merely follow from those."""
+    lost = {line.partition(": ")[0] for line in unread}
+    return [*unread, *(line for line in found if not any(_follows(line, key) for key in lost))]
+
+
+def _follows(line: str, lost: str) -> bool:
+    key, _, said = line.partition(": ")
+    parent, _, name = lost.rpartition(".")
+    return key == lost or (key == parent and f" {name} is missing" in said and ";" not in said)
 
 
 def unknown(key: str, known: Iterable[str]) -> str:
@@ -47,7 +71,7 @@ def unknown(key: str, known: Iterable[str]) -> str:
 
 def _nearest(key: str, known: Iterable[str]) -> str:
     names = sorted(known)
-    close = get_close_matches(key, names, n=1, cutoff=0.5)
+    close = get_close_matches(key, names, n=1, cutoff=0.6)
     if close:
         return f"; did you mean {close[0]}?"
     return f"; known here: {', '.join(names)}" if names else ""

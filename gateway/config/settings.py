@@ -34,7 +34,7 @@ from gateway.access.settings import AccessSettings
 from gateway.channels.adapter import ChannelSettings
 from gateway.channels.loading import known_types, settings_class
 from gateway.config.environment import overlaid
-from gateway.config.mistakes import ConfigError, lines
+from gateway.config.mistakes import ConfigError, lines, told_once
 from gateway.config.secrets import resolved
 from gateway.config.sections import (
     DatabaseSettings,
@@ -171,8 +171,9 @@ def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> S
 
 def read(data: Mapping[str, Any], environ: Mapping[str, str], *, home: Path, source: Path | None) -> Settings:
     """Check parsed TOML with the environment over it. Raises ConfigError with every mistake in it."""
+    unread: list[str] = []
     mistakes: list[str] = []
-    values = resolved(overlaid(data, environ), environ=environ, home=home, mistake=mistakes.append)
+    values = resolved(overlaid(data, environ), environ=environ, home=home, mistake=unread.append)
     channels = _channels(values.pop("channels", []), mistakes)
     sections: Sections | None = None
     try:
@@ -182,6 +183,7 @@ def read(data: Mapping[str, Any], environ: Mapping[str, str], *, home: Path, sou
     if sections is not None:
         mistakes += _conflicts(sections)
         mistakes += _unknown_providers(sections, channels)
+    mistakes = told_once(unread, mistakes)
     if mistakes or sections is None:
         raise ConfigError(str(source or "environment"), list(dict.fromkeys(mistakes)))
     chosen = {name: getattr(sections, name) for name in Sections.model_fields}

@@ -4,7 +4,7 @@ Each operation takes plain JSON and gives plain JSON; `gateway.web.control` serv
 """
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -165,7 +165,14 @@ class Operations:
         """The last tool calls as JSON lines, oldest first; of one conversation where it is named."""
         named, most = arguments.get("conversation"), int(arguments.get("most") or 100)
         conversation = ConversationId(str(named)) if named else None
-        found = await self._database.read(lambda conn: audit_rows.newest(conn, conversation=conversation, most=most))
+
+        def read(conn: Connection) -> Sequence[audit_rows.Record]:
+            rows = audit_rows.newest(conn, conversation=conversation, most=most)
+            if not rows and conversation is not None:
+                _latest(conn, conversation)  # a name that nobody bears is told
+            return rows
+
+        found = await self._database.read(read)
         lines = [
             json.dumps({**asdict(record), "at": from_us(record.at).isoformat()}, ensure_ascii=False) + "\n"
             for record in reversed(found)
@@ -175,8 +182,11 @@ class Operations:
     async def backup(self, arguments: Mapping[str, Json]) -> Json:
         """A copy of the database as it is now, while it is in use."""
         named = arguments.get("path")
-        default = self._home / "backups" / f"tieline-{self._clock.now():%Y%m%d-%H%M%S}.db"
-        path = Path(str(named)) if named else default
+        if named:
+            path = Path(str(named))
+        else:
+            path = self._home / "backups" / f"tieline-{self._clock.now():%Y%m%d-%H%M%S}.db"
+            path.parent.mkdir(exist_ok=True, mode=0o700)
         if not path.is_absolute():
             raise Refusal(f"{path} is no full path", fix="name the file with its whole path")
         try:

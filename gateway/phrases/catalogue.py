@@ -5,7 +5,7 @@ lacks is said in English. Never holds what a model or a provider said.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from agent.core.phrases import ENGLISH
@@ -34,8 +34,12 @@ def spoken(folder: Path = FOLDER) -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in folder.glob("*.toml")))
 
 
-def read_catalogue(folder: Path = FOLDER) -> Catalogue:
-    """Every language file of the folder. Raises tomllib.TOMLDecodeError for one that is broken."""
+def read_catalogue(folder: Path = FOLDER, *, spell: Callable[[str], str] = str) -> Catalogue:
+    """Every language file of the folder, commands in it as `spell` writes them.
+
+    Raises tomllib.TOMLDecodeError for one that is broken.
+    """
     languages = {path.stem: tomllib.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.toml"))}
     languages["en"] = {**ENGLISH, **languages["en"]}
+    languages = {name: {key: spell(text) for key, text in said.items()} for name, said in languages.items()}
     return Catalogue(languages)

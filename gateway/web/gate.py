@@ -6,7 +6,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.web.guard import SAFE_METHODS, origin_allowed
-from gateway.web.pages.loading import page
+from gateway.web.pages.loading import sign_in_page
 from gateway.web.sessions import SESSION_LIFE, Session, Sessions
 
 # A visit that starts on another site comes without the cookie (SameSite=Strict); loading once more brings it.
@@ -80,7 +80,7 @@ async def _ask_to_sign_in(scope: Scope, headers: Headers) -> Response:
         return JSONResponse({"error": "not signed in"}, status_code=401)
     if headers.get("sec-fetch-site") == "cross-site":
         return HTMLResponse(BOUNCE)
-    return HTMLResponse(await page("sign_in.html", problem=""), status_code=401)
+    return HTMLResponse(await sign_in_page(), status_code=401)
 
 
 def session_of(connection: HTTPConnection, sessions: Sessions, cookies: Cookies) -> Session | None:

@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Route
 from agent.core.clock import Clock
 from gateway.channels.adapter import SignedIn
 from gateway.web.gate import Cookies, session_of
-from gateway.web.pages.loading import page
+from gateway.web.pages.loading import sign_in_page
 from gateway.web.sessions import Sessions
 
 TRIES = 10  # wrong codes per address and minute
@@ -49,13 +49,13 @@ class SignIn:
         if session_of(request, self._sessions, self._cookies) is not None:
             return RedirectResponse(self.start, status_code=303)
         if not code:
-            return HTMLResponse(await page("sign_in.html", problem=""))
+            return HTMLResponse(await sign_in_page())
         if request.method == "HEAD" or "prefetch" in _purpose(request):
             return PlainTextResponse("not now", status_code=503)  # a look ahead must not use the code up
         address = request.client.host if request.client else ""
         if self._is_guessing(address):
             return HTMLResponse(
-                await page("sign_in.html", problem="Too many wrong codes. Wait a minute."),
+                await sign_in_page("Too many wrong codes. Wait a minute."),
                 status_code=429,
                 headers={"retry-after": "60"},
             )
@@ -65,7 +65,7 @@ class SignIn:
             while len(self._wrong) > ADDRESSES:
                 self._wrong.popitem(last=False)
             problem = "This link was used already or is older than ten minutes."
-            return HTMLResponse(await page("sign_in.html", problem=problem), status_code=403)
+            return HTMLResponse(await sign_in_page(problem), status_code=403)
         cookie = self._cookies.header(self._sessions.cookie(session), scheme=request.url.scheme)
         return RedirectResponse(self.start, status_code=303, headers={"set-cookie": cookie})
 

@@ -4,9 +4,16 @@ from importlib import import_module
 
 from anyio import to_thread
 
+from agent.core.program import program_as_typed
+
 
 async def page(name: str, **values: object) -> str:
     """The HTML of a template in `templates/`."""
     rendering = await to_thread.run_sync(import_module, "gateway.web.pages.rendering")
     text: str = rendering.render(name, **values)
     return text
+
+
+async def sign_in_page(problem: str = "") -> str:
+    """What is shown to whoever is not signed in."""
+    return await page("sign_in.html", problem=problem, program=program_as_typed(to_strangers=True))

@@ -32,6 +32,7 @@ async def test_a_backup_holds_everything_acknowledged_before_it_began(
         while written < 50:
             await anyio.lowlevel.checkpoint()
         before = written
+        (tmp_path / "out").mkdir()
         size = await back_up(sqlite_database, tmp_path / "out" / "copy.db")
         stop = True
     copy = tmp_path / "out" / "copy.db"

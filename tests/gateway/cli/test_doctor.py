@@ -27,9 +27,9 @@ def three_channels(doubles: Doubles) -> str:
     return configs.telegram(doubles) + configs.discord(doubles) + configs.slack(doubles)
 
 
-async def doctor(home: Path, config: str) -> tuple[int, dict[str, list[str]]]:
+async def doctor(home: Path, config: str, *options: str) -> tuple[int, dict[str, list[str]]]:
     """How it ended, and its findings by mark."""
-    ran = await Program(home, config).cli("doctor")
+    ran = await Program(home, config).cli("doctor", *options)
     assert not ran.stderr, ran.stderr
     findings: dict[str, list[str]] = {"✓": [], "!": [], "✗": [], "→": []}
     for line in ran.stdout.splitlines():
@@ -44,10 +44,12 @@ async def test_with_good_tokens_everything_is_in_order(doubles: Doubles, home: P
     assert any("the price of model-a is not known" in line for line in found["!"])
     fine = "\n".join(found["✓"])
     for subject in ("Python", "configuration", "data directory", "gateway: does not run", "database", "agent default",
-                    "provider a: openai, model model-a", "telegram: signed in as",
+                    "provider a: openai, model model-a, answered in", "telegram: signed in as",
                     "discord token: signed in as", "discord gateway", "slack bot token: signed in as"):  # fmt: skip
         assert subject in fine
     assert (await doubles.telegram.get("state"))["messages"] == [], "it changes nothing"
+    (call,) = (await doubles.llm.get("calls"))["calls"]
+    assert call["body"]["max_tokens"] == 16
 
 
 @pytest.mark.requirement("G-28")
@@ -89,6 +91,42 @@ async def test_a_platform_that_does_not_answer_is_a_finding(doubles: Doubles, ho
     code, found = await doctor(home, gone)
     assert code == 1
     assert any(line.startswith("telegram") for line in found["✗"])
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+async def test_a_key_that_a_model_refuses_and_an_address_that_is_dead_are_errors(
+    doubles: Doubles, home: Path, kind: str
+) -> None:
+    await doubles.llm.post("settings", {"api_key": "the-right-one"})
+    dead = configs.models(doubles, "b", kind=kind).replace(str(doubles.llm.port), "9")
+    code, found = await doctor(home, configs.models(doubles, "a", kind=kind) + dead)
+    assert code == 1
+    refused, gone = found["✗"]
+    assert refused.startswith(f"provider a: {kind}, model model-a: the API key was refused (401)")
+    assert gone.startswith(f"provider b: {kind}, model model-b: ")
+    assert "cannot be reached" in gone
+    assert "see api_key, model and base_url of the provider a" in found["→"]
+    assert any("does the service run at http://127.0.0.1:9" in line for line in found["→"])
+    assert "sk-double" not in "".join(found["✗"])
+
+
+async def test_offline_nobody_is_asked(doubles: Doubles, home: Path) -> None:
+    config = configs.models(doubles, "a") + configs.telegram(doubles).replace(TELEGRAM_TOKEN, "999:WRONG-telegram")
+    code, found = await doctor(home, config, "--offline")
+    assert (code, found["✗"]) == (0, [])
+    assert "provider a: openai, model model-a, not asked (--offline)" in found["✓"]
+    assert "telegram: not asked (--offline)" in found["✓"]
+    assert (await doubles.llm.get("calls"))["calls"] == []
+
+
+async def test_the_demo_beside_a_model_is_told_only_where_it_answers_first(doubles: Doubles, home: Path) -> None:
+    demo, real = '[[llm.providers]]\nname = "demo"\ntype = "demo"\n', configs.models(doubles, "a")
+    _, found = await doctor(home, demo + real, "--offline")
+    assert "provider demo: the built-in demo answers by default" in found["!"]
+    assert any("default = true" in line for line in found["→"])
+    _, found = await doctor(home, real + demo, "--offline")
+    assert "provider demo: the built-in demo, nothing to try" in found["✓"]
+    assert not any("demo" in line for line in found["!"])
 
 
 @pytest.mark.slow  # a program and two commands beside it

@@ -11,6 +11,8 @@ import pytest
 
 from gateway.config.settings import load
 from tests.gateway.cli.conftest import Tieline
+from tests.program.doubles import all_doubles
+from tests.program.running import Program
 
 TELEGRAM_TOKEN = "123456:abcdefghijklmnopqrstuvwxyz012345678"
 ANSWERS = [
@@ -46,9 +48,9 @@ def test_it_writes_what_the_gateway_loads(tmp_path: Path) -> None:
         start_new_session=True,  # no terminal to take passwords from
         check=False,
     )
-    assert ran.returncode == 0, ran.stderr
+    assert (ran.returncode, ran.stderr) == (0, "")
     assert f"Written: {home / 'gateway.toml'}" in ran.stdout
-    assert "tieline run" in ran.stdout
+    assert f"tieline run --home {home}" in ran.stdout
 
     settings = load(environ={"TIELINE_HOME": str(home)})
     (provider,) = settings.llm.providers
@@ -75,7 +77,7 @@ def test_it_writes_what_the_gateway_loads(tmp_path: Path) -> None:
 
 def test_return_at_every_question_is_a_demo_less_start(tieline: Tieline, home: Path) -> None:
     """Only the model's key has no sensible default; one from the environment is offered."""
-    ran = tieline("init", stdin="\n" * 10, ANTHROPIC_API_KEY="sk-ant-from-outside")
+    ran = tieline("init", "--no-check", stdin="\n" * 10, ANTHROPIC_API_KEY="sk-ant-from-outside")
     assert ran.exit_code == 0, ran.output
     written = tomllib.loads((home / "gateway.toml").read_text())
     assert written["llm"]["providers"][0]["api_key"] == "env:ANTHROPIC_API_KEY"
@@ -100,15 +102,88 @@ def test_an_old_file_is_kept_beside_and_only_replaced_when_asked(tieline: Tielin
     assert 'dm = "pairing"' in (home / "gateway.toml").read_text()
 
 
-def test_a_token_of_the_wrong_kind_is_told_at_once_and_can_be_typed_again(tieline: Tieline, home: Path) -> None:
+def test_a_token_of_the_wrong_kind_is_told_at_once_and_the_rest_is_kept(tieline: Tieline, home: Path) -> None:
     """Slack's three tokens are the ones people mix up; nothing is asked of the platform for that."""
-    answers = ("demo", "", "", "y", "xapp-wrong-one", "", "", "n", "", "", "")
-    ran = tieline("init", stdin=typed(*answers))
+    again = ("y", "xoxb-1-2-abc", "xapp-1-2-abc", "")  # for the third: Enter keeps what was typed
+    answers = ("demo", "", "", "y", "xapp-wrong-one", "", "signing-0123456789abcdef", *again, "", "", "")
+    ran = tieline("init", "--no-check", stdin=typed(*answers))
+    assert ran.exit_code == 0, ran.output
     assert "xoxb-" in ran.output.partition("Signing Secret")[2]
-    assert "Enter it again?" in ran.output
+    assert "Enter keeps the one you typed" in ran.output
+    slack, *_ = load(environ={"TIELINE_HOME": str(home)}).channels
+    assert slack.type == "slack"
+    assert (home / "secrets" / "slack-signing_secret").read_text() == "signing-0123456789abcdef\n"
+
+
+def test_a_platform_whose_token_is_not_at_hand_is_left_out_and_nothing_else_is_lost(
+    tieline: Tieline, home: Path
+) -> None:
+    answers = ("compatible", "m", "", "sk-llm-secret", "y", "no token at all", "n", "", "", "", "", "")
+    ran = tieline("init", "--no-check", stdin=typed(*answers))
+    assert ran.exit_code == 0, ran.output
+    assert "Telegram is left out" in ran.output
+    settings = load(environ={"TIELINE_HOME": str(home)})
+    assert [channel.type for channel in settings.channels] == ["web", "console"]
+    assert [path.name for path in (home / "secrets").iterdir()] == ["llm-main"]
+
+
+def test_a_key_that_is_needed_is_asked_for_until_it_is_there(tieline: Tieline, home: Path) -> None:
+    answers = ("anthropic", "", "", "", "sk-ant-now", "", "", "", "", "", "")
+    ran = tieline("init", "--no-check", stdin=typed(*answers))
+    assert ran.exit_code == 0, ran.output
+    assert ran.output.count("It does not work without") == 2
+    assert "empty for none" not in ran.output
+    assert (home / "secrets" / "llm-main").read_text() == "sk-ant-now\n"
+
+
+def test_wrong_admins_and_addresses_are_asked_for_again(tieline: Tieline, home: Path) -> None:
+    address = ("compatible", "m", "127.0.0.1:9", "", "", "", "http://127.0.0.1:9/v1", "")
+    answers = (*address, "", "", "", "", "77, bob", "", "telegram:77", "")
+    ran = tieline("init", "--no-check", stdin=typed(*answers))
+    assert ran.exit_code == 0, ran.output
+    assert "base_url: must begin with http" in ran.output
+    settings = load(environ={"TIELINE_HOME": str(home)})
+    assert settings.llm.providers[0].base_url == "http://127.0.0.1:9/v1"
+    assert settings.access.admins == ("telegram:77",)
+
+
+def test_options_are_chosen_by_number_too(tieline: Tieline, home: Path) -> None:
+    ran = tieline("init", stdin=typed("9", "4", "", "", "", "2", "", "5"))
+    assert ran.exit_code == 0, ran.output
+    assert "type a number from 1 to 4" in ran.output
+    settings = load(environ={"TIELINE_HOME": str(home)})
+    assert settings.llm.providers[0].type == "demo"
+    assert settings.access.dm == "allowlist"
+    assert settings.memory.compression.pruning_strategy == "subgoal_mig"
+
+
+async def test_the_model_is_tried_and_a_refused_key_can_be_typed_again(home: Path) -> None:
+    async with all_doubles() as doubles:
+        await doubles.llm.post("settings", {"api_key": "the-right-one"})
+        address = f"http://127.0.0.1:{doubles.llm.port}/v1"
+        once = ("compatible", "m", address, "a-wrong-one")
+        answers = (*once, "y", "", "", "", "the-right-one", "", "", "", "", "", "")
+        program = Program(home, "")
+        (home / "gateway.toml").unlink()
+        ran = await program.cli("init", stdin=typed(*answers))
+        assert ran.returncode == 0, ran.stderr
+        assert "the API key was refused" in ran.stdout
+        assert "✓ openai, model m, answered in" in ran.stdout
+        assert (home / "secrets" / "llm-main").read_text() == "the-right-one\n"
+
+
+def test_without_answers_it_says_what_it_needs_in_one_line(tieline: Tieline, home: Path) -> None:
+    ran = tieline("init", stdin="anthropic\n")
     assert ran.exit_code == 1
-    assert "not written: " in ran.stderr
+    assert ran.stderr.strip() == "init asks questions: start it in a terminal; nothing is written"
     assert not (home / "gateway.toml").exists()
+
+
+def test_what_the_environment_has_wrong_is_told_before_the_first_question(tieline: Tieline) -> None:
+    ran = tieline("init", stdin="demo\n", TIELINE__ACCESS__DM="opne")
+    assert ran.exit_code == 1
+    assert "the environment is wrong: access.dm: 'opne'" in ran.stderr
+    assert "Which model" not in ran.stdout
 
 
 def test_a_home_that_cannot_be_written_is_told_with_the_fix(tieline: Tieline, tmp_path: Path) -> None:

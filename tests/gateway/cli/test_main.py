@@ -49,6 +49,17 @@ def test_an_unknown_command_is_told_which_there_are(tieline: Tieline) -> None:
 def test_version(tieline: Tieline) -> None:
     shown = tieline("version")
     assert shown.stdout.startswith(f"tieline {version('tieline')} (Python 3.")
+    assert tieline("--version").stdout == shown.stdout
+
+
+def test_lists_of_sub_commands_are_not_cut_off(tieline: Tieline) -> None:
+    assert "..." not in tieline("pair", "--help").stdout.partition("Commands:")[2]
+
+
+def test_a_number_that_makes_no_sense_is_refused(tieline: Tieline) -> None:
+    wrong = tieline("audit", "--most", "-3")
+    assert wrong.exit_code == 2
+    assert "-3 is not in the range x>=1" in wrong.stderr
 
 
 @pytest.mark.parametrize(
@@ -69,10 +80,10 @@ def test_every_command_tells_a_broken_configuration_the_same_way(tieline: Tielin
 def test_a_configuration_that_is_named_must_be_there(tieline: Tieline) -> None:
     ran = tieline("config", "check", "--config", "/nowhere/at/all.toml")
     assert ran.exit_code == 1
-    assert "`tieline init` writes one" in ran.stderr
+    assert "tieline init` writes one" in ran.stderr
 
 
 def test_the_sign_in_link_needs_a_gateway(tieline: Tieline) -> None:
     ran = tieline("sign-in")
     assert ran.exit_code == 1
-    assert "start it with `tieline run`" in ran.stderr
+    assert "tieline run`" in ran.stderr

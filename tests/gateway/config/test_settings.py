@@ -100,6 +100,16 @@ def test_all_mistakes_come_at_once_with_the_nearest_key(tmp_path: Path) -> None:
         pytest.param({"web": {"host": "0.0.0.0"}}, "allow_remote = true", id="open to the network by accident"),
         pytest.param({"database": {"url": "mysql://x"}}, "database.url: 'mysql' scheme", id="another database"),
         pytest.param({"agent": {"max_tool_iterations": 101}}, "it must be 1 to 100", id="beyond the hard maximum"),
+        pytest.param(
+            {"access": {"admins": "x"}},
+            'access.admins: must be a list, such as ["one", "two"], not \'x\'',
+            id="no list",
+        ),
+        pytest.param({"web": {"port": "x"}}, "web.port: must be a whole number, not 'x'", id="no number"),
+        pytest.param(
+            {"web": {"allow_remote": "x"}}, "web.allow_remote: must be true or false, not 'x'", id="no yes or no"
+        ),
+        pytest.param({"foo": {}}, "foo: unknown key; known here: ", id="like nothing that there is"),
         pytest.param({"budget": {"max_cost_usd": float("inf")}}, "finite", id="an infinite budget"),
         pytest.param({"channels": [TELEGRAM, TELEGRAM]}, 'two accounts are called "telegram"', id="twice the same"),
         pytest.param(
@@ -126,6 +136,15 @@ def test_all_mistakes_come_at_once_with_the_nearest_key(tmp_path: Path) -> None:
 @pytest.mark.requirement("G-29")
 def test_what_cannot_work_is_refused(data: dict[str, Any], wanted: str, tmp_path: Path) -> None:
     assert any(wanted in line for line in mistakes(data, tmp_path))
+
+
+def test_a_variable_that_is_not_set_is_told_once(tmp_path: Path) -> None:
+    provider = {"name": "a", "type": "openai", "model": "m", "api_key": "env:NOPE_K"}
+    found = mistakes({"channels": [TELEGRAM | {"token": "env:NOPE_T"}], "llm": {"providers": [provider]}}, tmp_path)
+    assert sorted(line.partition(";")[0] for line in found) == [
+        "channels[0].token: the environment variable NOPE_T is not set",
+        "llm.providers[0].api_key: the environment variable NOPE_K is not set",
+    ]
 
 
 def test_secrets_come_from_elsewhere_and_are_never_shown(tmp_path: Path) -> None:

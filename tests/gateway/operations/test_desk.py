@@ -238,6 +238,7 @@ class TestBackup:
     async def test_a_copy_while_it_is_in_use(self, world: World, tmp_path: Path) -> None:
         await world.answered("keep this")
         to = tmp_path / "elsewhere" / "copy.db"
+        to.parent.mkdir()
         made = await do(world, "backup", path=str(to))
         assert made == {"path": str(to), "bytes": to.stat().st_size}
         with sqlite3.connect(to) as copy:

@@ -1,0 +1,36 @@
+"""How somebody types this program's commands where they are: `tieline` alone works only where it is on the PATH."""
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+NAME = "tieline"
+DEFAULT_HOME = "~/.tieline"
+
+_COMMAND = re.compile(r"(?m)(^|`)tieline ((?:run|console|sign-in|init|doctor|pair|inbox|outbox|dead)\b[^`\n]*)")
+
+
+def program_as_typed(*, to_strangers: bool = False) -> str:
+    """Its name, its path from the working directory, or all of its path; strangers are not told where it lies."""
+    script = Path(sys.executable).with_name(NAME)
+    found = shutil.which(NAME)
+    if not script.exists() or (found is not None and os.path.samefile(found, script)):
+        return NAME
+    here = Path.cwd()
+    if script.is_relative_to(here) and here != here.parent:  # a service is started in the root directory
+        return str(script.relative_to(here))
+    return NAME if to_strangers else shlex.quote(str(script))
+
+
+def home_as_typed(home: Path) -> str:
+    """The option that names the data directory, with a blank before it; nothing where it is the usual one."""
+    return "" if home == Path(DEFAULT_HOME).expanduser() else f" --home {shlex.quote(str(home))}"
+
+
+def as_typed(text: str, options: str = "", *, to_strangers: bool = False) -> str:
+    """`text`, its commands (in backticks, or at the beginning of a line) as they can be typed here."""
+    program = program_as_typed(to_strangers=to_strangers)
+    return _COMMAND.sub(lambda found: f"{found[1]}{program} {found[2]}{options}", text)

@@ -1,0 +1,63 @@
+"""Tries a model provider with one small request, so that a refused key is told before somebody writes to the bot."""
+
+from contextlib import aclosing
+from pathlib import Path
+from time import perf_counter
+
+import anyio
+
+from agent.core.clock import SystemClock
+from agent.core.errors import AgentError, ProviderBusy
+from agent.core.messages import Message, TextPart
+from agent.providers.opening import LazyProvider, Surroundings
+from agent.providers.provider import Request, SystemPrompt
+from agent.providers.settings import ProviderSettings
+from gateway.channels.adapter import Diagnosis
+
+WITHIN_S = 20.0
+MAX_TOKENS = 16  # the least that every service takes; the answer is not waited for beyond its first piece
+
+
+async def tried(settings: ProviderSettings, home: Path) -> Diagnosis:
+    """Whether that model answers; the fix where it does not."""
+    subject, what = f"provider {settings.name}", f"{settings.type}, model {settings.model}"
+    provider = LazyProvider(settings, Surroundings(home=home, clock=SystemClock()))
+    try:
+        await provider.open()  # loading a library may take its time on a small machine
+        began = perf_counter()
+        with anyio.fail_after(WITHIN_S):
+            await _first_piece(provider)
+    except TimeoutError:
+        finding = f"no answer within {WITHIN_S:.0f} s"
+        return Diagnosis(subject=subject, level="error", finding=finding, fix=_where(settings))
+    except ProviderBusy as error:
+        finding = f"{what}: {_reason(error, settings)}"
+        if error.limited:  # it knows us, and has too much to do
+            return Diagnosis(subject=subject, level="warning", finding=finding, fix="wait, or ask for a higher limit")
+        return Diagnosis(subject=subject, level="error", finding=finding, fix=_where(settings))
+    except AgentError as error:
+        fix = f"see api_key, model and base_url of the provider {settings.name}"
+        return Diagnosis(subject=subject, level="error", finding=f"{what}: {_reason(error, settings)}", fix=fix)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await provider.aclose()
+    return Diagnosis(subject=subject, level="ok", finding=f"{what}, answered in {perf_counter() - began:.1f} s")
+
+
+async def _first_piece(provider: LazyProvider) -> None:
+    request = Request(
+        system=SystemPrompt("Answer with one word."),
+        messages=[Message(role="user", parts=(TextPart(text="Hello"),))],
+        max_tokens=MAX_TOKENS,
+    )
+    async with aclosing(provider.stream(request)) as pieces:
+        await anext(pieces)
+
+
+def _where(settings: ProviderSettings) -> str:
+    address = f"does the service run at {settings.base_url}?" if settings.base_url else "is the network up?"
+    return f"{address} Behind a proxy set [network] proxy"
+
+
+def _reason(error: AgentError, settings: ProviderSettings) -> str:
+    return str(error).removeprefix(f"{settings.name}: ")

@@ -1,0 +1,159 @@
+"""`tieline console`, both ends of it: what is shown of each event, and a person who types in a real terminal."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from gateway.cli.prompt import Prompt
+from gateway.cli.terminal import Screen
+from tests.program.doubles import PATIENCE_S
+from tests.program.running import Program
+
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class Pipe:
+    """A screen that is no terminal, and what came out of it."""
+
+    def __init__(self) -> None:
+        self.out = ""
+        self.screen = Screen(fancy=False, prompt=Prompt(interactive=False, echo=self._echo), echo=self._echo)
+
+    def _echo(self, text: str) -> None:
+        self.out += text
+
+    def show(self, type: str, text: str = "", *labels: str, id: str = "7", **more: Any) -> None:
+        buttons = [[{"label": label, "action": f"do:{label}"} for label in labels]]
+        self.screen.show({"type": type, "id": id, "text": text, "buttons": buttons, **more})
+
+
+def test_a_whisper_is_an_answer_with_all_its_lines_and_buttons() -> None:
+    pipe = Pipe()
+    pipe.show("whisper", "#4 tea\nnext: 12:15", "Pause", "Delete", silent=False)
+    assert pipe.out == "#4 tea\nnext: 12:15\n[!1 Pause]  [!2 Delete]\n"
+    assert pipe.screen.messages == 1
+    assert pipe.screen.buttons == {"!1": ("7", "do:Pause"), "!2": ("7", "do:Delete")}
+
+
+def test_what_does_not_stay_is_no_answer_and_leaves_nothing_in_a_pipe() -> None:
+    pipe = Pipe()
+    pipe.show("whisper", "🔧 current_time…", silent=True)
+    pipe.show("edit", "🔧 calculate…", silent=True)
+    pipe.show("typing", status="thinking")
+    assert (pipe.out, pipe.screen.messages, pipe.screen.hints) == ("", 0, 0)
+
+
+def test_toasts_and_edits_answer_a_press_and_are_plain_in_a_pipe() -> None:
+    pipe = Pipe()
+    pipe.show("toast", "Yes")
+    pipe.show("edit", "Forget this? Yes.", silent=False)
+    assert pipe.out == "Yes\n(edited) Forget this? Yes.\n"
+    assert pipe.screen.hints == 2
+
+
+def test_buttons_go_when_their_message_loses_them_and_not_because_another_comes() -> None:
+    pipe = Pipe()
+    pipe.show("message", "Forget this?", "Yes", "No", id="1")
+    pipe.show("message", "Time for tea", id="2")
+    assert set(pipe.screen.buttons) == {"!1", "!2"}
+    pipe.show("edit", "Forget this? No.", id="1")
+    assert pipe.screen.buttons == {}
+    pipe.show("edit", "Plan 1 goes on", "Stop", id="3")
+    assert pipe.screen.buttons == {"!1": ("3", "do:Stop")}
+
+
+class Typist:
+    """Somebody at a terminal of their own, with `tieline console` in it."""
+
+    def __init__(self, program: Program) -> None:
+        self._terminal, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "gateway", "console"],
+            env={**program.environ, "TERM": "xterm"},
+            stdin=theirs, stdout=theirs, stderr=theirs,
+            start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )  # fmt: skip
+        os.close(theirs)
+        self.seen = ""
+
+    def type(self, text: str) -> None:
+        os.write(self._terminal, text.encode())
+
+    async def sees(self, what: str, *, within_s: float = PATIENCE_S) -> str:
+        """All that came until this did, escapes left out; later calls begin behind it."""
+
+        def look() -> str:
+            end = time.monotonic() + within_s
+            while (found := re.search(what, self.seen)) is None:
+                assert time.monotonic() < end, f"no {what!r} in {self.seen!r}"
+                if select.select([self._terminal], [], [], 0.1)[0]:
+                    try:
+                        self.seen += ESCAPES.sub("", os.read(self._terminal, 65536).decode(errors="replace"))
+                    except OSError:  # nobody holds its other end any more
+                        end = 0
+            before, self.seen = self.seen[: found.end()], self.seen[found.end() :]
+            return before
+
+        return await anyio.to_thread.run_sync(look)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE_S)
+        os.close(self._terminal)
+
+
+@pytest.fixture
+async def program(home: Path) -> AsyncIterator[Program]:
+    async with Program(home, "") as running:
+        yield running
+
+
+@pytest.fixture
+async def typist(program: Program) -> AsyncIterator[Typist]:
+    one = Typist(program)
+    yield one
+    one.close()
+
+
+@pytest.mark.slow  # a program and two consoles
+async def test_a_person_presses_is_interrupted_and_stops_an_answer(program: Program, typist: Typist) -> None:
+    await typist.sees("› ")
+    typist.type("/remind in 1 h tea\n")
+    await typist.sees("› ")
+    typist.type("/schedules\n")
+    assert "[!1 #1" in await typist.sees("› ")
+    typist.type("!1\n")
+    details = await typist.sees("› ", within_s=20)
+    assert "[!1 Pause]" in details
+    typist.type("!9\n")
+    await typist.sees("There is no button !9 now")
+
+    await typist.sees("› ")
+    typist.type("half a sen")
+    await typist.sees("half a sen")
+    other = await program.cli("console", stdin="echo meanwhile\n/exit\n")
+    assert "meanwhile" in other.stdout
+    assert "\r" + "Bye" in (seen := await typist.sees("Bye[^›]*› half a sen")), seen
+    typist.type("\x15")  # and away with it
+
+    typist.type("count to 90\n")
+    await typist.sees("1, 2|1 2|3")
+    typist.type("\x03")
+    await typist.sees("(?s)Stopp(ed.*Stopping|ing.*Stopped).*› ")  # the answer may end before it is told so
+
+    await program.told_to_stop()
+    await typist.sees("The gateway has ended", within_s=60)
+    assert await anyio.to_thread.run_sync(typist.process.wait, PATIENCE_S) == 0
