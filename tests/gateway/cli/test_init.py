@@ -141,7 +141,7 @@ def test_wrong_admins_and_addresses_are_asked_for_again(tieline: Tieline, home: 
     answers = (*address, "", "", "", "", "77, bob", "", "telegram:77", "")
     ran = tieline("init", "--no-check", stdin=typed(*answers))
     assert ran.exit_code == 0, ran.output
-    assert "base_url: must begin with http" in ran.output
+    assert "base_url: must be an address that begins with http" in ran.output
     settings = load(environ={"TIELINE_HOME": str(home)})
     assert settings.llm.providers[0].base_url == "http://127.0.0.1:9/v1"
     assert settings.access.admins == ("telegram:77",)

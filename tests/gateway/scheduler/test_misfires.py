@@ -63,10 +63,15 @@ def test_a_policy_is_written_as_it_is_read(text: str) -> None:
     assert written(read_misfire(text)) == text
 
 
-@pytest.mark.parametrize("text", ["", "never", "once 5", "within x", "within 0"])
+@pytest.mark.parametrize("text", ["never", "once 5", "within x", "within 0"])
 def test_what_is_no_policy(text: str) -> None:
     with pytest.raises(Mistake, match="misfire_unknown"):
         read_misfire(text)
+
+
+def test_a_policy_that_is_missing_is_asked_for() -> None:
+    with pytest.raises(Mistake, match="misfire_which"):
+        read_misfire("")
 
 
 @pytest.mark.parametrize(
