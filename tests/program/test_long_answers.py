@@ -195,6 +195,7 @@ async def test_it_arrives_whole_and_valid_everywhere(stage: Stage) -> None:
     assert len(await stage.asked("the report")) == 6
 
 
+@pytest.mark.slow  # a program of its own
 @pytest.mark.requirement("G-10")
 async def test_it_arrives_where_telegram_takes_no_rich_messages(stage: Stage) -> None:
     await stage.doubles.telegram.post("settings", {"rich_messages": "refuse"})

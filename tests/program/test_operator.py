@@ -15,6 +15,7 @@ from tests.program.people import OnTelegram
 STRANGER = {"id": 99, "first_name": "Zoe"}
 
 
+@pytest.mark.slow  # three processes, one after the other
 async def test_a_stranger_gets_a_code_and_nothing_else_until_it_is_approved(doubles: Doubles, program: Start) -> None:
     telegram, tieline = OnTelegram(doubles), program(configs.models(doubles, "a") + configs.telegram(doubles))
     async with tieline:
@@ -111,6 +112,7 @@ async def test_a_second_process_on_the_same_database_is_refused(program: Start) 
         assert str(first.process.pid if first.process else "") in refused.stderr
 
 
+@pytest.mark.slow  # two adapters that take their time to give up
 @pytest.mark.requirement("G-28", "G-30")
 async def test_a_bad_token_is_told_and_readiness_is_red_while_the_rest_works(doubles: Doubles, program: Start) -> None:
     config = configs.ACCESS + configs.telegram(doubles).replace("123456:TEST-token", "999999:WRONG-token")

@@ -13,6 +13,9 @@ OLD = {"id": -4005, "type": "group", "title": "Old"}
 BOT = {"id": 123456, "is_bot": True, "first_name": "Double", "username": "double_bot"}
 
 
+pytestmark = pytest.mark.slow  # a program for each; the rooms have tests of their own
+
+
 def config(doubles: Doubles, *accounts: str) -> str:
     access = configs.ACCESS + "messages_per_minute = 600\n"
     return access + configs.models(doubles, "a", "b") + configs.telegram(doubles) + "".join(accounts)
