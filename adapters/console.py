@@ -30,7 +30,7 @@ from starlette.routing import BaseRoute, Route
 from gateway.channels.adapter import Admit, ChannelSettings, Diagnosis, Entrance, Health, SignedIn, State, Surroundings
 from gateway.channels.channel import Capabilities, Files, History, Interactions, Presence, Streams
 from gateway.channels.document import Document, Plain
-from gateway.channels.errors import ChannelBusy, ChannelRejected
+from gateway.channels.errors import ChannelBusy, ChannelRejected, HouseTrouble
 from gateway.channels.inbound import Inbound, Mention, Pressed, Said, Sender
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import CommandSpec, Outbound, SentRef
@@ -124,7 +124,10 @@ class Console:
     async def _take(self, inbound: Inbound) -> Response:
         if self._admit is None:
             return JSONResponse({"error": "the gateway is starting or stopping", "fix": "try again"}, status_code=503)
-        receipt = await self._admit(inbound)
+        try:
+            receipt = await self._admit(inbound)
+        except HouseTrouble as error:
+            return JSONResponse({"error": str(error), "fix": "send it again"}, status_code=503)
         return JSONResponse({"outcome": receipt.outcome, "reason": receipt.reason})
 
 

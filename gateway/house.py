@@ -106,7 +106,7 @@ class House:
         """Libraries that turns need, in the background: the providers' when expected, the tokenizer's 40 MB by need."""
         await self.accounts.wait_open()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self.providers.run)
+            tasks.start_soon(self.loops.keep, "providers", self.providers.run)
             await first_turn.wait()
             await self.tokenizer.warm_up()
 

@@ -18,7 +18,7 @@ from adapters.discord.history import DiscordHistory, Locate
 from adapters.discord.lanes import Lanes
 from adapters.discord.limits import PAGE, snowflake_at
 from gateway.channels.adapter import Place
-from gateway.channels.errors import ChannelBusy, ChannelError, ChannelGone
+from gateway.channels.errors import ChannelBusy, ChannelError, ChannelGone, HouseTrouble
 from gateway.channels.inbound import Said
 
 log = logging.getLogger("tieline.discord")
@@ -104,8 +104,8 @@ class CatchUp:
         try:
             with anyio.fail_after(KNOWN_WITHIN_S):
                 places = await self._known()
-        except Exception:  # the channel loop: what the gateway lends may fail in its own ways, and must not deafen us
-            log.exception("the known conversations could not be read; nothing is caught up with on this connection")
+        except (HouseTrouble, TimeoutError) as error:
+            log.warning("nothing is caught up with on this connection, the places are not known: %s", error)
         cutoff = self._bot.clock.now() - self._max_age
         readings = {}
         for place in places:

@@ -15,7 +15,7 @@ from adapters.discord.lanes import Job, Lanes
 from adapters.discord.parse import Handle, Payload, Where
 from adapters.discord.places import Places
 from gateway.channels.adapter import Admit, Place, Surroundings
-from gateway.channels.errors import ChannelBusy, ChannelError
+from gateway.channels.errors import ChannelBusy, ChannelError, HouseTrouble
 from gateway.channels.inbound import Inbound, Outcome, Receipt, Said
 
 log = logging.getLogger("tieline.discord")
@@ -194,10 +194,9 @@ class Intake:
             for pause_s in (*PAUSES_S, None):
                 try:
                     return await self._admit(inbound)
-                except Exception:  # the channel loop: the house's storage fails in its own ways
-                    log.exception(
-                        "what came from Discord could not be stored", extra={"conversation": str(inbound.key)}
-                    )
+                except HouseTrouble as error:
+                    where = {"conversation": str(inbound.key)}
+                    log.warning("what came from Discord is given again: %s", error, extra=where)
                 if pause_s is not None:
                     await self._bot.clock.sleep(pause_s)
         return None

@@ -205,8 +205,6 @@ class Answers:
             await doing
         except ChannelError as error:
             log.info("a waiting sign could not be changed: %s", error)
-        except Exception:  # the channel loop: it runs beside the connection, which must not end with it
-            log.exception("a waiting sign could not be changed")
 
     # -- the register
 

@@ -13,7 +13,7 @@ from adapters.slack.history import SlackHistory
 from adapters.slack.intake import Intake
 from adapters.slack.lanes import Lanes
 from gateway.channels.adapter import Place, Surroundings
-from gateway.channels.errors import ChannelBusy, ChannelError
+from gateway.channels.errors import ChannelBusy, ChannelError, HouseTrouble
 from gateway.channels.inbound import Said
 
 log = logging.getLogger("tieline.slack")
@@ -55,8 +55,8 @@ class CatchUp:
         try:
             with anyio.fail_after(KNOWN_WITHIN_S):
                 return await self._surroundings.known_places(self._intake.account.channel_type)
-        except Exception:  # the channel loop: what the gateway lends may fail in its own ways, and must not deafen us
-            log.exception("the known conversations could not be read; nothing is caught up with on this connection")
+        except (HouseTrouble, TimeoutError) as error:
+            log.warning("nothing is caught up with on this connection, the places are not known: %s", error)
             return ()
 
     async def run(self) -> None:

@@ -23,7 +23,7 @@ from adapters.telegram.webhook import PROBE_S, Webhook
 from adapters.telegram.wording import Me
 from gateway.channels.adapter import Admit, Diagnosis, Health, Surroundings
 from gateway.channels.channel import Channel
-from gateway.channels.errors import ChannelFatal
+from gateway.channels.errors import ChannelFatal, HouseTrouble
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
 
@@ -143,8 +143,8 @@ class TelegramAdapter:
     async def _is_told(self, admit: Admit, old: int, new: int) -> bool:
         try:
             await admit(moved(str(old), str(new), self._context()))
-        except Exception:  # the channel loop: the house's storage fails in its own ways
-            log.exception("the move of a group was not stored; it is told again", extra={"chat": old})
+        except HouseTrouble as error:
+            log.warning("the move of a group is told again: %s", error, extra={"chat": old})
             return False
         return True
 

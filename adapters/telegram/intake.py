@@ -9,6 +9,7 @@ import anyio
 from adapters.telegram.parse import Context, parse, place_of
 from adapters.telegram.wording import Json
 from gateway.channels.adapter import Admit
+from gateway.channels.errors import HouseTrouble
 
 log = logging.getLogger("tieline.telegram")
 
@@ -56,8 +57,8 @@ class Intake:
             return True
         try:
             await self._admit(inbound)
-        except Exception:  # the channel loop: the house's storage fails in its own ways
-            log.exception("update not stored; it will come again", extra={"update_id": update.get("update_id")})
+        except HouseTrouble as error:
+            log.warning("an update will come again: %s", error, extra={"update_id": update.get("update_id")})
             return False
         return True
 

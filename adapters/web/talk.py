@@ -10,6 +10,7 @@ from adapters.web.rooms import Rooms
 from adapters.web.shown import Shown, ShownFile
 from agent.core.clock import Clock
 from gateway.channels.adapter import Admit, SignedIn
+from gateway.channels.errors import HouseTrouble
 from gateway.channels.inbound import Inbound, Outcome, Receipt
 from gateway.channels.keys import ConversationKey
 
@@ -67,8 +68,7 @@ class Talk:
             raise NotListening("Tieline is starting or stopping")
         try:
             return await self.admit(inbound)
-        except Exception as error:  # the channel seam of STYLE §6: the page keeps the message and posts it again
-            log.exception("a message from the web chat was not taken", extra={"conversation": str(inbound.key)})
+        except HouseTrouble as error:  # the page keeps the message and posts it again
             raise NotListening("the message could not be stored") from error
 
     async def _keep(self, room: Room, shown: Shown) -> None:

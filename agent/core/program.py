@@ -16,10 +16,13 @@ _COMMAND = re.compile(r"(?m)(^|`)tieline ((?:run|console|sign-in|init|doctor|pai
 def program_as_typed(*, to_strangers: bool = False) -> str:
     """Its name, its path from the working directory, or all of its path; strangers are not told where it lies."""
     script = Path(sys.executable).with_name(NAME)
-    found = shutil.which(NAME)
+    return spelled(script, found=shutil.which(NAME), here=Path.cwd(), to_strangers=to_strangers)
+
+
+def spelled(script: Path, *, found: str | None, here: Path, to_strangers: bool = False) -> str:
+    """How `script` is typed in the directory `here`, where a shell takes its bare name for `found` (None: nothing)."""
     if not script.exists() or (found is not None and os.path.samefile(found, script)):
         return NAME
-    here = Path.cwd()
     if script.is_relative_to(here) and here != here.parent:  # a service is started in the root directory
         return str(script.relative_to(here))
     return NAME if to_strangers else shlex.quote(str(script))
@@ -32,5 +35,9 @@ def home_as_typed(home: Path) -> str:
 
 def as_typed(text: str, options: str = "", *, to_strangers: bool = False) -> str:
     """`text`, its commands (in backticks, or at the beginning of a line) as they can be typed here."""
-    program = program_as_typed(to_strangers=to_strangers)
+    return with_program(program_as_typed(to_strangers=to_strangers), text, options)
+
+
+def with_program(program: str, text: str, options: str = "") -> str:
+    """`text`, its commands beginning with `program` and ending with `options`."""
     return _COMMAND.sub(lambda found: f"{found[1]}{program} {found[2]}{options}", text)

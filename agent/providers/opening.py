@@ -125,7 +125,7 @@ class LazyProvider:
                 f"{self.name}: the library of type {settings.type!r} cannot be loaded ({error}); install tieline again",
                 any_request=True,
             ) from error
-        except Exception as error:  # what its library thinks of the settings
+        except (ValueError, TypeError, OSError, RuntimeError) as error:  # what its library thinks of the settings
             why = clean(f"{type(error).__name__}: {error}", settings.secrets)
             refusal = f"{self.name} cannot be opened ({why}); see its settings"
             raise ProviderRefused(refusal, any_request=True) from error

@@ -159,8 +159,6 @@ class Registry:
             await step()
         except AgentError as error:
             log.warning("%s: %s", failed, error)
-        except Exception:  # the seam to foreign libraries
-            log.exception("%s", failed)
 
     async def aclose(self) -> None:
         for provider in (*self._providers.values(), *self._leaving):

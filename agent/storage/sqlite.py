@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import anyio
 from sqlalchemy import Connection, Engine, NullPool, create_engine
+from sqlalchemy.exc import SQLAlchemyError
 
 from agent.storage.database import Dialect
 from agent.storage.lane import Job, Lane
@@ -157,7 +158,7 @@ class _Batch:
         if self._written:
             try:
                 self._conn.commit()
-            except Exception as error:  # noqa: BLE001 - it belongs to the callers
+            except SQLAlchemyError as error:  # it belongs to the callers
                 self._lose(error)
 
     def _lose(self, error: BaseException) -> None:

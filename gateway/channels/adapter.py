@@ -98,7 +98,8 @@ class Fullness:
 class Surroundings:
     """What the gateway lends an adapter.
 
-    `known_places` lists its conversations of the last seven days, newest first, for catch-up (DESIGN §13.15).
+    `known_places` lists its conversations of the last seven days, newest first, for catch-up (DESIGN §13.15), or raises
+    HouseTrouble.
     `catch_up_max_age_s` bounds what is answered. `proxy` is the operator's outbound proxy. `home` is the data
     directory. `fullness` tells of a conversation whose agent is awake and has asked its model; of others nothing.
     """
@@ -135,9 +136,9 @@ class Adapter(Protocol):
     async def run(self, admit: Admit) -> None:
         """Hand over what people sent, never the bot's own words, in each place's order, until cancelled.
 
-        `admit` returns when the message is stored; only then is it acknowledged to the platform. Many places may be
-        admitted at once, one place in order. Raises ChannelFatal when the login is refused. Reconnects by itself on
-        anything less.
+        `admit` returns when the message is stored; only then is it acknowledged to the platform. It raises HouseTrouble
+        when that failed, and may be called again. Many places may be admitted at once, one place in order. Raises
+        ChannelFatal when the login is refused. Reconnects by itself on anything less.
         """
 
     def channel(self, channel_id: str) -> Channel: ...

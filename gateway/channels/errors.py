@@ -6,6 +6,8 @@ ChannelError
 ├── ChannelRejected        never retry this message
 │   └── ChannelGone        the place is closed to us: stop sending there until it is back
 └── ChannelFatal           the login is refused: the adapter ends
+
+HouseTrouble               no fault of the platform: what the gateway lends an adapter failed, nothing of it was kept
 """
 
 
@@ -35,3 +37,7 @@ class ChannelGone(ChannelRejected):
 
 class ChannelFatal(ChannelError):
     """The account's login was refused; nothing will work until somebody changes the configuration."""
+
+
+class HouseTrouble(Exception):
+    """The gateway could not do what it lends (`admit`, `known_places`), and has said why in its log: come again."""

@@ -89,9 +89,9 @@ class PlanPrompts:
                 with anyio.fail_after(CALL_DEADLINE_S):
                     await channel.edit(SentRef(shown.ref), self._now_shown(shown, channel))
             except ChannelRejected as error:
-                log.info("a proposal keeps its buttons: %s", error, extra={"conversation": str(channel.key)})
+                log.info("a proposal's buttons cannot change: %s", error, extra={"conversation": str(channel.key)})
             except (ChannelError, TimeoutError) as error:
-                log.info("a proposal keeps its buttons for now: %s", error, extra={"conversation": str(channel.key)})
+                log.info("a proposal's buttons change later: %s", error, extra={"conversation": str(channel.key)})
                 return False
         if not waits:
             await self._database.write(lambda conn: store.set_screen(conn, id, "settled"))

@@ -91,9 +91,9 @@ class Prompts:
                 with anyio.fail_after(CALL_DEADLINE_S):
                     await channel.edit(SentRef(asked.ref), self._now_shown(asked, channel))
             except ChannelRejected as error:
-                log.info("a question keeps its buttons: %s", error, extra={"conversation": str(channel.key)})
+                log.info("a question's buttons cannot change: %s", error, extra={"conversation": str(channel.key)})
             except (ChannelError, TimeoutError) as error:
-                log.info("a question keeps its buttons for now: %s", error, extra={"conversation": str(channel.key)})
+                log.info("a question's buttons change later: %s", error, extra={"conversation": str(channel.key)})
                 return False
         if not pending:
             await self._database.write(partial(_settle, one=asked.approval, ref=asked.ref))

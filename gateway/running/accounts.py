@@ -7,9 +7,10 @@ import anyio
 from anyio.abc import TaskGroup
 
 from agent.core.crash_points import passing
+from agent.storage.errors import StorageTrouble
 from gateway.channels.adapter import Adapter, Admit, ChannelSettings, Health, State, Surroundings
 from gateway.channels.channel import Channel
-from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, ChannelUnsure
+from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, ChannelUnsure, HouseTrouble
 from gateway.channels.inbound import Inbound, Receipt
 from gateway.channels.keys import ConversationKey
 from gateway.channels.loading import open_adapter
@@ -98,7 +99,14 @@ class Accounts:
             if not self._taking_in:
                 # Neither stored nor acknowledged: the platform keeps it for the next start (G-27).
                 await anyio.sleep_forever()
-            receipt = await admit(inbound)
+            try:
+                receipt = await admit(inbound)
+            except StorageTrouble as error:
+                _log.warning("what came could not be stored: %s", error, extra={"conversation": str(inbound.key)})
+                raise HouseTrouble("it could not be stored") from error
+            except Exception as error:
+                _log.exception("what came could not be taken in", extra={"conversation": str(inbound.key)})
+                raise HouseTrouble(f"it could not be taken in ({type(error).__name__})") from error
             passing("acknowledge")
             return receipt
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 
 from agent.between_turns import BetweenTurns
 from agent.core.clock import Clock
@@ -13,10 +14,12 @@ from agent.core.ids import ConversationId
 from agent.core.outbox import Answer, Question
 from agent.providers.registry import Registry as Providers
 from agent.storage.database import Database
+from agent.storage.errors import StorageError
 from agent.storage.moments import from_us, to_us
 from agent.style.user_model import UserModel
 from gateway.access.book import AccessBook
 from gateway.channels.adapter import Adapter, Place
+from gateway.channels.errors import HouseTrouble
 from gateway.channels.keys import ConversationKey
 from gateway.config.live import Live
 from gateway.config.settings import Settings
@@ -64,8 +67,12 @@ class Reports:
 
 
 async def known_places(database: Database, clock: Clock, channel_type: str) -> Sequence[Place]:
+    """Conversations of the last seven days, newest first. Raises HouseTrouble."""
     since = to_us(clock.now() - KNOWN_FOR)
-    found = await database.read(lambda conn: places.known_places(conn, channel_type, since=since))
+    try:
+        found = await database.read(lambda conn: places.known_places(conn, channel_type, since=since))
+    except (StorageError, SQLAlchemyError) as error:
+        raise HouseTrouble(str(error).partition("\n")[0]) from error
     return [
         Place(
             key=ConversationKey.parse(place.conversation),

@@ -86,7 +86,13 @@ class Server:
         while True:
             try:
                 return await anyio.to_thread.run_sync(import_module, WIRE)
-            except Exception as error:  # as below: packages that do not fit together raise anything at all
+            except (
+                ImportError,
+                AttributeError,
+                TypeError,
+                ValueError,
+                RuntimeError,
+            ) as error:  # packages that do not fit
                 missing = str(error) if isinstance(error, ModuleNotFoundError) else type(error).__name__
                 reason = f"the MCP SDK cannot be loaded ({missing})"
                 if reason != self.trouble:

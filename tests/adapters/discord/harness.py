@@ -14,6 +14,7 @@ from adapters.discord.channel import DiscordChannel
 from adapters.discord.settings import DiscordSettings
 from agent.core.clock import Clock, SystemClock
 from gateway.channels.adapter import Place, Surroundings
+from gateway.channels.errors import HouseTrouble
 from gateway.channels.inbound import Inbound, Outcome, Receipt, Said
 from gateway.channels.keys import ConversationKey, UserId
 from tests.adapters.discord.reading import readable
@@ -109,6 +110,7 @@ class House:
         self.outcome = Outcome.ACCEPTED
         self.places: list[Place] = []
         self.known_at: anyio.Event | None = None  # when the storage tells its places
+        self.forgetful = False  # it cannot tell them
         self.on_admit: Callable[[Inbound], Awaitable[None]] | None = None
         self._seen: set[tuple[str, str]] = set()
         self.surroundings = Surroundings(clock=clock or SystemClock(), home=home, known_places=self._known)
@@ -125,6 +127,8 @@ class House:
     async def _known(self, channel_type: str) -> Sequence[Place]:
         if self.known_at is not None:
             await self.known_at.wait()
+        if self.forgetful:
+            raise HouseTrouble("the database is locked")
         return [place for place in self.places if place.key.channel_type == channel_type]
 
     def of(self, kind: type[Heard]) -> list[Heard]:

@@ -11,7 +11,7 @@ import pytest
 from adapters.discord.adapter import DiscordAdapter
 from adapters.discord.limits import snowflake_at
 from gateway.channels.adapter import State
-from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelUnsure
+from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelUnsure, HouseTrouble
 from gateway.channels.inbound import ChatType, Deleted, Edited, Inbound, Membership, Mention, Said
 from gateway.channels.outbound import CommandSpec
 from tests.adapters.discord.harness import (
@@ -204,7 +204,7 @@ async def test_one_place_in_order_and_many_at_once(discord: Discord, house: Hous
 
 
 async def test_what_cannot_be_stored_is_tried_again(discord: Discord, house: House) -> None:
-    failures = iter([OSError("disk"), OSError("disk")])
+    failures = iter([HouseTrouble("disk"), HouseTrouble("disk")])
 
     async def fail_twice(inbound: Inbound) -> None:
         for error in failures:
@@ -223,7 +223,7 @@ async def test_what_cannot_be_stored_for_long_is_read_again_from_the_history(dis
 
     async def fail(inbound: Inbound) -> None:
         if broken:
-            raise OSError("disk")
+            raise HouseTrouble("disk")
 
     house.on_admit = fail
     async with connected(discord, house):
@@ -324,7 +324,10 @@ async def test_a_connection_that_beats_but_tells_nothing_is_built_anew(discord: 
         await discord.says("into the void")
         await eventually(lambda: house.texts() == ["before", "into the void"])
         await eventually(lambda: adapter.health().hears)
-        assert len(discord.double.identifies) == 2
+        anew = len(discord.double.identifies)
+        assert anew > 1  # not `== 2`: a machine that stalls for three seconds makes the next connection look deaf, too
+        await anyio.sleep(1.2)
+        assert len(discord.double.identifies) == anew  # idle again, and left alone again
 
 
 async def test_a_gateway_that_refuses_the_token_later_is_fatal(discord: Discord, house: House) -> None:
@@ -435,7 +438,7 @@ async def test_an_answer_that_is_no_json_ends_nothing(discord: Discord, house: H
 
 
 async def test_a_house_that_cannot_name_its_places_still_hears(discord: Discord, house: House) -> None:
-    house.places = [None]  # type: ignore[list-item]
+    house.forgetful = True
     async with connected(discord, house):
         await discord.says("live")
         await eventually(lambda: house.texts() == ["live"])

@@ -118,29 +118,6 @@ async def test_storing_takes_too_long_so_discord_gets_a_sign_first(discord: Disc
         await eventually(lambda: house.texts() == ["/ask why"])
 
 
-async def test_a_sign_that_breaks_takes_nothing_with_it(discord: Discord, house: House) -> None:
-    async def slow(inbound: Inbound) -> None:
-        await stored.wait()
-
-    house.on_admit, stored = slow, anyio.Event()
-    async with connected(discord, house) as adapter:
-        await adapter.publish([ASK])
-        rest, done = adapter._bot.rest, anyio.Event()
-
-        async def breaks(*args: object) -> None:
-            done.set()
-            raise KeyError("a defect of ours")
-
-        rest.answer = breaks  # type: ignore[method-assign, assignment]
-        await discord.event(kind="slash", channel=GENERAL, command="ask", options={"arguments": "why"})
-        await eventually(done.is_set)
-        stored.set()
-        await eventually(lambda: house.texts() == ["/ask why"])
-        await discord.says("still here")
-        await eventually(lambda: "still here" in house.texts())
-    assert len(discord.double.identifies) == 1
-
-
 async def test_a_sign_nobody_took_away_goes_before_its_token_dies(
     discord: Discord, timed_house: House, clock: FakeClock
 ) -> None:

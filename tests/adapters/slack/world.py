@@ -18,8 +18,8 @@ from adapters.slack.adapter import SlackAdapter
 from adapters.slack.settings import SlackSettings
 from adapters.slack.text import unescaped
 from agent.core.clock import Clock, SystemClock
-from agent.storage.errors import StorageTrouble
 from gateway.channels.adapter import Place, State, Surroundings
+from gateway.channels.errors import HouseTrouble
 from gateway.channels.inbound import Inbound, Outcome, Receipt, Said
 from gateway.channels.keys import UserId
 from gateway.delivery.markdown import parse
@@ -50,14 +50,14 @@ class World:
             await self.gate.wait()
         if self.broken_admits:
             self.broken_admits -= 1
-            raise OSError("disk full")
+            raise HouseTrouble("disk full")
         self.admitted.append(inbound)
         return Receipt(Outcome.ACCEPTED)
 
     async def known_places(self, channel_type: str) -> Sequence[Place]:
         if self.broken_lookups:
             self.broken_lookups -= 1
-            raise StorageTrouble("the database is locked")
+            raise HouseTrouble("the database is locked")
         return [place for place in self.places if place.key.channel_type == channel_type]
 
     def said(self) -> list[Said]:

@@ -16,9 +16,9 @@ from starlette.routing import Mount
 from adapters.telegram.adapter import TelegramAdapter
 from adapters.telegram.settings import TelegramSettings
 from agent.core.clock import Clock, SystemClock
-from agent.storage.errors import StorageTrouble
 from gateway.channels.adapter import Place, State, Surroundings
 from gateway.channels.channel import Channel
+from gateway.channels.errors import HouseTrouble
 from gateway.channels.inbound import Inbound, Outcome, Receipt, Said
 from gateway.channels.keys import UserId
 from tests.contracts.channel_contract import Act, Fault, Seen, eventually
@@ -116,7 +116,7 @@ class Stage:
     async def admit(self, inbound: Inbound) -> Receipt:
         if self.broken_admits:
             self.broken_admits -= 1
-            raise StorageTrouble("disk full")
+            raise HouseTrouble("disk full")
         self.admitted.append(inbound)
         return Receipt(Outcome.ACCEPTED)
 

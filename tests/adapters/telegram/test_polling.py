@@ -14,7 +14,7 @@ from adapters.telegram.adapter import TelegramAdapter
 from adapters.telegram.polling import CONFLICT_CAP_S, Offset, pause_s
 from agent.core.clock import Clock
 from gateway.channels.adapter import State
-from gateway.channels.errors import ChannelFatal
+from gateway.channels.errors import ChannelFatal, HouseTrouble
 from gateway.channels.inbound import Inbound, Membership, Moved, Outcome, Receipt, Said
 from tests.adapters.telegram.stage import (
     GROUP,
@@ -95,7 +95,7 @@ class Reluctant(Stage):
         self.begun.append(text)
         if self.failures.get(text):
             self.failures[text] -= 1
-            raise OSError("disk full")
+            raise HouseTrouble("disk full")
         if inbound.place in self.held:
             await self.held[inbound.place].wait()
         return await super().admit(inbound)

@@ -15,7 +15,7 @@ from adapters.telegram.adapter import TelegramAdapter
 from adapters.telegram.settings import TelegramSettings
 from adapters.telegram.webhook import BODY_LIMIT, complaint_in, secret_of
 from gateway.channels.adapter import State
-from gateway.channels.errors import ChannelFatal
+from gateway.channels.errors import ChannelFatal, HouseTrouble
 from gateway.channels.inbound import Inbound, Receipt, Said
 from tests.adapters.telegram.stage import TOKEN, Stage, Telegram, hooked, listening, settings_for, surroundings
 from tests.contracts.channel_contract import eventually
@@ -73,7 +73,7 @@ class Failing(Stage):
     async def admit(self, inbound: Inbound) -> Receipt:
         if self.failures:
             self.failures -= 1
-            raise OSError("disk full")
+            raise HouseTrouble("disk full")
         return await super().admit(inbound)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.channels.adapter import SignedIn
 from gateway.channels.document import Plain
-from gateway.channels.errors import ChannelGone, ChannelRejected
+from gateway.channels.errors import ChannelGone, ChannelRejected, HouseTrouble
 from gateway.channels.inbound import Inbound, Outcome, Pressed, Receipt, Said
 from gateway.channels.keys import UserId
 from gateway.channels.outbound import File, Outbound, SentRef
@@ -156,7 +156,7 @@ async def test_nobody_reaches_the_conversations_or_files_of_another(site: Site, 
 
 async def test_a_message_the_gateway_cannot_take_is_not_shown_and_may_come_again(site: Site, visitor: Visitor) -> None:
     async def broken(inbound: Inbound) -> Receipt:
-        raise RuntimeError("the database is locked")
+        raise HouseTrouble("the database is locked")
 
     async with anyio.create_task_group() as group:
         group.start_soon(site.web.run, broken)

@@ -1,55 +1,58 @@
 """Commands that are shown can be typed as they stand."""
 
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
-from agent.core.program import as_typed, home_as_typed, program_as_typed
+from agent.core.program import as_typed, home_as_typed, program_as_typed, spelled, with_program
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program in an environment of its own, below the working directory and not on the PATH."""
+def work(tmp_path: Path) -> Path:
+    """A working directory with the program in an environment of its own below it."""
     folder = tmp_path / "work" / ".venv" / "bin"
     folder.mkdir(parents=True)
-    (folder / "tieline").write_text("#!/bin/sh\n")
-    (folder / "tieline").chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(folder / "python"))
-    monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.chdir(tmp_path / "work")
-    return folder
+    program(folder)
+    return tmp_path / "work"
 
 
-@pytest.mark.usefixtures("installed")
-def test_beside_the_working_directory_it_is_typed_as_a_path() -> None:
-    assert program_as_typed() == ".venv/bin/tieline"
+def program(folder: Path) -> Path:
+    file = folder / "tieline"
+    file.write_text("#!/bin/sh\n")
+    file.chmod(0o755)
+    return file
 
 
-def test_on_the_path_its_name_is_enough(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(installed))
-    assert program_as_typed() == "tieline"
+def test_beside_the_working_directory_it_is_typed_as_a_path(work: Path) -> None:
+    assert spelled(work / ".venv/bin/tieline", found=None, here=work) == ".venv/bin/tieline"
 
 
-def test_another_program_of_that_name_on_the_path_is_not_it(
-    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "tieline").write_text("#!/bin/sh\n")
-    (tmp_path / "tieline").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert program_as_typed() == ".venv/bin/tieline"
+def test_on_the_path_its_name_is_enough(work: Path) -> None:
+    script = work / ".venv/bin/tieline"
+    assert spelled(script, found=str(script), here=work) == "tieline"
 
 
-@pytest.mark.parametrize("directory", ["/", "/usr"])
-def test_elsewhere_its_whole_path_is_typed_but_not_told_to_strangers(
-    installed: Path, monkeypatch: pytest.MonkeyPatch, directory: str
-) -> None:
-    monkeypatch.chdir(directory)
-    assert program_as_typed() == str(installed / "tieline")
-    assert program_as_typed(to_strangers=True) == "tieline"
+def test_another_program_of_that_name_on_the_path_is_not_it(work: Path, tmp_path: Path) -> None:
+    other = program(tmp_path)
+    assert spelled(work / ".venv/bin/tieline", found=str(other), here=work) == ".venv/bin/tieline"
 
 
-@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("here", ["/", "/usr"])
+def test_elsewhere_its_whole_path_is_typed_but_not_told_to_strangers(work: Path, here: str) -> None:
+    script = work / ".venv/bin/tieline"
+    assert spelled(script, found=None, here=Path(here)) == str(script)
+    assert spelled(script, found=None, here=Path(here), to_strangers=True) == "tieline"
+
+
+def test_this_very_program_can_be_typed_here() -> None:
+    typed = program_as_typed()
+    there = shutil.which(typed)
+    assert there is not None
+    assert Path(there).samefile(Path(sys.executable).with_name("tieline"))
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -61,12 +64,11 @@ def test_elsewhere_its_whole_path_is_typed_but_not_told_to_strangers(
     ],
 )
 def test_commands_in_a_text(text: str, shown: str) -> None:
-    assert as_typed(text) == shown
+    assert with_program(".venv/bin/tieline", text) == shown
 
 
-@pytest.mark.usefixtures("installed")
 def test_the_data_directory_is_named_where_it_is_not_the_usual_one() -> None:
     assert as_typed("see `tieline doctor`", home_as_typed(Path("/srv/a b"))) == (
-        "see `.venv/bin/tieline doctor --home '/srv/a b'`"
+        f"see `{program_as_typed()} doctor --home '/srv/a b'`"
     )
     assert home_as_typed(Path("~/.tieline").expanduser()) == ""

@@ -7,8 +7,9 @@ from typing import ClassVar
 import anyio
 import pytest
 
+from agent.storage.errors import StorageTrouble
 from gateway.channels.adapter import Adapter, Admit, ChannelSettings, State, Surroundings
-from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelRejected
+from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelRejected, HouseTrouble
 from gateway.channels.inbound import Inbound, Outcome, Receipt
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
@@ -75,6 +76,7 @@ class House:
         self.opened: dict[str, Flaky] = {}
         self.failed: list[tuple[str, str]] = []
         self.admitted: list[Inbound] = []
+        self.troubles: list[Exception] = []  # what the next messages meet
 
         async def known(channel_type: str) -> tuple[()]:
             return ()
@@ -90,6 +92,8 @@ class House:
         )
 
     async def admit(self, inbound: Inbound) -> Receipt:
+        if self.troubles:
+            raise self.troubles.pop(0)
         self.admitted.append(inbound)
         return Receipt(Outcome.ACCEPTED)
 
@@ -205,6 +209,21 @@ async def test_when_nothing_is_taken_in_any_more_messages_stay_unacknowledged(ho
             await telegram.says("after")
         assert telegram.receipts == ["accepted"], "no receipt, so the platform keeps it"
         assert len(house.admitted) == 1
+
+
+@pytest.mark.parametrize(
+    "trouble", [StorageTrouble("the disk is full"), ZeroDivisionError()], ids=["storage", "defect"]
+)
+async def test_what_cannot_be_taken_in_is_said_in_words_adapters_know(house: House, trouble: Exception) -> None:
+    async with running(house.run):
+        telegram = house.opened["telegram"]
+        house.troubles = [trouble]
+        with pytest.raises(HouseTrouble) as refused:
+            await telegram.says("hello")
+        assert refused.value.__cause__ is trouble
+        assert telegram.receipts == []
+        await telegram.says("hello")
+        assert telegram.receipts == ["accepted"]
 
 
 async def test_commands_are_registered_when_the_platform_can_take_them(house: House, clock: FakeClock) -> None:
