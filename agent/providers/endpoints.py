@@ -27,9 +27,22 @@ def is_local(url: str) -> bool:
 
 
 def is_url(text: str, *schemes: str) -> bool:
-    """An address with one of these schemes and a host."""
+    """An address with one of these schemes and a host that can be looked up."""
     try:
         parts = urlsplit(text)
-        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+        return parts.scheme in schemes and _is_host(parts.hostname or "") and parts.port != 0
     except ValueError:  # broken brackets, a port that is no number
         return False
+
+
+def _is_host(name: str) -> bool:
+    """Whether HTTP clients take it; they end with errors of their own at one that is not."""
+    if name.isascii():
+        return bool(name) and name.isprintable() and " " not in name
+    import idna  # only here: a start without such a name does not wait for it
+
+    try:
+        idna.encode(name, uts46=True)
+    except idna.IDNAError:
+        return False
+    return True

@@ -22,6 +22,8 @@ GOOD: dict[str, Any] = {"name": "main", "type": "openai", "model": "gpt-x", "api
         ({"base_url": "localhost:8084"}, "base_url: must be an address that begins with http"),
         ({"base_url": "http://[::1"}, "base_url: must be an address"),
         ({"base_url": "https://host:x/v1"}, "base_url: must be an address"),
+        ({"base_url": "https://my host/v1"}, "base_url: must be an address"),
+        ({"base_url": "https://ex☃ample.com/v1"}, "base_url: must be an address"),
         ({"proxy": SecretStr("proxy.local")}, "proxy: must be an address that begins with http"),
         ({"max_tokens": 0}, "max_tokens = 0"),
         ({"context_window": 2_000_001}, "context_window = 2000001"),
