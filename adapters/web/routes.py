@@ -83,7 +83,9 @@ class Routes:
         room = await self._room(request)
         after = request.headers.get("last-event-id") or request.query_params.get("after")
         return StreamingResponse(
-            _as_sse(room, after), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
+            _as_sse(room, after, request.state.is_over),
+            media_type="text/event-stream",
+            headers={"x-accel-buffering": "no"},
         )
 
     async def _older(self, request: Request) -> Response:
@@ -170,8 +172,10 @@ class Routes:
         return JSONResponse({"outcome": found.outcome, "reason": found.reason})
 
 
-async def _as_sse(room: Room, after: str | None) -> AsyncIterator[str]:
+async def _as_sse(room: Room, after: str | None, is_over: Callable[[], bool]) -> AsyncIterator[str]:
     async for id, event in room.events(after):
+        if is_over():  # signed out, perhaps from another copy of the cookie
+            return
         if event is None:
             yield ": still here\n\n"
         else:

@@ -46,12 +46,15 @@ class ToolStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolEnded(Event):
+    """`exists`: there is such a tool; else the name is the model's own."""
+
     name: ClassVar[str] = "tool:end"
     tool_name: str
     tool_call_id: str
     elapsed_ms: int
     is_error: bool
     result_summary: str
+    exists: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

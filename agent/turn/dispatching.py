@@ -199,6 +199,7 @@ def _announce_end(use: ToolUse, outcome: Outcome, run: Run, states: States) -> N
         elapsed_ms=outcome.elapsed_ms,
         is_error=outcome.is_error,
         result_summary=" ".join(outcome.content.split())[:LONGEST_SUMMARY],
+        exists=states.tool.executor.toolbox.get(use.name) is not None,
     )
     announce(states, ended)
 

@@ -78,7 +78,7 @@ class OverviewDesk:
             awake=tuple(self._awake(conversation) for conversation in self.conversations.awake),
             pairings=tuple(_pairing(request) for request in requests),
             goals=tuple(_own_work(goal) for goal in fleet[:MOST_GOALS]),
-            troubles=(*self.troubles.open, *self.troubles.recent(RECENT)),
+            troubles=self.troubles.recent(RECENT + len(self.troubles.open)),
             queue_depth=waiting,
             outbox_open=open_rows,
             dead_letters=dead,

@@ -170,8 +170,9 @@ class Metrics:
                 self.llm_seconds.setdefault((provider, model), Histogram()).observe(elapsed / 1000)
                 if first is not None:
                     self.first_token_seconds.setdefault((provider, model), Histogram()).observe(first / 1000)
-            case ToolEnded(tool_name=tool, is_error=is_error):
-                self.tools[tool, "error" if is_error else "success"] += 1
+            case ToolEnded(tool_name=tool, is_error=is_error, exists=exists):
+                # A name that the model made up is no label: anybody who talks to it could make any number of series.
+                self.tools[tool if exists else "unknown", "error" if is_error else "success"] += 1
             case RetryScheduled(provider=provider):
                 self.retries[provider] += 1
             case ProviderStoodIn(provider=provider, instead_of=chosen):

@@ -1,5 +1,7 @@
 """Lets in who is signed in, and takes a change of state only from a page of ours."""
 
+from functools import partial
+
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -28,7 +30,10 @@ class Cookies:
 
 
 class Gate:
-    """Wraps what only signed-in people may reach; sets `request.state.person`, `.csrf` and `.session`."""
+    """Wraps what only signed-in people may reach; sets `request.state.person`, `.csrf`, `.session` and `.is_over`.
+
+    The last is asked by what goes on after the request was let in.
+    """
 
     def __init__(self, app: ASGIApp, *, sessions: Sessions, cookies: Cookies, hosts: frozenset[str]) -> None:
         self._app = app
@@ -49,6 +54,7 @@ class Gate:
                 return
         state = scope.setdefault("state", {})
         state["person"], state["csrf"], state["session"] = session.person, self._sessions.token(session), session
+        state["is_over"] = partial(self._sessions.is_over, session)
         renewed = self._sessions.renewed(session)
 
         async def send_renewed(message: Message) -> None:

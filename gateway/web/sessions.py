@@ -79,9 +79,12 @@ class Sessions:
             return None
         session_id, person, display, ends = json.loads(payload)  # ours: the signature says so
         ends_at = datetime.fromtimestamp(ends, self._clock.now().tzinfo)
-        if ends_at <= self._clock.now() or session_id in self._ended:
-            return None
-        return Session(id=session_id, person=SignedIn(id=UserId(person), display=display), ends_at=ends_at)
+        session = Session(id=session_id, person=SignedIn(id=UserId(person), display=display), ends_at=ends_at)
+        return None if self.is_over(session) else session
+
+    def is_over(self, session: Session) -> bool:
+        """Signed out since, or too old: for what lasts longer than a request."""
+        return session.id in self._ended or session.ends_at <= self._clock.now()
 
     def renewed(self, session: Session) -> Session | None:
         """The session with its full life again, when a day of it is used up; None when that is not due."""

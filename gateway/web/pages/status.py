@@ -22,6 +22,7 @@ KINDS: Mapping[Kind, str] = {
     "mcp": "MCP server",
     "web": "Web:",
     "config": "Configuration:",
+    "loop": "Part",
 }
 
 

@@ -86,6 +86,18 @@ async def test_a_stream_goes_on_where_it_was_cut(site: Site, visitor: Visitor) -
         assert got == [['<p class="plain">one</p>'], ['<p class="plain">two</p>']]
 
 
+async def test_a_stream_ends_with_its_session(site: Site, visitor: Visitor) -> None:
+    channel = site.web.channel("operator:main")
+    async with visiting(site.server) as another, visitor.events() as events:
+        await anext(events)
+        await another.post("/sign-out", {})
+        await channel.send(plain("another session ended"))
+        assert (await anext(events))[1]["type"] != "state"
+        await visitor.post("/sign-out", {})
+        await channel.send(plain("not for them"))
+        assert [event async for event in events] == []
+
+
 async def test_one_that_was_away_too_long_gets_the_whole_state(site: Site, visitor: Visitor) -> None:
     channel = site.web.channel("operator:main")
     assert channel.presence is not None

@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 import termios
@@ -75,6 +76,12 @@ def test_buttons_go_when_their_message_loses_them_and_not_because_another_comes(
     assert pipe.screen.buttons == {"!1": ("3", "do:Stop")}
 
 
+def _at_a_terminal() -> None:
+    """What a shell does for a program: Ctrl-C reaches it, also where the tests run behind a shell that ignores it."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Typist:
     """Somebody at a terminal of their own, with `tieline console` in it."""
 
@@ -84,7 +91,7 @@ class Typist:
             [sys.executable, "-m", "gateway", "console"],
             env={**program.environ, "TERM": "xterm"},
             stdin=theirs, stdout=theirs, stderr=theirs,
-            start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            start_new_session=True, preexec_fn=_at_a_terminal,
         )  # fmt: skip
         os.close(theirs)
         self.seen = ""

@@ -1,5 +1,6 @@
 """Events become numbers, and numbers what a scraper reads."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -105,6 +106,15 @@ def test_memory_is_bounded_and_totals_stay() -> None:
     assert metrics.of(ConversationId("t:0")).turns == 0
     assert metrics.of(ConversationId(f"t:{CONVERSATIONS_KEPT + 9}")).turns == 1
     assert metrics.totals.turns == CONVERSATIONS_KEPT + 10
+
+
+def test_names_that_a_model_made_up_are_one_label() -> None:
+    ended = ToolEnded(
+        conversation=A, run=RUN, tool_name="", tool_call_id="c", elapsed_ms=0, is_error=True, result_summary="no tool",
+        exists=False,
+    )  # fmt: skip
+    metrics = counted(*(replace(ended, tool_name=f"a{number}") for number in range(50)))
+    assert metrics.tools == {("unknown", "error"): 50}
 
 
 def test_turns_between_two_hard_compactions_are_counted_by_conversation() -> None:

@@ -4,6 +4,7 @@ import re
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import get_args
 
 import anyio
 import httpx2
@@ -14,6 +15,7 @@ from pydantic import SecretStr
 from agent.core.clock import SystemClock
 from gateway.channels.adapter import Health, State
 from gateway.config.web import WebSettings
+from gateway.telemetry.trouble import Kind
 from gateway.web.health import Reason, not_ready
 from gateway.web.pages.rendering import render
 from gateway.web.pages.status import KINDS
@@ -233,6 +235,10 @@ async def test_pairings_are_decided_on_the_status_page(site: Site, visitor: Visi
     assert site.desk.pairings == []
     assert (await visitor.post("/pairings/K7QX-2M/approve", {})).status_code == 404
     assert "Ann Example" not in (await visitor.client.get("/status/facts")).text
+
+
+def test_the_status_page_has_a_word_for_every_kind_of_trouble() -> None:
+    assert set(KINDS) == set(get_args(Kind))
 
 
 async def test_what_was_spent_is_on_the_status_page_and_in_a_table(site: Site, visitor: Visitor) -> None:
