@@ -138,7 +138,7 @@ async def build(
         clock,
         home=settings.home,
         phrase=phrase,
-        reports=go_betweens.Reports(lambda: alerts),
+        reports=go_betweens.Reports(lambda: alerts, troubles),
         settings=chosen.delivery(live),
         is_busy=lag.is_busy,
         guard=Guard(redact.found, redact.begun),
@@ -185,16 +185,15 @@ async def build(
     outputs = Outputs(settings.home)
     tools = (*house_tools(clock, outputs, scheduling), *await working_tools_of(live, database, clock, delivery))
     executor = shared_executor(tools, clock, outputs, redact)
-    mcp_health = partial(go_betweens.mcp_health, troubles)
     servers = Servers(
         settings.mcp,
         clock,
         settings.home,
         lend=executor.toolbox.lend,
-        health=mcp_health,
+        health=partial(go_betweens.mcp_health, troubles),
         expect=executor.toolbox.expect,
     )
-    added_servers = AddedServers(database, clock, servers, mcp_health)
+    added_servers = AddedServers(database, clock, servers, partial(go_betweens.mcp_left_out, troubles))
     await added_servers.take_up()
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor.toolbox.names | WORKING))
     tokenizer = Tokenizer(settings.context.tokenizer)
@@ -238,6 +237,7 @@ async def build(
         servers=servers,
         add_server=added_servers.add,
         remove_server=added_servers.remove,
+        servers_left_out=lambda: added_servers.left_out,
         ledger=ledger,
         more_allowed=spending.more_allowed,
         ask=partial(go_betweens.ask, delivery),

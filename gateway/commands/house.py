@@ -1,6 +1,6 @@
 """What commands may use of the house."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -67,6 +67,7 @@ class House:
     servers: Servers
     add_server: Callable[[str, str], Awaitable[None]]  # its name and address; raises ValueError
     remove_server: Callable[[str], Awaitable[bool]]
+    servers_left_out: Callable[[], Collection[str]]  # added in a chat, and not taken any more
     ledger: Ledger
     more_allowed: Callable[[Account, ConversationKey], Awaitable[None]]
     ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]

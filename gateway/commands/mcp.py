@@ -21,10 +21,13 @@ async def mcp(call: Call) -> Reply:
         if role_everywhere(str(call.incoming.person), call.house.access(), call.house.book.grants) < Role.ADMIN:
             return _told(call, "mcp_admins")
         return await act(call, rest)
-    if not call.house.servers.all:
+    lost = call.house.servers_left_out()
+    if not (call.house.servers.all or lost):
         return _told(call, "mcp_none")
     if verb.lower() == "list" or (verb.lower() == "tools" and not rest):
-        return Reply(text="\n".join(_state(call, one) for one in call.house.servers.all), private=True, verbatim=True)
+        lines = [_state(call, one) for one in call.house.servers.all]
+        lines += [call.house.phrase("mcp_left_out", call.incoming.language, name=name) for name in sorted(lost)]
+        return Reply(text="\n".join(lines), private=True, verbatim=True)
     wanted = rest[0] if verb.lower() == "tools" else call.args.strip()
     found = call.house.servers.named(wanted)
     return _unknown(call, wanted) if found is None else _tools(call, found)

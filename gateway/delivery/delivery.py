@@ -15,9 +15,8 @@ from anyio.abc import TaskGroup
 from sqlalchemy import Connection
 
 from agent.core.clock import Clock
-from agent.core.ids import ConversationId
 from agent.core.phrases import Phrases
-from agent.storage import conversation_rows, ephemeral_rows, outbox_rows
+from agent.storage import ephemeral_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.ephemeral_rows import EphemeralKind, EphemeralRow
 from agent.storage.errors import StorageTrouble
@@ -49,6 +48,7 @@ from gateway.delivery.worker import STORAGE_PAUSE_S, Reports, Worker
 log = logging.getLogger("tieline.delivery")
 
 FAILED_PAUSE_S = 30.0  # before a worker that failed comes again
+REFUSED_PAUSE_S = 60.0  # before one whose login was refused does
 FIRST_LOOK_S, LAST_LOOK_S = 0.25, 30.0  # how soon and how seldom accounts that are not there are looked for
 
 
@@ -89,6 +89,8 @@ class Delivery:
         self._tasks: TaskGroup | None = None
         self._woken: set[ConversationKey] = set()
         self._workers: set[ConversationKey] = set()
+        self._returning: set[ConversationKey] = set()  # whose worker comes again after a pause
+        self._refused: set[str] = set()  # accounts with which nothing can be sent
         self._started = anyio.Event()
         self._idle = anyio.Event()
         self._homeless: dict[ConversationKey, Sequence[EphemeralRow]] = {}  # their account is not there (yet)
@@ -151,18 +153,6 @@ class Delivery:
         """An account was opened: send what waited for it. (Without this it is noticed within half a minute.)"""
         self._opening.end()
 
-    async def gone(self, key: ConversationKey, reason: str) -> None:
-        """The bot was removed from the place: keep its rows, send nothing, tell the owner once (DESIGN §13.20)."""
-        conversation, at = ConversationId(str(key)), to_us(self.clock.now())
-        if await self._database.write(lambda conn: rows.set_gone(conn, conversation, at)):
-            self._reports.gone(key, reason)
-
-    async def back(self, key: ConversationKey) -> None:
-        """The bot is there again: what waited is sent."""
-        conversation = ConversationId(str(key))
-        await self._database.write(lambda conn: conversation_rows.set_gone(conn, conversation, gone=False))
-        self.wake(key)
-
     async def run(self) -> None:
         """Finish what an earlier process left, then serve until cancelled. Start it before any agent."""
         left_over: dict[ConversationKey, list[EphemeralRow]] = {}
@@ -193,7 +183,7 @@ class Delivery:
     async def drain(self, within_s: float) -> bool:
         """Wait until everything committed was sent; False when time was short: the rest waits for the next start."""
         with anyio.move_on_after(within_s):
-            await self._started.wait()
+            await self.ready()
             while self._workers:
                 self._idle = anyio.Event()
                 await self._idle.wait()
@@ -271,13 +261,15 @@ class Delivery:
                 self.spawn(partial(self._tidying.clear, key, left_over, tuple(kept), self._language(key)))
             while key in self._woken:
                 self._woken.discard(key)
-                await self._worker(key, channel, kept).run(first)
+                worker = self._worker(key, channel, kept)
+                await worker.run(first)
+                self._note_login(key, worker.login)
                 first = None
             for shown in kept:  # nothing was there to take its place
                 self._discard(key, "preview", shown)
         except Exception:  # the channel seam: other conversations are delivered to
             log.exception("a delivery worker failed; it comes again", extra={"conversation": str(key)})
-            self.spawn(partial(self._come_again, key))
+            self._come_again(key, FAILED_PAUSE_S)
         finally:
             self._woken.discard(key)
             self._workers.discard(key)
@@ -286,9 +278,27 @@ class Delivery:
                 self._idle.set()
             self._drop_ended(key)
 
-    async def _come_again(self, key: ConversationKey) -> None:
-        await self.clock.sleep(FAILED_PAUSE_S)
-        self.wake(key)
+    def _note_login(self, key: ConversationKey, accepted: bool | None) -> None:
+        """A login that is refused may be taken again, also where the adapter never noticed and goes on hearing."""
+        if accepted is False:
+            self._refused.add(key.channel_type)
+            self._come_again(key, REFUSED_PAUSE_S)
+        elif accepted and key.channel_type in self._refused:
+            self._refused.discard(key.channel_type)
+            self._reports.login_accepted(key.channel_type)
+
+    def _come_again(self, key: ConversationKey, after_s: float) -> None:
+        """Once, however often it was asked for meanwhile."""
+        if key in self._returning:
+            return
+        self._returning.add(key)
+
+        async def later() -> None:
+            await self.clock.sleep(after_s)
+            self._returning.discard(key)
+            self.wake(key)
+
+        self.spawn(later)
 
     def _shelve(self, key: ConversationKey, left_over: Sequence[EphemeralRow]) -> None:
         """Keep what a conversation has to say until its account is there: accounts open after the start."""

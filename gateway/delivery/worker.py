@@ -47,6 +47,12 @@ class Reports(Protocol):
     def gone(self, key: ConversationKey, reason: str) -> None:
         """A place is closed to us; told once until it is back."""
 
+    def login_refused(self, channel_type: str, reason: str) -> None:
+        """Nothing can be sent with this account, whatever its adapter hears; told at each try."""
+
+    def login_accepted(self, channel_type: str) -> None:
+        """That is over."""
+
 
 class Worker:
     """`take_preview` hands over the preview that the reply to a piece of work takes the place of, if there is one;
@@ -86,6 +92,7 @@ class Worker:
         self._failures = (0, 0)  # row, failures in a row
         self._put_off_until = inf  # on the stopwatch; the row that is next
         self._gone_for: str | None = None  # why the place is closed, if that is news
+        self.login: bool | None = None  # whether the platform took it the last time; None: nothing was sent
 
     async def run(self, first: Taken | None = None) -> None:
         """Begin with `first`, if it was taken already."""
@@ -159,6 +166,7 @@ class Worker:
         extra = {"conversation": str(self._key), "outbox_id": row.id}
         match outcome:
             case Sent(refs):
+                self.login = True
                 return self._settled(row, partial(outbox_rows.mark_sent, row_id=row.id, sent_refs=refs)), 0.0, False
             case Refused(reason):
                 log.error("a message was given up: %s", reason, extra=extra)
@@ -176,6 +184,9 @@ class Worker:
                 return None, wait, False
             case Gone(reason, surely_not, account):
                 log.warning("nothing is sent there any more: %s", reason, extra=extra)
+                if account:
+                    self.login = False
+                    self._reports.login_refused(self._key.channel_type, reason)
                 return partial(self._leave, row, reason, surely_not, account), 0.0, True
 
     def _given_up(self, row: Claimed, outcome: Outcome) -> Outcome:

@@ -53,7 +53,8 @@ class Misfits:
         except Exception:  # noqa: BLE001 - the last seam before the platform: what is left is to tell the operator
             _log.exception("nor could it be put aside: %s", name)
         self._house.notices.committed(inbound.key)
-        self._house.tell_owner("owner_misfit", {"chat": str(inbound.key), "defect": type(error).__name__})
+        sentence = "owner_misfit" if isinstance(inbound, Said | Pressed) else "owner_misfit_change"
+        self._house.tell_owner(sentence, {"chat": str(inbound.key), "defect": type(error).__name__})
         return Receipt(Outcome.REFUSED, f"given up after {tries} tries")
 
     def _bury(self, conn: Connection, inbound: Inbound, defect: str) -> None:

@@ -26,12 +26,15 @@ _log = logging.getLogger("tieline.router")
 class Strangers:
     """Gives codes. One person has one open code at a time and hears of it once; all together at most 50 are open.
 
-    The owners are told of who asks while nobody else waits, so that a crowd is one message to them; the log has each.
+    The owners are told of each person, three in a row and then three in an hour, so that no crowd floods them and
+    nobody who asks again and again hides the others. The log has each.
     """
 
     def __init__(self, house: House) -> None:
         self._house = house
         self._flood = Flood(per_s=1 / 60, burst=3)
+        self._news = Flood(per_s=1 / 3600, burst=1)  # of a person
+        self._crowd = Flood(per_s=3 / 3600, burst=3)
 
     async def meet(self, said: Said) -> bool:
         """Tell them a new code; False, and silence, when they have one or when too many are open already."""
@@ -63,14 +66,14 @@ class Strangers:
         if not await house.database.write(work):
             return False
         house.notices.committed(said.key)
-        await self._tell_operator(said)
+        self._tell_operator(said)
         return True
 
-    async def _tell_operator(self, said: Said) -> None:
+    def _tell_operator(self, said: Said) -> None:
         house, name = self._house, " ".join(said.sender.display.split())[:LONGEST_NAME]
         values: dict[str, object] = {"who": f"{name} ({person_name(said)})".lstrip(), "channel": said.key.channel_type}
-        now = to_us(house.clock.now())
-        if len(await house.database.read(lambda conn: pairings.open_requests(conn, now))) == 1:
+        is_news = self._news.take(person_name(said), house.clock.monotonic()) is Take.TAKEN
+        if is_news and self._crowd.take("", house.clock.monotonic()) is Take.TAKEN:
             house.tell_owner("owner_pairing", values)  # which logs it, too
         else:
             _log.warning("%s", house.phrase("owner_pairing", "en", **values))

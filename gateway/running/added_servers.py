@@ -29,7 +29,7 @@ class AddedServers:
         self._servers = servers
         self._health = health
         self._names: set[str] = set()
-        self._left_out: set[str] = set()
+        self.left_out: set[str] = set()
 
     async def take_up(self) -> None:
         """Those that were added before; the configuration's own of the same name goes first.
@@ -46,7 +46,7 @@ class AddedServers:
             except ValueError as error:
                 _log.warning("an added MCP server is left out: %s", error)
                 self._health(name, f"it was added in a chat and is left out: {error}")
-                self._left_out.add(name)
+                self.left_out.add(name)
                 continue
             self._servers.add(settings)
             self._names.add(name)
@@ -66,14 +66,14 @@ class AddedServers:
 
     async def remove(self, name: str) -> bool:
         """Forget it; False when it was not added here."""
-        if name not in self._names | self._left_out:
+        if name not in self._names | self.left_out:
             return False
         await self._database.write(lambda conn: settings_rows.clear(conn, _row(name), SETTING))
         if name in self._names:
             self._servers.remove(name)
         self._health(name, None)
         self._names.discard(name)
-        self._left_out.discard(name)
+        self.left_out.discard(name)
         return True
 
 

@@ -58,12 +58,21 @@ class Reports:
     """What delivery tells the owner; the alerts are built after it."""
 
     alerts: Callable[[], Alerts]
+    troubles: Troubles
 
     def dead(self, key: ConversationKey, outbox_id: int, reason: str) -> None:
         self.alerts().undeliverable(key, outbox_id, reason)
 
     def gone(self, key: ConversationKey, reason: str) -> None:
         self.alerts().tell("owner_gone", {"chat": str(key)})
+
+    def login_refused(self, channel_type: str, reason: str) -> None:
+        fix = "look at its token and its rights; it is tried again each minute, and `tieline doctor` tells more"
+        self.troubles.report("delivery", channel_type, f"the login is refused: {reason}", fix=fix, blocking=True)
+        self.alerts().tell("owner_mute", {"channel": channel_type})
+
+    def login_accepted(self, channel_type: str) -> None:
+        self.troubles.over("delivery", channel_type)
 
 
 async def known_places(database: Database, clock: Clock, channel_type: str) -> Sequence[Place]:
@@ -136,6 +145,15 @@ def mcp_health(troubles: Troubles, name: str, trouble: str | None) -> None:
         troubles.over("mcp", name)
     else:
         fix = f"look at its [[mcp.servers]] entry and at logs/mcp-{name}.log in the data directory; it is tried again"
+        troubles.report("mcp", name, trouble, fix=fix)
+
+
+def mcp_left_out(troubles: Troubles, name: str, trouble: str | None) -> None:
+    """Of one that was added in a chat."""
+    if trouble is None:
+        troubles.over("mcp", name)
+    else:
+        fix = f"in a chat: `/mcp remove {name}`, then `/mcp add {name}` with its address anew"
         troubles.report("mcp", name, trouble, fix=fix)
 
 

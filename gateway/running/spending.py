@@ -53,7 +53,7 @@ class SpendingDesk:
         self._alerts = alerts
         self._notices = notices
         self._phrase = phrase
-        self._refused: OrderedDict[Account, dict[ConversationId, str]] = OrderedDict()
+        self._refused: OrderedDict[Account, dict[ConversationId, tuple[str, int]]] = OrderedDict()
         bus.listen(self._heard, [BudgetReached])
 
     def relief(self, error: OverBudget, incoming: Incoming, conversation: ConversationId) -> Buttons:
@@ -61,7 +61,7 @@ class SpendingDesk:
         account = error.applied.account
         chats = self._refused.setdefault(account, {})
         if len(chats) < MOST_TOLD:
-            chats[conversation] = incoming.language
+            chats[conversation] = (incoming.language, error.approvals)
         if len(self._refused) > REMEMBERED:
             self._refused.popitem(last=False)
         if incoming.chat_type == "direct" and incoming.role == "member":
@@ -70,11 +70,11 @@ class SpendingDesk:
 
     async def more_allowed(self, account: Account, where: ConversationKey) -> None:
         """Tell the chats that were refused, but for the one in which it was allowed."""
-        for conversation, language in self._refused.pop(account, {}).items():
+        for conversation, (language, approvals) in self._refused.pop(account, {}).items():
             if conversation == str(where):
                 continue
             say = Say(text=self._phrase("budget_allowed", language), kind="notice", verbatim=True)
-            dedup = f"budget:{account.scope}:{account.name}:{account.period}:{conversation}"
+            dedup = f"budget:{account.scope}:{account.name}:{account.period}:{approvals}:{conversation}"
             await self._notices.say(ConversationKey.parse(conversation), say, dedup=dedup)
 
     def _heard(self, published: Published) -> None:

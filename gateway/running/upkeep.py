@@ -4,7 +4,7 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -52,15 +52,21 @@ class Upkeep:
     async def run(self) -> None:
         await self._clock.sleep(FIRST_S)
         while True:
-            try:
-                await self.tidy()
-            except (StorageError, OSError) as error:
-                _log.warning("tidying up failed, tried again in an hour: %s", error)
+            # Files first: on a full disk no row can go before there is room.
+            for tidy in (self._tidy_files, self._tidy_rows):
+                try:
+                    await tidy(self._retention(), self._clock.now())
+                except (StorageError, OSError) as error:
+                    _log.warning("tidying up failed, tried again in an hour: %s", error)
             await self._clock.sleep(EVERY_S)
 
     async def tidy(self) -> None:
-        """Once through everything."""
+        """Once through everything. Raises StorageError and OSError."""
         retention, now = self._retention(), self._clock.now()
+        await self._tidy_files(retention, now)
+        await self._tidy_rows(retention, now)
+
+    async def _tidy_rows(self, retention: RetentionSettings, now: datetime) -> None:
         inbox_before = to_us(now - timedelta(days=retention.inbox_days))
         outbox_before = to_us(now - timedelta(days=retention.outbox_days))
         pruning = partial(
@@ -73,10 +79,12 @@ class Upkeep:
         )
         while await self._database.write(pruning) >= BATCH:
             await self._clock.sleep(0.2)
-        at = now.timestamp()
-        misses_before = int(at - timedelta(days=self._miss_days()).total_seconds())
+        misses_before = int((now - timedelta(days=self._miss_days())).timestamp())
         await self._database.write(partial(misses.prune, before_s=misses_before))
         await self._clean(to_us(now))
+
+    async def _tidy_files(self, retention: RetentionSettings, now: datetime) -> None:
+        at = now.timestamp()
         await anyio.to_thread.run_sync(
             _remove_files, self._home / "files", at - timedelta(days=retention.attachment_days).total_seconds()
         )

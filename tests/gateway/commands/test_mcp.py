@@ -87,9 +87,11 @@ async def test_one_that_cannot_be_taken_up_is_told_and_can_be_removed(world_of: 
         await world.database.write(strange)
     async with unstarted.process() as world:
         assert [(one.kind, one.subject) for one in world.troubles.open] == [("mcp", "f__r")]
-        assert await world.asks("/mcp") == "No MCP server is configured."
+        assert "/mcp remove f__r" in world.troubles.open[0].fix
+        assert "f__r: was added here in a chat and is not taken any more" in await world.asks("/mcp")
         assert "f__r is removed" in await world.asks("/mcp remove f__r")
         assert world.troubles.open == ()
+        assert await world.asks("/mcp") == "No MCP server is configured."
     async with unstarted.process() as world:
         assert world.troubles.open == ()
 

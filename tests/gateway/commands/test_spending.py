@@ -8,6 +8,7 @@ import pytest
 
 from gateway.storage.grants import Grant
 from tests.fakes.plain_agent import write_plain_agent
+from tests.fakes.waiting import until
 from tests.gateway.world import ANN, BOB, GROUP, World, slowly
 
 # A dollar for 1,000 tokens of either kind; answers are bounded, so that a call may take little more than its prompt.
@@ -77,10 +78,15 @@ async def test_the_owner_allows_more_by_a_button_and_the_person_is_told(limited:
         await world.press(action)
         assert "16.00 USD of 24.30 USD" in await world.shows("Allowed. Now: person telegram:78, today", ANN)
         await world.shows("An admin allowed more", BOB)
-        world.script(reply(1000, 10, "at last"))
+        world.script(reply(7000, 1000, "at last"))
         await world.asks("/retry", "at last", person=BOB)
         await world.press(action, id="p2")
         await world.shows("Somebody allowed more for person telegram:78 already", ANN)
+
+        await world.say("and again", person=BOB)  # once more in the same period
+        await world.shows("has used up the 24.30 USD", ANN)
+        await world.press([action for shown in world.screen(ANN).shown for action in shown.actions][-1], id="p3")
+        await until(lambda: sum("An admin allowed more" in text for text in world.texts(BOB)) == 2)
 
 
 async def test_only_an_admin_of_the_whole_bot_decides_about_its_money(limited: Callable[..., World]) -> None:

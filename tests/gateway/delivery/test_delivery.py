@@ -16,6 +16,7 @@ from gateway.channels.errors import (
     ChannelRejected,
     ChannelUnsure,
 )
+from gateway.delivery.delivery import REFUSED_PAUSE_S
 from gateway.delivery.settings import Settings
 from tests.fakes.channel import DEFAULT
 from tests.fakes.clock import FakeClock
@@ -188,7 +189,7 @@ async def test_when_even_the_apology_fails_the_conversation_goes_on(world: World
 
 async def test_a_closed_place_keeps_its_rows_until_the_bot_is_back(world: World) -> None:
     world.screen().fail("send", ChannelGone("blocked"), times=99)
-    async with world.process() as delivery:
+    async with world.process():
         await world.commit("one")
         await world.until_idle()
         await world.commit("two")
@@ -197,19 +198,19 @@ async def test_a_closed_place_keeps_its_rows_until_the_bot_is_back(world: World)
         assert len(world.screen().calls) == 1
         assert await world.statuses() == ["new", "new"]
         world.screen().faults.clear()
-        await delivery.back(key())
+        await world.set_gone(gone=False)
         await world.until_idle()
     assert world.screen().texts == ["one", "two"]
 
 
 async def test_a_place_that_was_closed_before_is_not_tried(world: World) -> None:
-    async with world.process() as delivery:
-        await delivery.gone(key(), "removed")
-        await delivery.gone(key(), "removed")
+    async with world.process():
+        await world.commit("first")
+        await world.until_idle()
+        await world.set_gone(gone=True)
         await world.commit("one")
         await world.until_idle()
-        assert world.reports.gone_places == ["fake:1"]
-        assert world.screen().calls == []
+        assert world.screen().texts == ["first"]
 
 
 async def test_an_account_without_a_login_keeps_its_rows(world: World) -> None:
@@ -222,6 +223,24 @@ async def test_an_account_without_a_login_keeps_its_rows(world: World) -> None:
         await world.until_idle()
     assert world.screen().texts == ["one"]
     assert world.reports.gone_places == []
+
+
+async def test_a_login_that_is_refused_at_sending_is_tried_again(world: World) -> None:
+    """The adapter may not notice: its connection was made before."""
+    world.screen().fail("send", ChannelFatal("token revoked"), times=2)
+    async with world.process():
+        await world.commit("one")
+        await world.until_idle()
+        assert world.reports.logins == [("fake", False)]
+        await world.pass_time(REFUSED_PAUSE_S, step_s=1)
+        await world.until_idle()
+        assert world.screen().texts == []
+        await world.pass_time(REFUSED_PAUSE_S, step_s=1)
+        await world.until_idle()
+        assert world.screen().texts == ["one"]
+        await world.commit("two")
+        await world.until_idle()
+        assert world.reports.logins == [("fake", False), ("fake", False), ("fake", True)]
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import anyio
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from agent.core.ids import ConversationId, PersonId
 from agent.core.outbox import Answer, Audience, Question, Say
-from agent.storage import ephemeral_rows, outbox_rows
+from agent.storage import conversation_rows, ephemeral_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.moments import to_us
 from agent.storage.tables import outbox
@@ -39,12 +39,19 @@ class Reports:
     def __init__(self) -> None:
         self.dead_rows: list[tuple[str, int, str]] = []
         self.gone_places: list[str] = []
+        self.logins: list[tuple[str, bool]] = []
 
     def dead(self, key: ConversationKey, outbox_id: int, reason: str) -> None:
         self.dead_rows.append((str(key), outbox_id, reason))
 
     def gone(self, key: ConversationKey, reason: str) -> None:
         self.gone_places.append(str(key))
+
+    def login_refused(self, channel_type: str, reason: str) -> None:
+        self.logins.append((channel_type, False))
+
+    def login_accepted(self, channel_type: str) -> None:
+        self.logins.append((channel_type, True))
 
 
 class World:
@@ -122,6 +129,17 @@ class World:
                 )
             )
         self.delivery.wake(place)
+
+    async def set_gone(self, *, gone: bool) -> None:
+        """What the router does when a platform tells of it."""
+        place = ConversationId(str(key()))
+
+        def work(conn: Connection) -> None:
+            conversation_rows.ensure(conn, place, to_us(self.clock.now()))
+            conversation_rows.set_gone(conn, place, gone=gone)
+
+        await self.database.write(work)
+        self.delivery.wake(key())
 
     async def statuses(self) -> list[str]:
         return await self.database.read(

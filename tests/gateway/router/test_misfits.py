@@ -6,8 +6,11 @@ from typing import Any, cast
 import pytest
 
 from agent.storage.inbox_rows import InboxStatus
+from gateway.channels.errors import HouseTrouble
+from gateway.channels.inbound import Membership, Sender
+from gateway.channels.keys import ConversationKey, UserId
 from gateway.router.misfits import TRIES
-from tests.gateway.world import BOB, World
+from tests.gateway.world import BOB, GROUP, World
 
 BROKEN = cast(Any, 5)  # a language that is none: the first look at it raises
 
@@ -15,7 +18,7 @@ BROKEN = cast(Any, 5)  # a language that is none: the first look at it raises
 async def give(world: World, inbound: Any, tries: int) -> None:
     """As an adapter does it: again and again, until it is taken."""
     for _ in range(tries):
-        with pytest.raises(AttributeError):
+        with pytest.raises(HouseTrouble):
             await world.hears(inbound)
 
 
@@ -38,3 +41,16 @@ async def test_it_may_also_pass(world: World) -> None:
     await give(world, said, 1)
     sound = replace(said, sender=replace(said.sender, language="en"))
     assert (await world.hears(sound)).outcome == "accepted"
+
+
+async def test_what_is_no_message_leaves_no_letter_and_says_so(world: World) -> None:
+    await world.answered("hello", person="77")
+    left = Membership(
+        key=ConversationKey("telegram", GROUP), place=GROUP, message_id="m1", sender=Sender(id=UserId(BOB)),
+        received_at=world.clock.now(), chat_title=BROKEN, present=False,
+    )  # fmt: skip
+    await give(world, left, TRIES - 1)
+    assert (await world.hears(left)).outcome == "refused"
+    told = await world.shows("could not be taken in")
+    assert "no message" in told
+    assert "tieline dead" not in told

@@ -35,15 +35,21 @@ async def test_a_code_once_then_silence_until_they_are_let_in(world: World) -> N
 
 
 async def test_the_owner_and_the_log_learn_who_asks(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    for person in (ZOE, "98"):
+    for person in (ZOE, "98", "97", "96"):
         await world.say("hello?", person=person)
         await code_of(world, person)
-    await world.shows("Person 99 (telegram:99) asks to be let in on telegram", ANN)
+    for person in (ZOE, "98", "97"):
+        await world.shows(f"Person {person} (telegram:{person}) asks to be let in on telegram", ANN)
     await world.settled()
-    assert not any("telegram:98" in text for text in world.texts(ANN)), "a crowd is one message"
+    assert not any("telegram:96" in text for text in world.texts(ANN)), "a crowd is three messages"
     assert not any(CODE.search(text) for text in world.texts(ANN)), "the code is the stranger's own"
-    for person in (ZOE, "98"):
+    for person in (ZOE, "98", "97", "96"):
         assert sum(f"(telegram:{person}) asks" in line for line in caplog.messages) == 1
+    world.clock.ahead_s += 1200  # one more may be told, but not one of whom they know
+    for person in (ZOE, "95"):
+        await world.say("hello?", person=person)
+    await world.shows("Person 95 (telegram:95) asks", ANN)
+    assert sum("(telegram:99)" in text for text in world.texts(ANN)) == 1
 
 
 async def test_in_the_persons_language(world: World) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, select
 
+from agent.core.clock import SystemClock
 from agent.core.ids import ConversationId
 from agent.core.outbox import Say
 from agent.inbox import Incoming
@@ -15,6 +16,7 @@ from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
 from agent.storage.moments import to_us
 from agent.storage.payloads import decode_incoming, encode_incoming
+from agent.storage.retries import SteadyDatabase
 from agent.storage.tables import inbox, outbox
 from gateway.config.sections import RetentionSettings
 from gateway.running.upkeep import EVERY_S, FIRST_S, Upkeep
@@ -137,6 +139,21 @@ async def test_the_newest_backups_stay_and_so_do_copies_of_other_kinds(house: Ho
     assert left == ["mine.db", "tieline-20260101-120000.db", "tieline-20260101-120001.db", "tieline-r0001.db"]
 
 
+async def test_a_database_that_takes_nothing_keeps_no_file_from_going(
+    house: House, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    steady = SteadyDatabase(house.database, clock=SystemClock(), on_trouble=lambda reason: None)
+    house = House(steady, clock, house.home)
+    await house.said("old and done", 11, "done")
+    await steady.write(lambda conn: conn.exec_driver_sql("PRAGMA query_only = ON"))
+    old = house.file("files/a/0-x.txt", 6)
+    async with running(house.upkeep.run):
+        await until(lambda: clock.sleepers == 1)
+        clock.advance(FIRST_S)
+        await until(lambda: not old.exists())
+        await until(lambda: "tidying up failed" in caplog.text)
+
+
 async def test_it_works_every_hour_and_a_failure_waits_for_the_next(
     house: House, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -144,7 +161,7 @@ async def test_it_works_every_hour_and_a_failure_waits_for_the_next(
 
     def retention() -> RetentionSettings:
         asked.append(1)
-        if len(asked) == 1:
+        if len(asked) <= 2:  # by the files' half and the rows'
             raise StorageTrouble("the disk is full")
         return RETENTION
 
@@ -155,7 +172,7 @@ async def test_it_works_every_hour_and_a_failure_waits_for_the_next(
     async with running(upkeep.run):
         await until(lambda: clock.sleepers == 1)
         clock.advance(FIRST_S)
-        await until(lambda: len(asked) == 1 and clock.sleepers == 1)
+        await until(lambda: len(asked) == 2 and clock.sleepers == 1)
         assert "tried again in an hour: the disk is full" in caplog.text
         assert old.exists()
         clock.advance(EVERY_S)
