@@ -91,7 +91,7 @@ def prying(world: World, draw: random.Random) -> tuple[str, dict[str, Any]]:
     )
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.requirement("G-25")
 async def test_no_canary_crosses(world_of: "Callable[..., World]", seed: int) -> None:
     async with world_of(config=UNASKED).process() as world:

@@ -56,7 +56,7 @@ def foreign_to(chat: str) -> Sequence[str]:
     return [canary(other) for other in {place for _, place in CHATS} if other != chat]
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(more, marks=pytest.mark.slow) for more in (2, 3))])
 async def test_a_canary_never_shows_up_elsewhere(world_of: "Callable[..., World]", seed: int) -> None:
     chance = random.Random(seed)
     unstarted = world_of(config=ASK)

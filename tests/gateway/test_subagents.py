@@ -150,7 +150,7 @@ def through_a_sub_agent(when: str, tool: str, **arguments: Any) -> list[dict[str
 
 
 @pytest.mark.requirement("G-25")
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 async def test_no_canary_crosses_through_a_sub_agent(
     tmp_path: Path, sqlite_template: Path, llm: LlmServer, seed: int
 ) -> None:
