@@ -147,6 +147,11 @@ def turn_off(conn: Connection, id: int, state: State, note: str | None, *, at: i
     _update(conn, id, at, state=state, note=note, due_at=None, due_key=None, next_at=None, held=False)
 
 
+def unset(conn: Connection, id: int, *, at: int) -> None:
+    """It goes on; when is to be computed anew."""
+    _update(conn, id, at, due_at=None, due_key=None, next_at=None, held=False)
+
+
 def end(conn: Connection, id: int, *, at: int) -> None:
     """A one-shot has fired; what it was meant for stays, in case it must be tried again."""
     _update(conn, id, at, state="ended", next_at=None, held=False)
