@@ -183,8 +183,9 @@ async def _edit(call: Call, schedule: Schedule, text: str) -> str:
 
 async def _late(call: Call, schedule: Schedule, text: str) -> str:
     """What becomes of missed moments."""
-    plan = replace(schedule.plan, misfire=read_misfire(text))
-    return _said(call, "schedule_is_late", await call.house.schedules.edit(schedule.conversation, schedule.id, plan))
+    misfire = read_misfire(text)
+    noted = await call.house.schedules.set_misfire(schedule.conversation, schedule.id, misfire)
+    return _said(call, "schedule_is_late", noted)
 
 
 def _said(call: Call, key: str, schedule: Schedule) -> str:

@@ -14,6 +14,7 @@ from agent.storage.moments import to_us
 from gateway.scheduler import ledger, people, store
 from gateway.scheduler.firing import Done, Surroundings, advance, start
 from gateway.scheduler.ledger import Cost, Entry
+from gateway.scheduler.misfires import Misfire
 from gateway.scheduler.mistakes import Mistake
 from gateway.scheduler.occurrences import Occurrence, first_after
 from gateway.scheduler.people import Zone
@@ -199,6 +200,14 @@ class Schedules:
         def work(conn: Connection, now: datetime) -> None:
             schedule = _there(conn, conversation, id)
             store.rewrite(conn, id, schedule.plan, _first(schedule.plan, now), at=to_us(now))
+
+        return await self._change(id, work)
+
+    async def set_misfire(self, conversation: ConversationId, id: int, misfire: Misfire) -> Schedule:
+        """What becomes of its missed moments; it stays as it is otherwise, on or off."""
+
+        def work(conn: Connection, now: datetime) -> None:
+            store.set_misfire(conn, _there(conn, conversation, id).id, misfire, at=to_us(now))
 
         return await self._change(id, work)
 

@@ -84,6 +84,7 @@ async def test_it_lists_shows_and_changes_by_buttons(world: World) -> None:
     assert "missed times: within" in await world.shows("Reminder: pills")
     await world.press("c:/schedules pause 1", id="p2")
     await world.shows("Paused: #1 pills")
+    assert "paused" in await world.asks("/schedules late 1 once", "Noted for missed times")
     await world.press("c:/schedules resume 1", id="p3")  # it stands below what was said of the pause
     await world.shows("Goes on: #1 pills")
     await world.asks("/schedules 1", "▸ #1 Reminder")
