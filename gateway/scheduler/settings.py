@@ -12,8 +12,9 @@ class SchedulerSettings:
     """Times in seconds.
 
     `zone` holds for people whose zone nobody knows. What fires more than `late_after_s` after its moment is late (SPEC
-    §20.3: 60). `min_period_s` is the shortest period of anything that recurs (SPEC §20.2: 5). `spread_s` lies between
-    agents that would all be woken at once. After `max_failures` in a row a schedule is switched off.
+    §20.3: 60). `min_period_s` is the shortest period of anything that recurs (SPEC §20.2: 5), `group_period_s` that of
+    what members set in groups. `spread_s` lies between agents that would all be woken at once. After `max_failures` in
+    a row a schedule is switched off.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
@@ -23,6 +24,7 @@ class SchedulerSettings:
     per_conversation: int = 100
     per_person: int = 100
     min_period_s: int = 5
+    group_period_s: int = 600
     late_after_s: float = 60.0
     spread_s: float = 0.5
     max_failures: int = 3
@@ -33,6 +35,7 @@ class SchedulerSettings:
             "per_conversation": 1,
             "per_person": 1,
             "min_period_s": 1,
+            "group_period_s": 1,
             "late_after_s": 1,
             "spread_s": 0,
             "max_failures": 1,

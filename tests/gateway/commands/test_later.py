@@ -116,6 +116,9 @@ async def test_in_a_group_members_change_their_own_and_admins_all(world: World) 
     assert "is for admins" in await world.asks("/schedules quiet 22-7", person=BOB, chat=GROUP)
     for command in ("/loop look every 10 min", "/heartbeat every 10 min look"):
         assert "is for admins" in await world.asks(command, person=BOB, chat=GROUP)
+    for command in ("/remind ask every 5 sec tell a joke", "/schedules edit 3 every 5 sec"):
+        await world.asks("/remind every day 9:00 bob's", "bob's", person=BOB, chat=GROUP)
+        assert "too often for a group" in await world.asks(command, "too often", person=BOB, chat=GROUP)
     assert "There is no 1 here" in await world.asks("/schedules 1", "There is no 1", chat=ANN)
 
 

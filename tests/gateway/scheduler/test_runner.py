@@ -436,6 +436,18 @@ async def test_the_same_message_sets_one_and_the_same_name_replaces(room: Room) 
     assert len(await room.desk.all_of(HERE)) == 2
 
 
+async def test_in_a_group_members_set_nothing_that_comes_all_the_time(lite: Room) -> None:
+    often = Every(seconds=599, anchor=lite.clock.now())
+    bob = Creator(person=PersonId("telegram:78"), chat_type="group")
+    plan = (await lite.set(often)).plan  # in a direct chat
+    with pytest.raises(Mistake, match="schedule_often_in_group"):
+        await lite.desk.add(HERE, bob, plan)
+    slow = await lite.desk.add(HERE, bob, replace(plan, rule=Every(seconds=600, anchor=lite.clock.now())))
+    with pytest.raises(Mistake, match="schedule_often_in_group"):
+        await lite.desk.edit(HERE, slow.id, plan, by=bob)
+    await lite.desk.add(HERE, replace(bob, role="admin"), plan)
+
+
 @pytest.mark.requirement("G-16")
 @pytest.mark.parametrize(
     ("values", "why"),
