@@ -2,9 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import Any, ClassVar
 
 from gateway.scheduler.zones import is_zone
+
+# Beyond these the calendar ends: a moment that much earlier or later cannot be computed.
+MOST_DAYS = 36_500
+LONGEST_S = 366 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,18 +36,19 @@ class SchedulerSettings:
     ledger_days: int = 90
 
     def mistakes(self) -> Iterator[str]:
-        least = {
-            "per_conversation": 1,
-            "per_person": 1,
-            "min_period_s": 1,
-            "group_period_s": 1,
-            "late_after_s": 1,
-            "spread_s": 0,
-            "max_failures": 1,
-            "ledger_days": 1,
+        bounds = {
+            "per_conversation": (1, inf),
+            "per_person": (1, inf),
+            "min_period_s": (1, LONGEST_S),
+            "group_period_s": (1, LONGEST_S),
+            "late_after_s": (1, LONGEST_S),
+            "spread_s": (0, LONGEST_S),
+            "max_failures": (1, inf),
+            "ledger_days": (1, MOST_DAYS),
         }
-        for key, low in least.items():
-            if getattr(self, key) < low:
-                yield f"scheduler.{key}: {getattr(self, key)} must be {low} or more"
+        for key, (low, high) in bounds.items():
+            if not low <= getattr(self, key) <= high:
+                range_ = f"{low} or more" if high == inf else f"{low} to {high}"
+                yield f"scheduler.{key}: {getattr(self, key)} must be {range_}"
         if not is_zone(self.zone):
             yield f'scheduler.zone: {self.zone!r} is no IANA time zone; write it as "Europe/Berlin"'

@@ -119,6 +119,7 @@ async def test_in_a_group_members_change_their_own_and_admins_all(world: World) 
     for command in ("/remind ask every 5 sec tell a joke", "/schedules edit 3 every 5 sec"):
         await world.asks("/remind every day 9:00 bob's", "bob's", person=BOB, chat=GROUP)
         assert "too often for a group" in await world.asks(command, "too often", person=BOB, chat=GROUP)
+    assert "every 5 sec" in await world.asks("/schedules edit 3 every 5 sec", "every 5 sec", chat=GROUP)
     assert "There is no 1 here" in await world.asks("/schedules 1", "There is no 1", chat=ANN)
 
 

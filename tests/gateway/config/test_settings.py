@@ -122,6 +122,27 @@ def test_all_mistakes_come_at_once_with_the_nearest_key(tmp_path: Path) -> None:
             "both marked default",
             id="two defaults",
         ),
+        *(
+            pytest.param({section: {key: value}}, f"{section}.{key}: {value} must be", id=f"{key} for ever")
+            for section, key, value in (
+                ("retention", "inbox_days", 999_999),
+                ("retention", "outbox_days", 999_999),
+                ("retention", "audit_days", 999_999),
+                ("retention", "attachment_days", 10**9),
+                ("retention", "workspace_days", 10**9),
+                ("retention", "output_days", 10**9),
+                ("scheduler", "ledger_days", 999_999),
+                ("scheduler", "late_after_s", float("inf")),
+                ("scheduler", "late_after_s", float("nan")),
+                ("scheduler", "spread_s", 1e15),
+                ("scheduler", "min_period_s", 10**15),
+                ("scheduler", "group_period_s", 10**15),
+                ("network", "catch_up_max_age", float("inf")),
+                ("queue", "merge_ms", 10**18),
+            )
+        ),
+        pytest.param({"memory": {"recall": {"miss_days": 10**9}}}, "miss_days is", id="misses for ever"),
+        pytest.param({"lock": {"lock_timeout_ms": 10**18}}, "lock: no time can be longer", id="a lease for ever"),
         pytest.param({"lock": {"lock_timeout_ms": 1000}}, "lock.lock_timeout_ms", id="a lease shorter than its beat"),
         pytest.param({"approvals": {"ttl_secs": 1}}, "ttl_secs is 1; it must be 10 to 86400", id="no time to answer"),
         pytest.param({"approvals": {"approvers": ["ann"]}}, "'ann' is no person", id="an approver without a platform"),
