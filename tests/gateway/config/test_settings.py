@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config.live import Live
+from gateway.config.live import RELOADABLE, Live
 from gateway.config.mistakes import ConfigError
 from gateway.config.settings import Sections, Settings, home_directory, load, read
 
@@ -39,6 +39,13 @@ def test_the_shipped_file_names_every_setting_with_its_default(tmp_path: Path) -
             assert "# [[hooks]]" in text
             continue
         names_every_key(name, section, default, text)
+
+
+@pytest.mark.parametrize("path", ["config/gateway.toml", "docs/configuration.md"])
+def test_what_counts_at_once_is_told_as_it_is(path: str) -> None:
+    text = (SHIPPED.parents[1] / path).read_text()
+    (told,) = re.findall(r"change of (.*?)\s+counts from the next", text.replace("\n# ", " "), re.DOTALL)
+    assert sorted(re.findall(r"\w+", told.replace(" or ", " "))) == sorted(RELOADABLE)
 
 
 def names_every_key(name: str, section: dict[str, Any], default: Any, text: str) -> None:
