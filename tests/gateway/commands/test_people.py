@@ -61,7 +61,7 @@ async def test_a_person_is_blocked_and_no_longer(world: World) -> None:
     assert (await world.say("hello", person=BOB, chat=GROUP)).outcome == "accepted"
     for admin in ("telegram:77", "web:1"):
         assert "as much to say" in await world.asks(f"/allow block {admin}", "as much to say")
-    assert "Use /allow in a group" in await world.asks("/allow block", chat=GROUP)
+    assert "Use /allow in a group" in await world.asks("/allow block", "Use /allow", chat=GROUP)
 
 
 async def test_whom_the_configuration_blocks_is_let_in_by_nobody(world_of: Callable[..., World]) -> None:
