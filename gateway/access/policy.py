@@ -87,8 +87,8 @@ def role_of(inbound: Received, settings: AccessSettings, grants: Grants) -> Role
     if inbound.key.platform in OPERATOR_PLATFORMS:
         return Role.OWNER
     granted = grants.role(person, place_names(inbound))
-    if granted is Role.BLOCKED:
-        return granted
+    if granted is Role.BLOCKED or person in settings.block:
+        return Role.BLOCKED
     if person in settings.admins:
         return max(granted, Role.ADMIN)
     if settings.platform_admins and inbound.sender.is_chat_admin:
@@ -101,9 +101,9 @@ def role_everywhere(person: str, settings: AccessSettings, grants: Grants) -> Ro
     if person.partition(":")[0] in OPERATOR_PLATFORMS:
         return Role.OWNER
     granted = grants.everywhere.get(person, Role.STRANGER)
-    if granted is Role.BLOCKED or person not in settings.admins:
-        return granted
-    return max(granted, Role.ADMIN)
+    if granted is Role.BLOCKED or person in settings.block:
+        return Role.BLOCKED
+    return max(granted, Role.ADMIN) if person in settings.admins else granted
 
 
 def decide(

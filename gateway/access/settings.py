@@ -13,8 +13,8 @@ class AccessSettings:
     """The `[access]` section.
 
     People are named `<platform>:<user id>`, groups `<platform>:<place>`. `admins` may use admin commands everywhere.
-    `bots` lets other bots talk to this one when they mention it, within the loop guard.
-    `messages_per_minute` is one person's flood limit in one chat.
+    Who is on `block` is never answered, whatever else names them. `bots` lets other bots talk to this one when they
+    mention it, within the loop guard. `messages_per_minute` is one person's flood limit in one chat.
     """
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - read by pydantic, never changed
@@ -25,13 +25,19 @@ class AccessSettings:
     allow: tuple[str, ...] = ()
     allow_groups: tuple[str, ...] = ()
     admins: tuple[str, ...] = ()
+    block: tuple[str, ...] = ()
     platform_admins: bool = False
     bots: BotPolicy = "ignore"
     messages_per_minute: int = 20
 
     def mistakes(self) -> list[str]:
         """What cannot work, one line each."""
-        named = (("allow", self.allow), ("allow_groups", self.allow_groups), ("admins", self.admins))
+        named = (
+            ("allow", self.allow),
+            ("allow_groups", self.allow_groups),
+            ("admins", self.admins),
+            ("block", self.block),
+        )
         found = [
             f'access.{key}: {name!r} names no platform; write it as "telegram:77"'
             for key, names in named

@@ -1,5 +1,6 @@
 """`tieline restore`."""
 
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -17,13 +18,15 @@ def command(file: Path, keep_open: bool, config_path: Path | None, home: Path | 
     """Put the copy FILE, made by `tieline backup`, in the place of the database. The gateway must be stopped.
 
     The former database is kept in TIELINE_HOME/backups. What was open when the copy was made (messages without an
-    answer, answers on their way) becomes dead letters: `tieline dead` lists them.
+    answer, answers on their way) becomes dead letters: `tieline dead` lists them. Reminders and tasks that were due
+    since are not made up for.
     """
     settings = settings_from(config_path, home)
     if is_running(settings.home):
         fail("the gateway runs with this database; stop it first")
     restoring = import_module("agent.storage.restoring")
     now = import_module("agent.core.clock").SystemClock().now()
+    phrase = import_module("gateway.phrases.catalogue").read_catalogue()
     try:
         done = restoring.restore(
             settings.database.url,
@@ -31,6 +34,7 @@ def command(file: Path, keep_open: bool, config_path: Path | None, home: Path | 
             file.absolute(),
             schema=import_module("gateway.storage.opening").SCHEMA,
             kept_as=f"before-restore-{now:%Y%m%d-%H%M%S}.db",
+            others=partial(import_module("gateway.scheduler.restored").put_aside, now=now, phrase=phrase),
             keep_open=keep_open,
         )
     except import_module("agent.storage.errors").StorageError as error:
@@ -42,4 +46,9 @@ def command(file: Path, keep_open: bool, config_path: Path | None, home: Path | 
         click.echo(
             f"Open when the copy was made, and put aside: {done.messages} messages, {done.answers} answers. "
             "`tieline dead` lists them."
+        )
+    if done.others:
+        click.echo(
+            f"Schedules due since the copy, or under way then, and not made up for: {done.others}. "
+            "What recurs goes on; what was for one moment is switched off, and /schedules shows it."
         )

@@ -11,20 +11,23 @@ from gateway.storage.grants import Grant
 
 async def allow(call: Call) -> Reply:
     """Without a name: lets this group in. With one: lets that person in, everywhere. `remove` takes it back.
+    `block` shuts that person out of everything, open groups and direct chats too.
 
     Everywhere is for admins of the whole bot: who is admin of one group lets in that group.
     """
-    removing = bool(call.words) and call.words[0].lower() == "remove"
-    words = call.words[1:] if removing else call.words
+    verb = call.words[0].lower() if call.words and call.words[0].lower() in ("remove", "block") else ""
+    words = call.words[1:] if verb else call.words
     if len(words) == 1 and _names_person(call, words[0]):
         subject = words[0]
-    elif not words and call.in_group and call.place:
+    elif not words and verb != "block" and call.in_group and call.place:
         subject = f"{call.key.platform}:{call.place}"
     else:
         return Reply(text=call.house.phrase("allow_usage", call.incoming.language), private=True)
     if words and role_everywhere(str(call.incoming.person), call.house.access(), call.house.book.grants) < Role.ADMIN:
         return Reply(text=call.house.phrase("allow_only_here", call.incoming.language), private=True)
-    if removing:
+    if verb == "block":
+        return await _block(call, subject)
+    if verb == "remove":
         return await _remove(call, subject)
     return await (_let_in_person(call, subject) if words else _let_in_group(call, subject))
 
@@ -38,11 +41,24 @@ def _names_person(call: Call, name: str) -> bool:
 
 async def _let_in_person(call: Call, person: str) -> Reply:
     phrase, language = call.house.phrase, call.incoming.language
+    if person in call.house.access().block:
+        return Reply(text=phrase("blocked_by_settings", language, person=person), private=True)
     if call.house.book.grants.everywhere.get(person, Role.STRANGER) >= Role.MEMBER:
         return Reply(text=phrase("already_allowed", language), private=True)
     at = to_us(call.house.clock.now())
     await _give(call, Grant(subject=person, kind="person", role="member", granted_by=str(call.incoming.person), at=at))
     return Reply(text=phrase("allowed_person", language, person=person))
+
+
+async def _block(call: Call, person: str) -> Reply:
+    """Nobody blocks who has as much to say as they do, themselves included."""
+    phrase, language, given = call.house.phrase, call.incoming.language, call.house.book.grants
+    theirs, own = (role_everywhere(who, call.house.access(), given) for who in (person, str(call.incoming.person)))
+    if theirs >= own:
+        return Reply(text=phrase("block_too_high", language, person=person), private=True)
+    at = to_us(call.house.clock.now())
+    await _give(call, Grant(subject=person, kind="person", role="blocked", granted_by=str(call.incoming.person), at=at))
+    return Reply(text=phrase("blocked_person", language, person=person))
 
 
 async def _let_in_group(call: Call, place: str) -> Reply:
@@ -62,11 +78,12 @@ async def _give(call: Call, grant: Grant) -> None:
 
 async def _remove(call: Call, subject: str) -> Reply:
     """Nobody takes back more than they have themselves."""
-    if call.house.book.grants.everywhere.get(subject, Role.STRANGER) > call.role:
+    had = call.house.book.grants.everywhere.get(subject, Role.STRANGER)
+    if had > call.role:
         return refused(call)
     taken = await call.house.database.write(lambda conn: grants.take(conn, subject))
     call.house.book.forget(subject)
-    key = "disallowed" if taken else "disallowed_before"
+    key = "disallowed_before" if not taken else "unblocked" if had is Role.BLOCKED else "disallowed"
     return Reply(text=call.house.phrase(key, call.incoming.language, person=subject))
 
 
@@ -106,6 +123,13 @@ async def why(call: Call) -> Reply:
     return Reply(text="\n".join([phrase("why_title", language), "", *lines]), private=True)
 
 
-ALLOW = Command(name="allow", run=allow, group="people", usage="[person | remove [person]]", admin=True, immediate=True)
+ALLOW = Command(
+    name="allow",
+    run=allow,
+    group="people",
+    usage="[person | remove [person] | block person]",
+    admin=True,
+    immediate=True,
+)
 WHOAMI = Command(name="whoami", run=whoami, group="people", immediate=True)
 WHY = Command(name="why", run=why, group="people", usage="[skill]", immediate=True, admin_in_groups=True)

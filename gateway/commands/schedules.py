@@ -178,13 +178,15 @@ async def _edit(call: Call, schedule: Schedule, text: str) -> str:
         )
     wanted = read_when(text, now=call.house.schedules.now, zone=schedule.zone)
     plan = replace(schedule.plan, rule=wanted.rule, said=wanted.when, text=wanted.text or schedule.plan.text)
-    return confirmation(call, await call.house.schedules.edit(schedule.conversation, schedule.id, plan))
+    edited = await call.house.schedules.edit(schedule.conversation, schedule.id, plan, by=creator_of(call))
+    return confirmation(call, edited)
 
 
 async def _late(call: Call, schedule: Schedule, text: str) -> str:
     """What becomes of missed moments."""
-    plan = replace(schedule.plan, misfire=read_misfire(text))
-    return _said(call, "schedule_is_late", await call.house.schedules.edit(schedule.conversation, schedule.id, plan))
+    misfire = read_misfire(text)
+    noted = await call.house.schedules.set_misfire(schedule.conversation, schedule.id, misfire)
+    return _said(call, "schedule_is_late", noted)
 
 
 def _said(call: Call, key: str, schedule: Schedule) -> str:

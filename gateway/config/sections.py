@@ -8,6 +8,9 @@ from urllib.parse import urlsplit
 from agent.providers.settings import ProviderSettings
 
 FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
+# Beyond these the calendar ends: a moment that much earlier or later cannot be computed.
+MOST_DAYS = 36_500
+LONGEST_MS = 366 * 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,18 +82,15 @@ class QueueSettings:
     linger_ms: int = 2000
 
     def mistakes(self) -> list[str]:
-        found = [
-            f"queue.{key}: {value} must be {least} or more"
-            for key, value, least in (
-                ("max_depth", self.max_depth, 1),
-                ("merge_ms", self.merge_ms, 0),
-                ("linger_ms", self.linger_ms, 0),
+        return [
+            f"queue.{key}: {value} must be {f'{least} or more' if value < least else f'{most} or less'}"
+            for key, value, least, most in (
+                ("max_depth", self.max_depth, 1, 1000),
+                ("merge_ms", self.merge_ms, 0, LONGEST_MS),
+                ("linger_ms", self.linger_ms, 0, LONGEST_MS),
             )
-            if value < least
+            if not least <= value <= most
         ]
-        if self.max_depth > 1000:
-            found.append(f"queue.max_depth: {self.max_depth} must be 1000 or less")
-        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +107,8 @@ class LockSettings:
             return [f"lock.lock_timeout_ms: {self.lock_timeout_ms} must be 90000 or more; it is renewed every 30 s"]
         if self.queue_timeout_ms < 1000:
             return [f"lock.queue_timeout_ms: {self.queue_timeout_ms} must be 1000 or more"]
+        if max(self.lock_timeout_ms, self.queue_timeout_ms) > LONGEST_MS:
+            return [f"lock: no time can be longer than {LONGEST_MS} ms"]
         return []
 
 
@@ -134,8 +136,8 @@ class NetworkSettings:
         found = []
         if self.proxy is not None and not self.proxy.startswith(("http://", "https://", "socks5://")):
             found.append('network.proxy: must begin with "http://", "https://" or "socks5://"')
-        if self.catch_up_max_age < 0:
-            found.append(f"network.catch_up_max_age: {self.catch_up_max_age} must be 0 or more")
+        if not 0 <= self.catch_up_max_age <= LONGEST_MS / 1000:
+            found.append(f"network.catch_up_max_age: {self.catch_up_max_age} must be 0 to {LONGEST_MS // 1000}")
         return found
 
 
@@ -155,17 +157,15 @@ class RetentionSettings:
     backups: int = 5
 
     def mistakes(self) -> list[str]:
-        return [
+        days = ("attachment_days", "workspace_days", "output_days", "inbox_days", "outbox_days", "audit_days")
+        found = [
+            f"retention.{key}: {getattr(self, key)} must be 1 to {MOST_DAYS}"
+            for key in days
+            if not 1 <= getattr(self, key) <= MOST_DAYS
+        ]
+        found += [
             f"retention.{key}: {value} must be 1 or more"
-            for key, value in (
-                ("attachment_days", self.attachment_days),
-                ("attachment_mb", self.attachment_mb),
-                ("workspace_days", self.workspace_days),
-                ("output_days", self.output_days),
-                ("inbox_days", self.inbox_days),
-                ("outbox_days", self.outbox_days),
-                ("audit_days", self.audit_days),
-                ("backups", self.backups),
-            )
+            for key, value in (("attachment_mb", self.attachment_mb), ("backups", self.backups))
             if value < 1
         ]
+        return found

@@ -78,7 +78,7 @@ def goal_role(book: AccessBook, live: Live) -> RoleOf:
 
     def role(goal: Owned) -> AccessRole | None:
         owner = goal.owner
-        if is_blocked(book, owner.person):
+        if is_blocked(book, live.settings.access, owner.person):
             return None
         return role_today(book, live.settings.access, owner.person, goal.conversation, owner.role)
 

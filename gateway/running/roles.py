@@ -3,15 +3,15 @@
 from agent.core.ids import ConversationId, PersonId
 from agent.inbox import AccessRole
 from gateway.access.book import AccessBook
-from gateway.access.policy import OPERATOR_PLATFORMS, Role
+from gateway.access.policy import OPERATOR_PLATFORMS, Role, role_everywhere
 from gateway.access.settings import AccessSettings
 from gateway.channels.keys import ConversationKey
 from gateway.commands.desk import ROLES
 from gateway.router.incoming import ROLE_NAMES
 
 
-def is_blocked(book: AccessBook, person: PersonId | None) -> bool:
-    return person is not None and book.grants.role(person, frozenset()) is Role.BLOCKED
+def is_blocked(book: AccessBook, access: AccessSettings, person: PersonId | None) -> bool:
+    return person is not None and role_everywhere(person, access, book.grants) is Role.BLOCKED
 
 
 def role_today(

@@ -151,7 +151,7 @@ class Scheduling:
         language = schedule.creator.language
         if not self._serves(schedule.conversation):
             return self._phrase("schedule_no_account", language)
-        blocked = is_blocked(self._book, schedule.creator.person)
+        blocked = is_blocked(self._book, self._live.settings.access, schedule.creator.person)
         return self._phrase("schedule_blocked", language) if blocked else None
 
     def _role(self, schedule: Schedule) -> AccessRole:

@@ -14,10 +14,11 @@ from agent.storage.moments import to_us
 from gateway.scheduler import ledger, people, store
 from gateway.scheduler.firing import Done, Surroundings, advance, start
 from gateway.scheduler.ledger import Cost, Entry
+from gateway.scheduler.misfires import Misfire
 from gateway.scheduler.mistakes import Mistake
 from gateway.scheduler.occurrences import Occurrence, first_after
 from gateway.scheduler.people import Zone
-from gateway.scheduler.rights import may_change
+from gateway.scheduler.rights import may_change, shortest_period_s
 from gateway.scheduler.rules import On, follows_the_wall
 from gateway.scheduler.schedule import LONGEST_KIND, LONGEST_NAME, LONGEST_TEXT, Creator, Plan, Schedule
 from gateway.scheduler.settings import SchedulerSettings
@@ -118,7 +119,7 @@ class Schedules:
         `origin` names the message that asks: when it comes a second time, what it set the first time is given.
         """
         now = self.now
-        first = self._checked(conversation, plan, name, now)
+        first = self._checked(conversation, plan, name, creator, now)
 
         def work(conn: Connection) -> Schedule:
             if origin is not None and (known := store.by_origin(conn, origin)) is not None:
@@ -146,10 +147,10 @@ class Schedules:
         self._changed()
         return added
 
-    async def edit(self, conversation: ConversationId, id: int, plan: Plan) -> Schedule:
+    async def edit(self, conversation: ConversationId, id: int, plan: Plan, *, by: Creator) -> Schedule:
         """Give it another plan; it starts afresh and active. Raises Mistake."""
         now = self.now
-        first = self._checked(conversation, plan, None, now)
+        first = self._checked(conversation, plan, None, by, now)
 
         def work(conn: Connection) -> Schedule:
             store.rewrite(conn, _there(conn, conversation, id).id, plan, first, at=to_us(now))
@@ -199,6 +200,14 @@ class Schedules:
         def work(conn: Connection, now: datetime) -> None:
             schedule = _there(conn, conversation, id)
             store.rewrite(conn, id, schedule.plan, _first(schedule.plan, now), at=to_us(now))
+
+        return await self._change(id, work)
+
+    async def set_misfire(self, conversation: ConversationId, id: int, misfire: Misfire) -> Schedule:
+        """What becomes of its missed moments; it stays as it is otherwise, on or off."""
+
+        def work(conn: Connection, now: datetime) -> None:
+            store.set_misfire(conn, _there(conn, conversation, id).id, misfire, at=to_us(now))
 
         return await self._change(id, work)
 
@@ -255,7 +264,9 @@ class Schedules:
 
     # -- checks
 
-    def _checked(self, conversation: ConversationId, plan: Plan, name: str | None, now: datetime) -> Occurrence:
+    def _checked(
+        self, conversation: ConversationId, plan: Plan, name: str | None, by: Creator, now: datetime
+    ) -> Occurrence:
         """Its first moment. Raises Mistake."""
         if not self.settings.enabled:
             raise Mistake("scheduler_off")
@@ -274,9 +285,10 @@ class Schedules:
         moments, zone = [first], zone_named(plan.zone)
         while len(moments) < LOOKED_AT and (one := first_after(plan.rule, zone, moments[-1].at)) is not None:
             moments.append(one)
-        shortest = timedelta(seconds=self.settings.min_period_s)
-        if any(later.at - earlier.at < shortest for earlier, later in pairwise(moments)):
-            raise Mistake("schedule_often", limit=self.settings.min_period_s)
+        limit = shortest_period_s(by, self.settings)
+        if any(later.at - earlier.at < timedelta(seconds=limit) for earlier, later in pairwise(moments)):
+            key = "schedule_often" if limit == self.settings.min_period_s else "schedule_often_in_group"
+            raise Mistake(key, limit=limit)
         return first
 
     def _check_room(self, conn: Connection, conversation: ConversationId, creator: Creator) -> None:

@@ -73,14 +73,16 @@ def act(conn: Connection, schedule: Schedule, now: datetime, around: Surrounding
     assert schedule.due is not None
     if _is_out_of_reach(conn, schedule, now, around, done):
         return
-    quiet = around.quiet(conn, schedule.conversation) if schedule.recurs and not schedule.held else None
+    quiet = around.quiet(conn, schedule.conversation) if schedule.recurs else None
     until = quiet.ends_after(now) if quiet is not None else None
     if until is not None:
         store.move(conn, schedule.id, schedule.due, until, held=True, at=to_us(now))
         return
     moments = due(schedule.plan.rule, schedule.zone, first=schedule.due, now=now, most=MOST_COUNTED)
     grace = timedelta(seconds=around.settings.late_after_s)
-    verdict = held_back(moments) if schedule.held else judge(moments, schedule.plan.misfire, now=now, grace=grace)
+    # What was held back is on time when quiet hours end; nobody was running then: it is as late as anything else.
+    is_on_time = schedule.held and schedule.next_at is not None and now - schedule.next_at <= grace
+    verdict = held_back(moments) if is_on_time else judge(moments, schedule.plan.misfire, now=now, grace=grace)
     if verdict.missed:
         _write_off(conn, schedule, verdict.missed, now, around, done, tell=not verdict.fires)
     for fire in verdict.fires:

@@ -14,6 +14,7 @@ from gateway.scheduler import ledger, store
 from gateway.scheduler.firing import Done, Surroundings, count_failure
 from gateway.scheduler.guarding import guarded
 from gateway.scheduler.ledger import Entry, Finding
+from gateway.scheduler.schedule import Schedule
 
 MOST = 200  # runs looked at in one transaction
 
@@ -42,9 +43,14 @@ def settle(conn: Connection, now: datetime, around: Surroundings, done: Done, *,
     return Settled(still or after > 0)
 
 
+def _counts(entry: Entry, schedule: Schedule) -> bool:
+    """Of a one-shot only the run of its own moment: not one by hand, nor one of a moment that it had before."""
+    return schedule.recurs or (schedule.due is not None and entry.due_at == to_us(schedule.due.at))
+
+
 def _conclude(conn: Connection, entry: Entry, found: Finding, now: datetime, around: Surroundings, done: Done) -> None:
     schedule = store.by_id(conn, entry.schedule)
-    if schedule is None or schedule.state in ("failed", "paused"):
+    if schedule is None or schedule.state in ("failed", "paused") or not _counts(entry, schedule):
         return
     if found.run == "ok" and found.delivery != "dead":
         if schedule.state == "ended":

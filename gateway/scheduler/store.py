@@ -13,7 +13,7 @@ from agent.core.ids import ConversationId, PersonId
 from agent.inbox import AccessRole, ChatType
 from agent.storage.conflicts import or_ignore
 from agent.storage.moments import from_us, to_us
-from gateway.scheduler.misfires import read_misfire, written
+from gateway.scheduler.misfires import Misfire, read_misfire, written
 from gateway.scheduler.mistakes import Mistake
 from gateway.scheduler.occurrences import Occurrence
 from gateway.scheduler.rules import decode_rule, encode_rule
@@ -147,6 +147,11 @@ def turn_off(conn: Connection, id: int, state: State, note: str | None, *, at: i
     _update(conn, id, at, state=state, note=note, due_at=None, due_key=None, next_at=None, held=False)
 
 
+def unset(conn: Connection, id: int, *, at: int) -> None:
+    """It goes on; when is to be computed anew."""
+    _update(conn, id, at, due_at=None, due_key=None, next_at=None, held=False)
+
+
 def end(conn: Connection, id: int, *, at: int) -> None:
     """A one-shot has fired; what it was meant for stays, in case it must be tried again."""
     _update(conn, id, at, state="ended", next_at=None, held=False)
@@ -154,6 +159,10 @@ def end(conn: Connection, id: int, *, at: int) -> None:
 
 def count_failures(conn: Connection, id: int, failures: int, *, at: int) -> None:
     _update(conn, id, at, failures=failures)
+
+
+def set_misfire(conn: Connection, id: int, misfire: Misfire, *, at: int) -> None:
+    _update(conn, id, at, misfire=written(misfire))
 
 
 def rewrite(conn: Connection, id: int, plan: Plan, due: Occurrence, *, at: int, creator: Creator | None = None) -> None:

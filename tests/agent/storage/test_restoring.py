@@ -42,13 +42,17 @@ async def copy(tmp_path: Path) -> Path:
     return tmp_path / "copy.db"
 
 
+def three(_: object) -> int:
+    return 3
+
+
 def put_back(home: Path, copy: Path, **more: bool) -> Restored:
-    return restore(URL, home, copy, schema=SCHEMA, kept_as="before.db", **more)
+    return restore(URL, home, copy, schema=SCHEMA, kept_as="before.db", others=three, **more)
 
 
 async def test_what_was_open_becomes_dead_letters_and_repeats_are_still_known(copy: Path, tmp_path: Path) -> None:
     done = put_back(tmp_path, copy)
-    assert (done.messages, done.answers) == (1, 1)
+    assert (done.messages, done.answers, done.others) == (1, 1, 3)
     database = await open_database(URL, tmp_path)
     assert [letter.why for letter in await database.read(inbox_view.dead)] == [WHY]
     assert [letter.why for letter in await database.read(outbox_view.dead)] == [WHY]
@@ -69,7 +73,7 @@ async def test_the_former_database_is_kept_whole(copy: Path, tmp_path: Path) -> 
 
 async def test_what_was_open_can_be_kept_open(copy: Path, tmp_path: Path) -> None:
     done = put_back(tmp_path, copy, keep_open=True)
-    assert (done.messages, done.answers) == (0, 0)
+    assert (done.messages, done.answers, done.others) == (0, 0, 0)
     database = await open_database(URL, tmp_path)
     waiting = await database.read(inbox_view.waiting)
     assert [decode_incoming(letter.payload).text for letter in waiting] == ["waits"]
@@ -128,4 +132,4 @@ def run(path: Path, statement: str) -> None:
 
 async def test_for_postgresql_its_own_tool_is_named(copy: Path, tmp_path: Path) -> None:
     with pytest.raises(BackupRefused, match="pg_restore"):
-        restore("postgresql://tieline@127.0.0.1/x", tmp_path, copy, schema=SCHEMA, kept_as="x.db")
+        restore("postgresql://tieline@127.0.0.1/x", tmp_path, copy, schema=SCHEMA, kept_as="x.db", others=three)

@@ -65,6 +65,20 @@ def granted(**places: str) -> Grants:
             id="a block wins over everything",
         ),
         pytest.param(
+            GROUP,
+            AccessSettings(groups="open", admins=("telegram:77",), block=("telegram:77",)),
+            Grants(everywhere={"telegram:77": Role.OWNER}, in_place={}, places=frozenset()),
+            Ignored("blocked"),
+            id="so does one of the configuration",
+        ),
+        pytest.param(
+            replace(DIRECT, key=ConversationKey("web", "77")),
+            AccessSettings(block=("web:77",)),
+            NO_GRANTS,
+            Allowed(Role.OWNER),
+            id="but nobody is shut out of their own machine",
+        ),
+        pytest.param(
             DIRECT,
             CLOSED,
             Grants(everywhere={"telegram:77": Role.OWNER}, in_place={}, places=frozenset()),

@@ -84,6 +84,7 @@ async def test_it_lists_shows_and_changes_by_buttons(world: World) -> None:
     assert "missed times: within" in await world.shows("Reminder: pills")
     await world.press("c:/schedules pause 1", id="p2")
     await world.shows("Paused: #1 pills")
+    assert "paused" in await world.asks("/schedules late 1 once", "Noted for missed times")
     await world.press("c:/schedules resume 1", id="p3")  # it stands below what was said of the pause
     await world.shows("Goes on: #1 pills")
     await world.asks("/schedules 1", "▸ #1 Reminder")
@@ -115,6 +116,10 @@ async def test_in_a_group_members_change_their_own_and_admins_all(world: World) 
     assert "is for admins" in await world.asks("/schedules quiet 22-7", person=BOB, chat=GROUP)
     for command in ("/loop look every 10 min", "/heartbeat every 10 min look"):
         assert "is for admins" in await world.asks(command, person=BOB, chat=GROUP)
+    for command in ("/remind ask every 5 sec tell a joke", "/schedules edit 3 every 5 sec"):
+        await world.asks("/remind every day 9:00 bob's", "bob's", person=BOB, chat=GROUP)
+        assert "too often for a group" in await world.asks(command, "too often", person=BOB, chat=GROUP)
+    assert "every 5 sec" in await world.asks("/schedules edit 3 every 5 sec", "every 5 sec", chat=GROUP)
     assert "There is no 1 here" in await world.asks("/schedules 1", "There is no 1", chat=ANN)
 
 

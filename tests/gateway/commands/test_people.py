@@ -52,6 +52,26 @@ async def test_a_blocked_person_is_let_in_again(world_of: Callable[..., World]) 
         assert (await world.say("hello", person=ZOE)).outcome == "accepted"
 
 
+async def test_a_person_is_blocked_and_no_longer(world: World) -> None:
+    assert (await world.say("hello", person=BOB, chat=GROUP)).outcome == "accepted"
+    assert "telegram:78 is blocked" in await world.asks("/allow block telegram:78", "is blocked")
+    for chat in (GROUP, BOB):
+        assert (await world.say("hello", person=BOB, chat=chat)).reason == "blocked"
+    assert "no longer blocked" in await world.asks("/allow remove telegram:78", "no longer")
+    assert (await world.say("hello", person=BOB, chat=GROUP)).outcome == "accepted"
+    for admin in ("telegram:77", "web:1"):
+        assert "as much to say" in await world.asks(f"/allow block {admin}", "as much to say")
+    assert "Use /allow in a group" in await world.asks("/allow block", "Use /allow", chat=GROUP)
+
+
+async def test_whom_the_configuration_blocks_is_let_in_by_nobody(world_of: Callable[..., World]) -> None:
+    world = world_of()
+    world.access += '\nblock = ["telegram:78"]'
+    async with world.process():
+        assert (await world.say("hello", person=BOB, chat=GROUP)).reason == "blocked"
+        assert "blocked in the configuration" in await world.asks("/allow telegram:78")
+
+
 async def test_an_admin_does_not_take_out_an_owner(world_of: Callable[..., World]) -> None:
     world = world_of()
     world.grants = (Grant(subject="telegram:1", kind="person", role="owner", granted_by="operator", at=1),)

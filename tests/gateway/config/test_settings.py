@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config.live import Live
+from gateway.config.live import RELOADABLE, Live
 from gateway.config.mistakes import ConfigError
 from gateway.config.settings import Sections, Settings, home_directory, load, read
 
@@ -39,6 +39,13 @@ def test_the_shipped_file_names_every_setting_with_its_default(tmp_path: Path) -
             assert "# [[hooks]]" in text
             continue
         names_every_key(name, section, default, text)
+
+
+@pytest.mark.parametrize("path", ["config/gateway.toml", "docs/configuration.md"])
+def test_what_counts_at_once_is_told_as_it_is(path: str) -> None:
+    text = (SHIPPED.parents[1] / path).read_text()
+    (told,) = re.findall(r"change of (.*?)\s+counts from the next", text.replace("\n# ", " "), re.DOTALL)
+    assert sorted(re.findall(r"\w+", told.replace(" or ", " "))) == sorted(RELOADABLE)
 
 
 def names_every_key(name: str, section: dict[str, Any], default: Any, text: str) -> None:
@@ -122,6 +129,27 @@ def test_all_mistakes_come_at_once_with_the_nearest_key(tmp_path: Path) -> None:
             "both marked default",
             id="two defaults",
         ),
+        *(
+            pytest.param({section: {key: value}}, f"{section}.{key}: {value} must be", id=f"{key} for ever")
+            for section, key, value in (
+                ("retention", "inbox_days", 999_999),
+                ("retention", "outbox_days", 999_999),
+                ("retention", "audit_days", 999_999),
+                ("retention", "attachment_days", 10**9),
+                ("retention", "workspace_days", 10**9),
+                ("retention", "output_days", 10**9),
+                ("scheduler", "ledger_days", 999_999),
+                ("scheduler", "late_after_s", float("inf")),
+                ("scheduler", "late_after_s", float("nan")),
+                ("scheduler", "spread_s", 1e15),
+                ("scheduler", "min_period_s", 10**15),
+                ("scheduler", "group_period_s", 10**15),
+                ("network", "catch_up_max_age", float("inf")),
+                ("queue", "merge_ms", 10**18),
+            )
+        ),
+        pytest.param({"memory": {"recall": {"miss_days": 10**9}}}, "miss_days is", id="misses for ever"),
+        pytest.param({"lock": {"lock_timeout_ms": 10**18}}, "lock: no time can be longer", id="a lease for ever"),
         pytest.param({"lock": {"lock_timeout_ms": 1000}}, "lock.lock_timeout_ms", id="a lease shorter than its beat"),
         pytest.param({"approvals": {"ttl_secs": 1}}, "ttl_secs is 1; it must be 10 to 86400", id="no time to answer"),
         pytest.param({"approvals": {"approvers": ["ann"]}}, "'ann' is no person", id="an approver without a platform"),

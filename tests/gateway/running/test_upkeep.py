@@ -18,7 +18,7 @@ from agent.storage.moments import to_us
 from agent.storage.payloads import decode_incoming, encode_incoming
 from agent.storage.retries import SteadyDatabase
 from agent.storage.tables import inbox, outbox
-from gateway.config.sections import RetentionSettings
+from gateway.config.sections import MOST_DAYS, RetentionSettings
 from gateway.running.upkeep import EVERY_S, FIRST_S, Upkeep
 from gateway.storage.retention import BATCH
 from tests.fakes.clock import FakeClock
@@ -99,6 +99,15 @@ async def test_ended_rows_go_when_they_are_old_and_open_ones_never(house: House)
     await house.said("young and done", 9, "done")
     await house.upkeep.tidy()
     assert await house.left() == (["ancient and new", "young and done"], 5)
+
+
+async def test_the_longest_times_that_the_settings_take_can_be_kept(house: House) -> None:
+    days = ("attachment_days", "workspace_days", "output_days", "inbox_days", "outbox_days", "audit_days")
+    house.retention = RetentionSettings(**dict.fromkeys(days, MOST_DAYS))
+    assert house.retention.mistakes() == []
+    await house.said("old and done", 11, "done")
+    await house.upkeep.tidy()
+    assert (await house.left())[0] == ["old and done"]
 
 
 async def test_many_go_in_pieces(house: House, clock: FakeClock) -> None:

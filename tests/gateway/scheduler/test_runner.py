@@ -265,6 +265,27 @@ async def test_quiet_hours_hold_back_what_recurs_and_nothing_else(lite: Room) ->
     assert (await lite.said())[1:] == ["⏰ often"]  # one for all that were held back, and not late
 
 
+@pytest.mark.parametrize(
+    ("off", "outcomes"),
+    [
+        pytest.param([8], ["fired"], id="back when they end: it is on time"),
+        pytest.param([13], ["late"], id="back in the middle of the day: it is late"),
+        pytest.param([24], [], id="back in the next quiet hours: they hold it back again"),
+        pytest.param([24, 8], ["fired"], id="until they end: then it is on time"),
+    ],
+)
+async def test_what_quiet_hours_held_back_is_on_time_when_they_end_and_late_afterwards(
+    lite: Room, off: list[int], outcomes: list[str]
+) -> None:
+    lite.quiet = Quiet(begin=time(22), end=time(7), zone="UTC")
+    await lite.set(Calendar(lines=(Line(hours=(23,)),)))
+    await lite.passes(hours=11)
+    for hours in off:
+        await lite.passes(hours=hours)
+    assert lite.outcomes == outcomes
+    assert len(await lite.said()) == len(outcomes)
+
+
 @pytest.mark.requirement("G-15")
 async def test_after_three_failures_it_is_switched_off_and_those_concerned_are_told(lite: Room) -> None:
     await lite.set(Every(seconds=600, anchor=lite.clock.now()), "look", action="ask")
@@ -290,6 +311,42 @@ async def test_a_failed_one_shot_stays_and_is_tried_again(lite: Room) -> None:
     await lite.write(lambda conn: inbox_rows.finish(conn, [2], "done"))
     await lite.passes(seconds=2)
     assert await lite.states() == {}
+
+
+async def test_a_run_by_hand_that_fails_leaves_a_one_shot_its_own_moment(lite: Room) -> None:
+    set_ = await lite.set(in_(lite.clock, hours=24), "feed the cat", action="ask")
+    await lite.desk.run_now(HERE, set_.id, "press 1")
+    await lite.write(lambda conn: inbox_rows.finish(conn, [1], "dead"))
+    await lite.passes(seconds=2)
+    await lite.passes(minutes=1)
+    assert (len(await lite.asked()), await lite.states()) == (1, {"active": 1})
+    await lite.passes(hours=24)
+    await lite.write(lambda conn: inbox_rows.finish(conn, [2], "done"))
+    await lite.passes(seconds=2)
+    assert (len(await lite.asked()), await lite.states()) == (2, {})
+
+
+async def test_a_run_by_hand_that_goes_well_is_not_the_run_of_its_moment(lite: Room) -> None:
+    set_ = await lite.set(in_(lite.clock, minutes=1), "feed the cat", action="ask")
+    await lite.desk.run_now(HERE, set_.id, "press 1")
+    await lite.passes(minutes=1)
+    await lite.write(lambda conn: inbox_rows.finish(conn, [1], "done"))
+    await lite.passes(seconds=2)
+    await lite.write(lambda conn: inbox_rows.finish(conn, [2], "dead"))
+    await lite.passes(seconds=2)
+    assert await lite.states() == {"active": 1}, "its own run failed and is tried again"
+
+
+async def test_a_run_that_fails_after_its_one_shot_was_replaced_hurries_nothing(lite: Room) -> None:
+    await lite.set(in_(lite.clock, minutes=1), "old", action="ask", name="report")
+    await lite.passes(minutes=1)
+    await lite.set(in_(lite.clock, hours=5), "new", action="ask", name="report")
+    await lite.write(lambda conn: inbox_rows.finish(conn, [1], "dead"))
+    await lite.passes(seconds=2)
+    await lite.passes(minutes=1)
+    assert len(await lite.asked()) == 1
+    await lite.passes(hours=5)
+    assert len(await lite.asked()) == 2
 
 
 async def test_a_run_and_its_delivery_are_two_things(lite: Room) -> None:
@@ -379,6 +436,18 @@ async def test_the_same_message_sets_one_and_the_same_name_replaces(room: Room) 
     assert len(await room.desk.all_of(HERE)) == 2
 
 
+async def test_in_a_group_members_set_nothing_that_comes_all_the_time(lite: Room) -> None:
+    often = Every(seconds=599, anchor=lite.clock.now())
+    bob = Creator(person=PersonId("telegram:78"), chat_type="group")
+    plan = (await lite.set(often)).plan  # in a direct chat
+    with pytest.raises(Mistake, match="schedule_often_in_group"):
+        await lite.desk.add(HERE, bob, plan)
+    slow = await lite.desk.add(HERE, bob, replace(plan, rule=Every(seconds=600, anchor=lite.clock.now())))
+    with pytest.raises(Mistake, match="schedule_often_in_group"):
+        await lite.desk.edit(HERE, slow.id, plan, by=bob)
+    await lite.desk.add(HERE, replace(bob, role="admin"), plan)
+
+
 @pytest.mark.requirement("G-16")
 @pytest.mark.parametrize(
     ("values", "why"),
@@ -422,6 +491,13 @@ async def test_pausing_skipping_and_running_by_hand(lite: Room) -> None:
         await lite.desk.run_now(HERE, set_.id, "press 1")
     assert await lite.said() == ["⏰ tea"]
     assert await lite.ledger() == [("skipped", 1), ("fired", 1)]
+
+
+async def test_what_becomes_of_missed_times_can_be_set_while_it_is_paused(lite: Room) -> None:
+    set_ = await lite.set(NINE)
+    await lite.desk.pause(HERE, set_.id)
+    noted = await lite.desk.set_misfire(HERE, set_.id, Misfire(policy="once"))
+    assert (noted.state, noted.next_at, noted.plan.misfire) == ("paused", None, Misfire(policy="once"))
 
 
 async def test_schedules_of_other_chats_cannot_be_touched(lite: Room) -> None:
