@@ -218,14 +218,18 @@ class Delivery:
         if key not in self._workers and key not in self._woken:
             self._drop_ended(key)
 
+    def drop_draft(self, key: ConversationKey, draft: Draft) -> None:
+        """Take it from the screen; no row may have it any more."""
+        self._remove(key, draft)
+        self.spawn(partial(self._drop, key, draft))
+
     def show_live(self, key: ConversationKey, text: str, buttons: Buttons = ()) -> None:
         """One message that follows longer work there, changed in place; "" takes it away."""
         self._live.show(key, text, buttons)
 
     def _drop_ended(self, key: ConversationKey) -> None:
         for draft in [draft for draft in self._drafts.get(key, ()) if draft.ended]:
-            self._remove(key, draft)
-            self.spawn(partial(self._drop, key, draft))
+            self.drop_draft(key, draft)
 
     def _remove(self, key: ConversationKey, draft: Draft) -> None:
         drafts = self._drafts[key]

@@ -78,6 +78,7 @@ class Draft:
         self._version = 0
         self._shown_version = 0
         self._shown: Shown | None = None
+        self._is_opening = False
         self._started = False
         self._closed = False
         self._taken = False
@@ -92,6 +93,15 @@ class Draft:
     @property
     def taken(self) -> bool:
         return self._taken
+
+    @property
+    def is_shown(self) -> bool:
+        """It is on the screen, or just on its way there."""
+        return self._shown is not None or self._is_opening
+
+    @property
+    def words(self) -> str:
+        return "".join(self._pieces)
 
     def grow(self, delta: str) -> None:
         self._pieces.append(delta)
@@ -135,7 +145,7 @@ class Draft:
         return any(not piece.isspace() for piece in self._pieces)
 
     async def _frame(self, pace: pacing.Pace) -> pacing.Pace:
-        version, text = self._version, "".join(self._pieces)
+        version, text = self._version, self.words
         self._pieces = [text]
         capabilities = self._channel.capabilities
         if len(text) > LONG_TEXT:
@@ -162,7 +172,11 @@ class Draft:
 
     async def _show(self, document: Document) -> None:
         if self._shown is None:
-            self._shown = await self._open(document)
+            self._is_opening = True
+            try:
+                self._shown = await self._open(document)
+            finally:
+                self._is_opening = False
             if self._shown is None or self._shown.by == "key":
                 self._give_up("its first frame may or may not have arrived")
             return

@@ -44,6 +44,7 @@ class Stage(Protocol):
     def is_delivering(self, key: ConversationKey) -> bool: ...
     def open_draft(self, key: ConversationKey, draft: Draft) -> None: ...
     def end_draft(self, key: ConversationKey, draft: Draft) -> None: ...
+    def drop_draft(self, key: ConversationKey, draft: Draft) -> None: ...
     def show_live(self, key: ConversationKey, text: str, buttons: Buttons) -> None: ...
 
 
@@ -75,13 +76,28 @@ class ConversationOutbox:
 
     @contextmanager
     def awaiting(self) -> Iterator[None]:
+        """What is not on the screen yet waits: it would stand below the question that it leads up to.
+
+        Afterwards all of it goes on as a message of its own: an edit above the question tells nobody.
+        """
         self._vanish()
         self.status("")
+        words = self._taken_back() if self._draft is not None and not self._draft.is_shown else ""
         try:
             yield
         finally:
             if not self._audience.silent:
                 self._appear(self._open())
+            if words := words + self._taken_back():
+                self.preview(words)
+
+    def _taken_back(self) -> str:
+        """The preview's words; it goes."""
+        draft, self._draft = self._draft, None
+        if draft is None or draft.taken:
+            return ""
+        self._stage.drop_draft(self._key, draft)
+        return draft.words
 
     def _appear(self, channel: Channel | None) -> None:
         if channel is not None and channel.presence is not None and self._presence is None:

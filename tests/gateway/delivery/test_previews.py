@@ -65,6 +65,28 @@ async def test_a_reply_that_is_done_at_once_is_sent_once(world: World) -> None:
     assert world.screen().texts == ["Yes."]
 
 
+@pytest.mark.parametrize("seen", [True, False], ids=["was on the screen", "was not"])
+async def test_an_answer_goes_on_below_what_a_person_was_asked(world: World, seen: bool) -> None:
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience(inbox_id=2))
+        voice.preview("I will write it.")
+        if seen:
+            await world.until(lambda: world.screen().texts == ["I will write it."])
+        with voice.awaiting():
+            await world.commit(Say(text="May I?", kind="notice"))
+            await world.until(lambda: world.screen().texts[-1:] == ["May I?"])
+            await world.still()
+            assert world.screen().texts == [*(["I will write it."] if seen else []), "May I?"]
+        voice.preview(" Done")
+        await world.until(lambda: world.screen().texts == ["May I?", "I will write it. Done"])
+        await world.commit(Say(text="I will write it. Done.", reply_to="m1"))
+        await world.until_idle()
+        await voice.end()
+        assert world.screen().texts == ["May I?", "I will write it. Done."]
+    assert await world.notes() == 0
+
+
 @pytest.mark.requirement("G-24")
 async def test_a_retried_stream_starts_over_in_the_same_message(world: World) -> None:
     async with world.process() as delivery:
