@@ -1,80 +1,98 @@
-"""Reads times of the day, days and spans from words: the small parts of `when`. Pure."""
+"""Reads times of the day from words: 17:30, 8 in the evening, halb sieben, between 9 and 18. Pure."""
 
 import re
-from dataclasses import dataclass
-from datetime import date, time, timedelta
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time, timedelta
 
 from gateway.scheduler import vocabulary as say
 from gateway.scheduler.mistakes import Mistake
 from gateway.scheduler.words import Words
 
-_CLOCK = re.compile(r"(\d{1,2})[:.h](\d{2})(?::(\d{2}))?(am|pm|uhr)?")
-_HOUR = re.compile(r"(\d{1,2})(am|pm|uhr|h)")
+MOST_TIMES = 12
+_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?(am|pm|uhr)?")
+_LOOSE_CLOCK = re.compile(r"(\d{1,2})[.h](\d{2})()(am|pm|uhr)?")  # 8.30 alone may be a price, 1h30 a span
+_HOUR = re.compile(r"(\d{1,2})(am|pm|uhr)")
+_LOOSE_HOUR = re.compile(r"(\d{1,2})(h)")
 _BARE = re.compile(r"\d{1,2}")
 _MINUTES = re.compile(r"\d{2}")
 _HALF_DAY = frozenset({"am", "pm", "a.m", "p.m"})
-_ISO_DAY = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
-_DOTTED_DAY = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})?")
-_DAY_NUMBER = re.compile(r"(\d{1,2})(?:\.|st|nd|rd|th)?")
-_YEAR = re.compile(r"20\d{2}")
-_NUMBER = re.compile(r"\d{1,6}(?:\.\d{1,3})?")
-_COMPACT = re.compile(r"(?:\d+(?:\.\d+)?[a-zäöü]+)+")
-_COMPACT_PART = re.compile(r"(\d+(?:\.\d+)?)([a-zäöü]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Amount:
-    """A span: what is of fixed length in seconds, and what only a calendar knows."""
+class Clock:
+    """A time of the day as it was said. From hour 24 on it lies in the night that follows its day.
 
-    seconds: float = 0
-    days: int = 0
-    months: int = 0
+    `bare`: an hour from 1 to 12 that may be of either half of the day. `half`: which of the two was said.
+    """
+
+    hour: int
+    minute: int = 0
+    second: int = 0
+    bare: bool = False
+    half: bool = False
 
     @property
-    def is_of_the_calendar(self) -> bool:
-        return not self.seconds
+    def time(self) -> time:
+        return time(self.hour % 24, self.minute, self.second)
+
+    def on(self, day: date) -> datetime:
+        return datetime.combine(day + timedelta(self.hour // 24), self.time)
+
+    def __str__(self) -> str:
+        return f"{self.hour}:{self.minute:02}"
 
 
-# --- times of the day -------------------------------------------------------------------------------
+# --- one time ---------------------------------------------------------------------------------------
 
 
-def read_time(words: Words) -> time | None:
-    """A time, with "at" or without: 17:30, 5pm, 9 Uhr, half past six, noon; after "at" the hour alone will do."""
-    return words.try_to(lambda: _time(words, after_at=bool(words.take(say.AT))))
+def read_clock(words: Words, *, loose: bool = False) -> Clock | None:
+    """A time, with "at" or without: 17:30, 5pm, 9 Uhr, half past six, noon. Raises Mistake for one that is not.
+
+    The hour alone, 8.30 and 8h are times only behind "at"; the latter two also where `loose`: behind a day.
+    """
+    return words.try_to(lambda: _clock(words, after_at=bool(words.take(say.AT)), loose=loose))
 
 
-def _time(words: Words, *, after_at: bool) -> time | None:
-    if found := words.match(_CLOCK):
-        return _checked(found[0], int(found[1]), int(found[2]), int(found[3] or 0), found[4] or _half_day(words))
-    if found := words.match(_HOUR):
-        return _checked(found[0], int(found[1]), 0, 0, found[2])
-    if (spoken := words.try_to(lambda: _spoken(words))) is not None:
-        return spoken
-    if part := words.take(say.PARTS):
-        return time(say.PARTS[part])
-    return words.try_to(lambda: _hour_alone(words, after_at=after_at))
+def _clock(words: Words, *, after_at: bool, loose: bool) -> Clock | None:
+    found = words.match(_CLOCK) or words.try_to(lambda: _loose(words, sure=after_at or loose))
+    if found:
+        return _in_half(words, found[0], found[1], int(found[2]), int(found[3] or 0), found[4] or "")
+    if found := words.match(_HOUR) or (words.match(_LOOSE_HOUR) if after_at else None):
+        return _in_half(words, found[0], found[1], 0, 0, found[2])
+    if moment := words.take(say.MOMENTS):
+        return Clock(hour=say.MOMENTS[moment])
+    return words.try_to(lambda: _spoken(words)) or words.try_to(lambda: _hour_alone(words, after_at=after_at))
 
 
-def _hour_alone(words: Words, *, after_at: bool) -> time | None:
-    found = words.match(_BARE)
-    if found is None:
+def _loose(words: Words, *, sure: bool) -> re.Match[str] | None:
+    found = words.match(_LOOSE_CLOCK)
+    return found if found and (sure or found[4] or words.next in say.OCLOCK or words.next in _HALF_DAY) else None
+
+
+def _hour_alone(words: Words, *, after_at: bool) -> Clock | None:
+    if found := words.match(_BARE):
+        hour = found[0]
+    elif word := words.take(say.HOURS):
+        hour = str(say.HOURS[word])
+    else:
         return None
-    half = words.take(_HALF_DAY).replace(".", "")
-    oclock = not half and words.take(say.OCLOCK)
-    if not half and not oclock and not after_at:
+    oclock = words.take(say.OCLOCK)
+    if not (oclock or after_at or words.next in _HALF_DAY or _part_follows(words)):
         return None
-    minutes = words.match(_MINUTES) if oclock else None  # 17 Uhr 30
-    return _checked(found[0], int(found[0]), int(minutes[0]) if minutes else 0, 0, half)
+    minutes = words.match(_MINUTES) if oclock == "uhr" else None  # 17 Uhr 30
+    return _in_half(words, hour, hour, int(minutes[0]) if minutes else 0, 0, "")
 
 
-def _half_day(words: Words) -> str | None:
-    half = words.take(_HALF_DAY)
-    if not half:
-        words.take(say.OCLOCK)
-    return half.replace(".", "") or None
+def _part_follows(words: Words) -> bool:
+    """6 in the evening."""
+    at = words.at
+    follows = read_part(words) is not None
+    words.at = at
+    return follows
 
 
-def _spoken(words: Words) -> time | None:
+def _spoken(words: Words) -> Clock | None:
     """Half past six, quarter to 7; halb sieben, Viertel nach 6."""
     minutes = 30 if (half := words.take(say.HALF)) else 15 if words.take(say.QUARTER) else 0
     if not minutes:
@@ -88,171 +106,149 @@ def _spoken(words: Words) -> time | None:
     hour = _hour(words)
     if hour is None:
         return None
-    words.take(say.OCLOCK)
-    return time((hour - before) % 24, 60 - minutes if before else minutes)
+    hour, minute = (hour - before) % 24, 60 - minutes if before else minutes
+    return _in_half(words, f"{hour}:{minute}", str(hour or 12), minute, 0, "")
 
 
 def _hour(words: Words) -> int | None:
     if found := words.match(_BARE):
         return int(found[0]) % 24
-    return say.NUMBERS[word] if (word := words.take(say.NUMBERS)) else None
+    return say.HOURS[word] if (word := words.take(say.HOURS)) else None
 
 
-def _checked(text: str, hour: int, minute: int, second: int, half: str | None) -> time:
-    if half in ("am", "pm"):
-        if not 1 <= hour <= 12:
+def _in_half(words: Words, text: str, hour: str, minute: int, second: int, half: str) -> Clock:
+    """With the half of the day that follows: pm, Uhr abends, in the evening."""
+    if half not in ("am", "pm"):
+        words.take(say.OCLOCK)
+        half = (words.try_to(lambda: _half_day(words)) or "").replace(".", "")
+    number = int(hour)
+    if half:
+        if not 1 <= number <= 12:
             raise Mistake("when_no_time", text=f"{text} {half}")
-        hour = hour % 12 + 12 * (half == "pm")
-    if hour == 24 and not minute:
-        hour = 0
-    if hour > 23 or minute > 59 or second > 59:
+        number = number % 12 + 12 * (half == "pm")
+    if number > 24 or minute > 59 or second > 59 or (number == 24 and (minute or second)):
         raise Mistake("when_no_time", text=text)
-    return time(hour, minute, second)
+    bare = not half and 1 <= number <= 12 and not hour.startswith("0")
+    clock = Clock(hour=number, minute=minute, second=second, bare=bare, half=bool(half))
+    part = read_part(words)
+    return in_part(clock, part) if part else clock
 
 
-# --- days -------------------------------------------------------------------------------------------
+def _half_day(words: Words) -> str | None:
+    """Am, pm; but "um 8 am Abend" and "um 8 am Freitag" have a German "am"."""
+    half = words.take(_HALF_DAY)
+    return half if half and not (half == "am" and words.next in say.BEHIND_GERMAN_AM) else None
 
 
-def read_day(words: Words, today: date) -> date | None:
-    """A day: tomorrow, next Friday, 2026-12-24, 24.12., 24 December, Dec 24. Raises Mistake for one that is not."""
-    return words.try_to(lambda: _day(words, today))
+# --- parts of the day -------------------------------------------------------------------------------
 
 
-def _day(words: Words, today: date) -> date | None:
-    if words.take(say.TODAY):
-        return today
-    if words.take(say.DAY_AFTER_TOMORROW) or _day_after_tomorrow(words):
-        return today + timedelta(2)
-    if words.take(say.TOMORROW):
-        return today + timedelta(1)
-    words.take(say.ON)
-    words.take(say.NEXT)
-    if weekday := words.take(say.WEEKDAYS):
-        return today + timedelta((say.WEEKDAYS[weekday] - today.weekday()) % 7 or 7)
-    if found := words.match(_ISO_DAY):
-        return day_of(found[0], int(found[1]), int(found[2]), int(found[3]))
-    if found := words.match(_DOTTED_DAY):
-        return _this_or_next_year(found[0], int(found[2]), int(found[1]), found[3], today)
-    named = words.try_to(lambda: read_month_day(words))
-    if named is None:
-        return None
-    month, day = named
-    year = words.match(_YEAR)
-    return _this_or_next_year(f"{day}.{month}.", month, day, year[0] if year else None, today)
+def read_part(words: Words, *, noun: bool = False) -> say.Part | None:
+    """In the evening, at night, abends; where a `noun` will do also: evening, Morgen."""
+    return words.try_to(lambda: _part(words, noun=noun))
 
 
-def _day_after_tomorrow(words: Words) -> bool:
-    at = words.at
-    words.take(say.THE)
-    if words.take({"day"}) and words.take({"after"}) and words.take(say.TOMORROW):
-        return True
-    words.at = at
-    return False
-
-
-def read_month_day(words: Words) -> tuple[int, int] | None:
-    """Month and day of "24 December" and "Dec 24th"."""
-    words.take(say.THE)
-    if month := words.take(say.MONTHS):
-        found = words.match(_DAY_NUMBER)
-        return (say.MONTHS[month], int(found[1])) if found else None
-    found = words.match(_DAY_NUMBER)
-    words.take(say.THE)
-    month = words.take(say.MONTHS) if found else ""
-    return (say.MONTHS[month], int(found[1])) if found and month else None
-
-
-def read_day_number(words: Words) -> int | None:
-    """A day of the month: 1st, 15., 3."""
-    words.take(say.THE)
-    found = words.match(_DAY_NUMBER)
-    return int(found[1]) if found else None
-
-
-def day_of(text: str, year: int, month: int, day: int) -> date:
-    """Raises Mistake for a day that is not."""
-    try:
-        return date(year, month, day)
-    except ValueError as error:
-        raise Mistake("when_no_day", text=text) from error
-
-
-def _this_or_next_year(text: str, month: int, day: int, year: str | None, today: date) -> date:
-    if year:
-        return day_of(text, int(year), month, day)
-    for coming in range(today.year, today.year + 9):  # a 29th of February may be eight years away
-        try:
-            found = date(coming, month, day)
-        except ValueError:
-            continue
-        if found >= today:
-            return found
-    raise Mistake("when_no_day", text=text)
-
-
-# --- spans ------------------------------------------------------------------------------------------
-
-
-def read_amount(words: Words) -> Amount | None:
-    """A span: 20 min, 1h30m, an hour and a half, half an hour, 2 days. Raises Mistake for an unknown unit."""
-    total = words.try_to(lambda: _one_amount(words))
-    while total is not None:
-        more = words.try_to(lambda: _more(words))
-        if more is None:
-            return total
-        total = _sum(total, more)
+def _part(words: Words, *, noun: bool) -> say.Part | None:
+    behind = words.take(say.IN_A_PART)
+    if behind:
+        words.take(say.THE)
+    if words.next in say.PARTS and (noun or behind or words.next in say.PART_ADVERBS):
+        return say.PARTS[words.take(say.PARTS)]
+    if (noun or behind == "am") and words.take({"morgen"}):
+        return say.MORNING
     return None
 
 
-def _more(words: Words) -> Amount | None:
-    words.take(say.AND)
-    return _one_amount(words)
+def in_part(clock: Clock, part: say.Part) -> Clock:
+    """The time within that part of the day. Raises Mistake when it has none such: 14:00 in the morning."""
+    hours = range(clock.hour % 12 or 12, 36, 12) if clock.bare else (clock.hour, clock.hour + 24)
+    for hour in hours:
+        if part.first <= hour <= part.last:
+            return replace(clock, hour=hour, bare=False, half=True)
+    raise Mistake("when_no_part", text=str(clock))
 
 
-def _one_amount(words: Words) -> Amount | None:
-    if found := words.match(_COMPACT):
-        total = Amount()
-        for number, unit in _COMPACT_PART.findall(found[0]):
-            if unit not in say.UNITS:
-                return None
-            total = _sum(total, amount_of(float(number), say.UNITS[unit]))
-        return total
-    number = read_number(words)
-    half = bool(words.take(say.HALF))
-    words.take({"a", "an"})
-    unit = words.take(say.UNITS)
-    if not unit or (number is None and not half):
+# --- several times ----------------------------------------------------------------------------------
+
+
+def read_clocks(words: Words, *, loose: bool = False) -> tuple[Clock, ...] | None:
+    """9:00; at 9 and 17:30; um 8, 12 und 18 Uhr."""
+    first = read_clock(words, loose=loose) or words.try_to(lambda: _counted(words))
+    if first is None:
         return None
-    if half:
-        number = 0.5 if number in (None, 1) else (number or 0) + 0.5
-    elif words.try_to(lambda: _and_a_half(words)):
-        number = (number or 0) + 0.5
-    return amount_of(number or 0, say.UNITS[unit])
+    found = [first]
+    while len(found) < MOST_TIMES and (more := words.try_to(lambda: _another(words))) is not None:
+        found.append(more)
+    return tuple(found)
 
 
-def _and_a_half(words: Words) -> bool | None:
-    return bool(words.take(say.AND) and words.take({"a"}) and words.take(say.HALF)) or None
+def _counted(words: Words) -> Clock | None:
+    """The 8 of "8 and 12 Uhr": an hour that only what follows tells to be one."""
+    hour = _lone_hour(words)
+    at = words.at
+    if hour is None or not words.take(say.AND - say.COMMA) or read_clock(words) is None:
+        return None
+    words.at = at
+    return hour
 
 
-def read_number(words: Words) -> float | None:
-    """In digits or as a word."""
-    if found := words.match(_NUMBER):
-        return float(found[0])
-    word = words.take(say.NUMBERS)
-    return say.NUMBERS[word] if word else None
+def _another(words: Words) -> Clock | None:
+    joint = words.take(say.AND)
+    if not joint:
+        return None
+    if (clock := read_clock(words)) is not None:
+        return clock
+    hour = _lone_hour(words)
+    if hour is None or joint not in say.COMMA:
+        return hour
+    at = words.at  # behind a comma the text may begin: "at 9, 2 pills"
+    if _another(words) is None:
+        return None
+    words.at = at
+    return hour
 
 
-def amount_of(number: float, unit: str) -> Amount:
-    """So many of a unit. Raises Mistake for half a month."""
-    if unit in ("seconds", "minutes", "hours"):
-        return Amount(seconds=number * say.SECONDS[unit])
-    whole = number * {"days": 1, "weeks": 7, "months": 1, "years": 12}[unit]
-    if whole != int(whole):
-        if unit in ("days", "weeks"):
-            return Amount(seconds=number * say.SECONDS[unit])
-        raise Mistake("when_whole", unit=unit)
-    return Amount(months=int(whole)) if unit in ("months", "years") else Amount(days=int(whole))
+def _lone_hour(words: Words) -> Clock | None:
+    if not (words.next.isdecimal() and len(words.next) <= 2 and int(words.next) <= 24):
+        return None
+    found = words.next
+    words.at += 1
+    return Clock(hour=int(found), bare=1 <= int(found) <= 12 and not found.startswith("0"))
 
 
-def _sum(one: Amount, other: Amount) -> Amount:
-    return Amount(seconds=one.seconds + other.seconds, days=one.days + other.days, months=one.months + other.months)
+def same_half(clocks: Iterable[Clock]) -> tuple[Clock, ...]:
+    """Raises Mistake for an hour of which nothing tells the half beside one of which it was told: at 8 and 10pm."""
+    found = tuple(clocks)
+    if any(clock.half for clock in found):
+        for clock in found:
+            if clock.bare:
+                raise Mistake("when_which_half", text=str(clock))
+    return found
+
+
+# --- a window ---------------------------------------------------------------------------------------
+
+
+def read_window(words: Words) -> tuple[Clock, Clock] | None:
+    """Between 9 and 18, from 9:00 to 17:00, zwischen 22 und 6."""
+    return words.try_to(lambda: _window(words))
+
+
+def _window(words: Words) -> tuple[Clock, Clock] | None:
+    if not words.take(say.FROM):
+        return None
+    begin = read_clock(words) or _lone_hour(words)
+    if begin is None or not words.take(say.UP_TO):
+        return None
+    end = read_clock(words) or _lone_hour(words)
+    if end is None:
+        return None
+    return begin, end
+
+
+def checked_window(window: tuple[Clock, Clock]) -> tuple[time, time]:
+    """Its ends. Raises Mistake for "between 9 and 5", which nobody means at night."""
+    begin, end = same_half(window)
+    if begin.bare and end.bare and end.time < begin.time:
+        raise Mistake("when_which_half", text=str(end))
+    return begin.time, end.time

@@ -5,7 +5,7 @@ does. Beyond it: L for the last day, `mon#1` and `fri#L` for a place in the mont
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -25,8 +25,16 @@ MACROS: Mapping[str, str] = MappingProxyType(
         "@hourly": "0 * * * *",
     }
 )
+_QUOTES = ('"', "'", "`")
+_FIELD = re.compile(r"[\d*,/\-?#a-z]+")
+_CAN_BE_TEXT = re.compile(r"\w[\w-]*")  # "5 reasons", "2-3 eggs", "mon"
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_FULL_DAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+_FULL_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
 _LONGEST_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _PLACES = {"1": "1st", "2": "2nd", "3": "3rd", "4": "4th", "5": "5th", "l": "last"}
 _PART = re.compile(r"(?P<first>\*|\w+)(?:-(?P<last>\w+))?(?:/(?P<step>\d+))?")
@@ -41,10 +49,14 @@ class _Field:
     names: Mapping[str, int] = field(default_factory=dict)
 
 
+def _numbered(first: int, *tables: Sequence[str]) -> Mapping[str, int]:
+    return MappingProxyType({name: number for table in tables for number, name in enumerate(table, first)})
+
+
 _SECOND, _MINUTE, _HOUR = _Field("second", 0, 59), _Field("minute", 0, 59), _Field("hour", 0, 23)
 _DAY = _Field("day of month", 1, 31)
-_MONTH = _Field("month", 1, 12, {name: number for number, name in enumerate(_MONTHS, 1)})
-_WEEKDAY = _Field("day of week", 0, 7, {name: number for number, name in enumerate(_DAYS)})
+_MONTH = _Field("month", 1, 12, _numbered(1, _MONTHS, _FULL_MONTHS))
+_WEEKDAY = _Field("day of week", 0, 7, _numbered(0, _DAYS, _FULL_DAYS))
 
 
 def parse_cron(text: str) -> Calendar:
@@ -72,6 +84,36 @@ def parse_cron(text: str) -> Calendar:
     if not any(_can_be(one) for one in calendar.lines):
         raise Mistake("cron_never", cron=text)
     return calendar
+
+
+def read_cron(text: str) -> tuple[str, str]:
+    """The cron line in front of a text, and the text. Quotes tell where it ends, else the fields that make sense.
+
+    Raises Mistake when 5 and 6 fields both make sense: the sixth may be a weekday or the text's first word.
+    """
+    if text[:1] in _QUOTES and (end := text.find(text[0], 1)) > 0:
+        return text[1:end], text[end + 1 :]
+    words = text.split()
+    lines = [" ".join(words[:count]) for count in (5, 6) if len(words) >= count and all(map(_is_field, words[:count]))]
+    if not lines:
+        raise Mistake("cron_fields", count=len(words))
+    fitting = [line for line in lines if _fits(line)]
+    if len(fitting) > 1 and _CAN_BE_TEXT.fullmatch(words[5]):
+        raise Mistake("cron_unclear", five=lines[0], six=lines[1])
+    line = (fitting or lines[:1])[-1]
+    return line, " ".join(words[len(line.split()) :])
+
+
+def _is_field(word: str) -> bool:
+    return _FIELD.fullmatch(word.lower()) is not None
+
+
+def _fits(line: str) -> bool:
+    try:
+        parse_cron(line)
+    except Mistake:
+        return False
+    return True
 
 
 def _can_be(line: Line) -> bool:
@@ -132,7 +174,7 @@ def _span(field: _Field, part: str, match: re.Match[str]) -> range:
 
 
 def _number(field: _Field, text: str) -> int:
-    number = field.names.get(text[:3] if text.isalpha() else text)
+    number = field.names.get(text)
     if number is None:
         number = int(text) if text.isdecimal() and text.isascii() else -1
     if not field.low <= number <= field.high:

@@ -1,6 +1,6 @@
-"""The moments of a rule in a zone, through the triggers of APScheduler. Pure: the moment to count from is an argument.
+"""The moments of a rule in a zone, those of calendars through APScheduler's trigger. Pure: the moment is an argument.
 
-The triggers count on a wall clock without a zone; what it shows becomes a moment here, by three rules that
+All count on a wall clock without a zone; what it shows becomes a moment here, by three rules that
 docs/scheduling.md explains to people. A time that a spring gap leaves out happens as much later as the gap is long.
 A time that an autumn fold has twice happens the first time. Whatever fits every hour is counted by real hours instead:
 it happens in both, and in a gap nothing is made up for. (APScheduler itself would fire twice in a fold, ENGINE.md.)
@@ -8,14 +8,15 @@ it happens in both, and in a gap nothing is made up for. (APScheduler itself wou
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import assert_never
 from zoneinfo import ZoneInfo
 
-from apscheduler.triggers.calendarinterval import CalendarIntervalTrigger
 from apscheduler.triggers.cron import CronTrigger
 
 from gateway.scheduler.rules import Calendar, Every, Line, On, Once, Rule, Stride
+from gateway.scheduler.strides import step_of, steps_before
 
 HORIZON = timedelta(days=366 * 9)  # a 29th of February may be eight years away
 _DAY = timedelta(hours=25)
@@ -119,32 +120,14 @@ class _Strides:
         self._stride = stride
 
     def since(self, wall: datetime) -> Iterator[datetime]:
+        """From `wall` on, in order, for nine years."""
         stride = self._stride
-        trigger = CalendarIntervalTrigger(
-            **{stride.unit: stride.count},
-            hour=stride.at.hour,
-            minute=stride.at.minute,
-            second=stride.at.second,
-            start_date=stride.start,
-            timezone=UTC,
-        )
-        before = _day_before(stride, wall.date())
-        while True:
-            found: datetime = trigger.get_next_fire_time(before, wall.replace(tzinfo=UTC))
-            before = found
-            if found.replace(tzinfo=None) > wall + HORIZON:
+        for step in count(steps_before(stride.start, stride.unit, stride.count, wall.date())):
+            found = datetime.combine(step_of(stride.start, stride.unit, stride.count * step), stride.at)
+            if found > wall + HORIZON:
                 return
-            if found.replace(tzinfo=None) >= wall:
-                yield found.replace(tzinfo=None)
-
-
-def _day_before(stride: Stride, day: date) -> datetime | None:
-    """A day of the stride from which counting soon reaches `day`; None: count from the start."""
-    days = stride.count * {"days": 1, "weeks": 7}.get(stride.unit, 0)
-    steps = (day - stride.start).days // days - 1 if days else -1
-    if steps < 0:
-        return None
-    return datetime.combine(stride.start + timedelta(days=steps * days), time(), UTC)
+            if found >= wall:
+                yield found
 
 
 def _numbers(values: Sequence[int]) -> str:

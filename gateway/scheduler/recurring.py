@@ -1,325 +1,170 @@
-"""Reads what is to happen again and again: "every weekday 8:30", "every 2h between 9 and 18", "alle 2 Wochen". Pure."""
+"""The rule of what is to happen again and again, from the pieces it was said in: one function for each repeat. Pure.
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+Each takes the pieces that it has a use for; any other raises Mistake.
+"""
+
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
+from typing import assert_never
 
 from gateway.scheduler import vocabulary as say
-from gateway.scheduler.clock_times import (
-    amount_of,
-    day_of,
-    read_amount,
-    read_day_number,
-    read_month_day,
-    read_number,
-    read_time,
-)
+from gateway.scheduler.clock_times import Clock, checked_window
 from gateway.scheduler.mistakes import Mistake
+from gateway.scheduler.pieces import Said
 from gateway.scheduler.rules import Calendar, Every, Line, Rule, Stride, Unit
-from gateway.scheduler.words import Words
 
-MOST_TIMES = 12
 _DAY_MINUTES = 24 * 60
+_MONTHS = range(1, 13)
+_MORNING = Clock(hour=say.DAY_HOUR)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Rest:
-    """What stands around the unit: times of the day, a window, weekdays, a day of the month."""
-
-    times: tuple[time, ...] = ()
-    window: tuple[time, time] | None = None
-    weekdays: tuple[int, ...] = ()
-    days: tuple[str, ...] = ()
-    named: tuple[int, int] | None = None  # month and day
-
-
-def read_recurring(words: Words, local: datetime, now: datetime) -> Rule | None:
-    """The rule; None when the words tell of nothing that recurs. `local` is the wall clock now."""
-    first = words.try_to(lambda: _times_before(words)) or ()
-    return _recurring(words, _Rest(times=first), local, now)
-
-
-def _times_before(words: Words) -> tuple[time, ...] | None:
-    """At 8:30 every day."""
-    at = read_time(words)
-    return (at,) if at is not None and words.next in say.EVERY else None
-
-
-def _recurring(words: Words, rest: _Rest, local: datetime, now: datetime) -> Rule | None:
-    if adverb := words.take(say.ADVERBS):
-        return _by_unit(1, say.ADVERBS[adverb], _tail(words, rest), local, now)
-    if not words.take(say.EVERY):
-        return _plural(words, rest)
-    if days := words.try_to(lambda: _place(words)):
-        rest.days = days
-        return _monthly(1, _tail(words, rest), local)
-    if weekdays := words.try_to(lambda: _weekdays(words)):
-        rest.weekdays = weekdays
-        return _weekly(1, _tail(words, rest), local)
-    if (named := words.try_to(lambda: read_month_day(words))) is not None:
-        return _yearly(named, _tail(words, rest))
-    return _every_so_often(words, rest, local, now)
-
-
-def _plural(words: Words, rest: _Rest) -> Rule | None:
-    """Mondays at 9, werktags 8:30: only with a time, lest a text that begins with a day is taken for it."""
-    words.take(say.ON)
-    if words.next in say.WEEKDAYS and not words.next.endswith(("s", "en")):
-        return None
-    weekdays = words.try_to(lambda: _weekdays(words))
-    if not weekdays:
-        return None
-    rest.weekdays = weekdays
-    rest = _tail(words, rest)
-    return _calendar(rest.times, weekdays=weekdays) if rest.times else None
-
-
-def _every_so_often(words: Words, rest: _Rest, local: datetime, now: datetime) -> Rule | None:
-    """Every 2 hours, every other week, every 90 min, every 1h30m."""
-    at = words.at
-    number = read_number(words)
-    if weekdays := words.try_to(lambda: _weekdays(words)):  # every other Monday
-        rest.weekdays = weekdays
-        return _weekly(_whole(number, "weeks"), _tail(words, rest), local)
-    unit = words.take(say.UNITS)
-    if unit and say.UNITS[unit] not in ("seconds", "minutes", "hours"):
-        return _by_unit(_whole(number, say.UNITS[unit]), say.UNITS[unit], _tail(words, rest), local, now)
-    words.at = at
-    amount = read_amount(words)
-    if amount is None and unit:
-        words.at = at
-        words.take(say.UNITS)
-        amount = amount_of(1, say.UNITS[unit])
-    if amount is None or amount.months:
-        return None
-    if not (amount.seconds or amount.days):
-        raise Mistake("when_zero")
-    return _by_the_clock(round(amount.seconds) + amount.days * 86_400, _tail(words, rest), now)
-
-
-def _whole(number: float | None, unit: str) -> int:
-    if number is None:
-        return 1
-    if number != int(number) or not 1 <= number <= 1000:
-        raise Mistake("when_whole", unit=unit)
-    return int(number)
-
-
-def _by_unit(count: int, unit: str, rest: _Rest, local: datetime, now: datetime) -> Rule:
-    match unit:
-        case "hours":
-            return _by_the_clock(count * 3600, rest, now)
+def recurring(said: Said, local: datetime, now: datetime) -> Rule:
+    """The rule; `local` is the wall clock now. Raises Mistake."""
+    step = said.every
+    assert step is not None
+    match step.unit:
+        case "seconds":
+            return _by_the_clock(said, step.count, now)
         case "days":
-            if count == 1:
-                return _calendar(rest.times or (_time_of(local),), weekdays=rest.weekdays)
-            return _stride("days", count, local.date(), rest, local)
+            return _daily(said, step.count, local)
         case "weeks":
-            return _weekly(count, rest, local)
+            return _weekly(said, step.count, local)
         case "months":
-            return _monthly(count, rest, local)
+            return _monthly(said, step.count, local)
+        case "years":
+            return _yearly(said, step.count, local)
         case _:
-            if count == 1:
-                return _yearly(rest.named or (local.month, local.day), rest, None if rest.named else local)
-            return _stride("years", count, local.date(), rest, local)
+            assert_never(step.unit)
 
 
-# --- the rules --------------------------------------------------------------------------------------
-
-
-def _by_the_clock(seconds: int, rest: _Rest, now: datetime) -> Rule:
+def _by_the_clock(said: Said, seconds: int, now: datetime) -> Rule:
     """Every so many seconds; within a window or on some days by the wall clock, from the window's beginning on."""
-    if rest.window is None and not rest.weekdays:
+    said.only("every", "window", "weekdays")
+    if said.window is None and not said.weekdays:
         return Every(seconds=seconds, anchor=now.astimezone(UTC).replace(microsecond=0))
     if seconds % 60 or not 60 <= seconds < 86_400:
         raise Mistake("when_window")
-    begin, end = rest.window or (time(0), time(23, 59))
+    begin, end = checked_window(said.window) if said.window else (time(0), time(23, 59))
     first, last = (at.hour * 60 + at.minute for at in (begin, end))
     if last < first:
         last += _DAY_MINUTES
     minutes = range(first, last + 1, seconds // 60)
     times = [time(*divmod(minute % _DAY_MINUTES, 60)) for minute in minutes]
-    return _calendar(times, weekdays=rest.weekdays)
+    return _calendar(times, Line(weekdays=said.weekdays))
 
 
-def _weekly(count: int, rest: _Rest, local: datetime) -> Rule:
-    days = rest.weekdays or (local.weekday(),)
+def _daily(said: Said, count: int, local: datetime) -> Rule:
+    if count == 1 and len(said.weekdays) > 1:  # daily from Monday to Friday
+        return _weekly(said, 1, local)
+    said.only("every", "clocks", "part")
+    times = [clock.time for clock in said.times(_now(local))]
+    return _calendar(times, Line()) if count == 1 else _stride("days", count, local.date(), times)
+
+
+def _weekly(said: Said, count: int, local: datetime) -> Rule:
+    said.only("every", "clocks", "part", "weekdays")
+    days = said.weekdays or (local.weekday(),)
+    times = _on_the_day(said, said.times(_MORNING if said.weekdays else _now(local)))
     if count == 1:
-        return _calendar(rest.times or (time(say.DAY_HOUR) if rest.weekdays else _time_of(local),), weekdays=days)
+        return _calendar(times, Line(weekdays=days))
     if len(days) > 1:
         raise Mistake("when_one_day")
-    start = local.date() + timedelta((days[0] - local.weekday()) % 7)
-    return _stride("weeks", count, start, rest, local)
+    return _stride("weeks", count, local.date() + timedelta((days[0] - local.weekday()) % 7), times)
 
 
-def _monthly(count: int, rest: _Rest, local: datetime) -> Rule:
+def _monthly(said: Said, count: int, local: datetime) -> Rule:
+    said.only("every", "clocks", "part", "days_of_month")
+    times = _on_the_day(said, said.times(_MORNING))
+    days = said.days_of_month or (str(local.day),)
     if count == 1:
-        return _calendar(rest.times or (time(say.DAY_HOUR),), days=rest.days or (str(local.day),))
-    if any(not day.isdecimal() for day in rest.days) or len(rest.days) > 1:
+        return _calendar(times, *_lines_of_month(days))
+    day = "31" if days == ("last",) else days[0]
+    if len(days) > 1 or not day.isdecimal():
         raise Mistake("when_one_day")
-    start = local.date().replace(day=1)
-    day = int(rest.days[0]) if rest.days else local.day
-    return _stride("months", count, day_of(f"{day}.", start.year, start.month, day), rest, local)
+    return _stride("months", count, _next_with(int(day), local.date()), times)
 
 
-def _yearly(named: tuple[int, int], rest: _Rest, local: datetime | None = None) -> Rule:
-    month, day = named
-    day_of(f"{day}.{month}.", 2024, month, day)  # a leap year
-    default = _time_of(local) if local else time(say.DAY_HOUR)
-    return _calendar(rest.times or (default,), days=(str(day),), months=(month,))
+def _yearly(said: Said, count: int, local: datetime) -> Rule:
+    said.only("every", "clocks", "part", "month_day")
+    named = said.month_day
+    if named is None:
+        start, times = local.date(), _on_the_day(said, said.times(_now(local)))
+    else:
+        if named.year:
+            raise Mistake("when_unused", text=str(named.year), rest=said.words["every"])
+        start, times = named.next_after(local.date()), _on_the_day(said, said.times(_MORNING))
+    if count > 1:
+        return _stride("years", count, start, times)
+    day = "last" if (start.month, start.day) == (2, 29) else str(start.day)  # else only in leap years
+    return _calendar(times, Line(months=(start.month,), days=(day,)))
 
 
-def _stride(unit: Unit, count: int, start: date, rest: _Rest, local: datetime) -> Stride:
-    if len(rest.times) > 1 or rest.window:
+# --- parts of rules ---------------------------------------------------------------------------------
+
+
+def _on_the_day(said: Said, clocks: Iterable[Clock]) -> list[time]:
+    """Raises Mistake for a time in the night that follows: people do not agree which day has it."""
+    found = list(clocks)
+    for clock in found:
+        if clock.hour >= 24:
+            raise Mistake("when_which_night", text=said.words.get("clocks") or said.words["part"])
+    return [clock.time for clock in found]
+
+
+def _lines_of_month(days: tuple[str, ...]) -> tuple[Line, ...]:
+    """A month that is too short for the 29th, 30th or 31st has its last day instead."""
+    if not {"29", "30", "31"} & set(days):
+        return (Line(days=days),)
+
+    def within(longest: int) -> tuple[str, ...]:
+        return tuple(dict.fromkeys("last" if day.isdecimal() and int(day) >= longest else day for day in days))
+
+    if set(days) & {"29", "30"}:
+        return Line(months=tuple(month for month in _MONTHS if month != 2), days=within(31)), Line(
+            months=(2,), days=within(29)
+        )
+    return (Line(days=within(31)),)
+
+
+def _next_with(day: int, today: date) -> date:
+    """From today on, in the first month that has this day; later ones that have not take their last."""
+    for months in range(13):
+        year, month = divmod(today.year * 12 + today.month - 1 + months, 12)
+        try:
+            found = date(year, month + 1, day)
+        except ValueError:
+            continue
+        if found >= today:
+            return found
+    raise Mistake("when_no_day", text=f"{day}.")
+
+
+def _stride(unit: Unit, count: int, start: date, times: list[time]) -> Stride:
+    if len(times) > 1:
         raise Mistake("when_one_time")
-    return Stride(unit=unit, count=count, start=start, at=rest.times[0] if rest.times else _time_of(local))
+    return Stride(unit=unit, count=count, start=start, at=times[0])
 
 
-def _calendar(
-    times: Iterable[time], *, weekdays: tuple[int, ...] = (), days: tuple[str, ...] = (), months: tuple[int, ...] = ()
-) -> Calendar:
-    """One line for each minute of the hour that occurs."""
+def _calendar(times: Iterable[time], *lines: Line) -> Calendar:
+    """Each line at these times: one for each minute of the hour that occurs."""
     hours: dict[tuple[int, int], set[int]] = {}
     for at in times:
         hours.setdefault((at.minute, at.second), set()).add(at.hour)
     return Calendar(
         lines=tuple(
             Line(
-                months=months,
-                days=days,
-                weekdays=weekdays,
+                months=line.months,
+                days=line.days,
+                weekdays=line.weekdays,
                 hours=tuple(sorted(found)),
                 minutes=(minute,),
                 seconds=(second,),
             )
+            for line in lines
             for (minute, second), found in sorted(hours.items())
         )
     )
 
 
-def _time_of(local: datetime) -> time:
-    return local.time().replace(second=0, microsecond=0)
-
-
-# --- what follows -----------------------------------------------------------------------------------
-
-
-def _tail(words: Words, rest: _Rest) -> _Rest:
-    """Times, a window, weekdays and days of the month, in any order."""
-    while True:
-        if not rest.window and (window := words.try_to(lambda: _window(words))) is not None:
-            rest.window = window
-        elif not rest.times and (times := words.try_to(lambda: _times(words))) is not None:
-            rest.times = times
-        elif not rest.weekdays and (weekdays := words.try_to(lambda: _on_weekdays(words))) is not None:
-            rest.weekdays = weekdays
-        elif not rest.named and (named := words.try_to(lambda: _on_month_day(words))) is not None:
-            rest.named = named
-        elif not rest.days and (days := words.try_to(lambda: _on_days(words))) is not None:
-            rest.days = days
-        else:
-            return rest
-
-
-def _times(words: Words) -> tuple[time, ...] | None:
-    """9:00; at 9 and 17:30; 8, 12 and 18 Uhr is left to "um 8 und um 12"."""
-    first = read_time(words)
-    if first is None:
-        return None
-    found = [first]
-    while len(found) < MOST_TIMES and (more := words.try_to(lambda: _another_time(words))) is not None:
-        found.append(more)
-    return tuple(found)
-
-
-def _another_time(words: Words) -> time | None:
-    return read_time(words) if words.take(say.AND) else None
-
-
-def _window(words: Words) -> tuple[time, time] | None:
-    if not words.take(say.FROM):
-        return None
-    begin = _window_end(words)
-    if begin is None or not words.take(say.UP_TO):
-        return None
-    end = _window_end(words)
-    return (begin, end) if end is not None else None
-
-
-def _window_end(words: Words) -> time | None:
-    """In a window the hour alone will do."""
-    at = read_time(words)
-    if at is None and words.next.isdecimal() and int(words.next) <= 24:
-        at = time(int(words.next) % 24)
-        words.at += 1
-    return at
-
-
-def _on_weekdays(words: Words) -> tuple[int, ...] | None:
-    words.take(say.ON)
-    return _weekdays(words)
-
-
-def _on_month_day(words: Words) -> tuple[int, int] | None:
-    return read_month_day(words) if words.take(say.ON) else None
-
-
-def _on_days(words: Words) -> tuple[str, ...] | None:
-    if not words.take(say.ON):
-        return None
-    if place := words.try_to(lambda: _place(words)):
-        return place
-    number = read_day_number(words)
-    if number is None or not 1 <= number <= 31:
-        return None
-    return (str(number),)
-
-
-def _weekdays(words: Words) -> tuple[int, ...] | None:
-    """One or several: Monday, Tue and Fri, weekdays."""
-    found: set[int] = set()
-    while True:
-        at = words.at
-        if found:
-            words.take(say.AND)
-        if word := words.take(say.WEEKDAYS):
-            found.add(say.WEEKDAYS[word])
-        elif word := words.take(say.GROUPS):
-            found |= set(say.GROUPS[word])
-        else:
-            words.at = at
-            return tuple(sorted(found)) or None
-
-
-def _place(words: Words) -> tuple[str, ...] | None:
-    """The first Monday, the last day, the 1st: of the month."""
-    words.take(say.THE)
-    at = words.at
-    place = words.take(say.PLACES)
-    if place and (weekday := words.take(say.WEEKDAYS)):
-        name = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")[say.WEEKDAYS[weekday]]
-        days: Sequence[str] = (f"{say.PLACES[place]} {name}",)
-    elif place in say.LAST and words.take({"day", "tag"}):
-        days = ("last",)
-    else:
-        words.at = at
-        number = read_day_number(words)
-        if number is None or not 1 <= number <= 31:
-            return None
-        words.take({"day", "tag"})
-        if not _of_the_month(words):
-            return None
-        return (str(number),)
-    _of_the_month(words)
-    return tuple(days)
-
-
-def _of_the_month(words: Words) -> bool:
-    at = words.at
-    words.take(say.THE)
-    words.take(say.THE)
-    words.take(say.EVERY)
-    words.take({"in", "im", "a"})
-    if words.take({"month", "monat", "monats", "monates"}):
-        return True
-    words.at = at
-    return False
+def _now(local: datetime) -> Clock:
+    return Clock(hour=local.hour, minute=local.minute)

@@ -65,7 +65,7 @@ class Calendar:
 class Stride:
     """Every so many days, weeks, months or years since `start`, at one wall-clock time: "every 2 weeks at 9:00".
 
-    A month that lacks the day is left out.
+    In a month that is too short for the day, its last day.
     """
 
     kind: Literal["stride"] = "stride"

@@ -4,25 +4,25 @@ Pure: now and the zone are arguments. A small grammar of our own: general ones t
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from gateway.scheduler import vocabulary as say
-from gateway.scheduler.clock_times import read_amount, read_day, read_time
-from gateway.scheduler.cron import parse_cron
+from gateway.scheduler.both_ends import is_full, where
+from gateway.scheduler.clock_times import Clock
+from gateway.scheduler.cron import MACROS, parse_cron, read_cron
 from gateway.scheduler.mistakes import Mistake
-from gateway.scheduler.recurring import read_recurring
+from gateway.scheduler.pieces import Said, read_pieces
+from gateway.scheduler.recurring import recurring
 from gateway.scheduler.rules import On, Once, Rule
 from gateway.scheduler.strides import month_later
 from gateway.scheduler.words import Words
 
+LONGEST = 24  # words of a time behind a text
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}[t ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:z|[+-]\d{2}:?\d{2})?")
-_PLUS = re.compile(r"\+((?:\d+(?:\.\d+)?[a-zäöü]+)+)")
-_CRON = re.compile(r"cron[: ]\s*", re.IGNORECASE)
-_CRON_FIELD = re.compile(r"[\d*,/\-?#a-z]+")
-_MACRO = re.compile(r"@\w+")
+_CRON = re.compile(r"cron[: ]\s*(?=[\d*\"'`])", re.IGNORECASE)
+_WINDOW_ONLY = {"window"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,32 +34,50 @@ class Wanted:
     text: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Behind:
+    """What the text ends in: where it begins, and what was said."""
+
+    at: int
+    said: Said | Rule
+
+
 def read_when(text: str, *, now: datetime, zone: ZoneInfo) -> Wanted:
-    """A time at the beginning of the text, or else at its end. Raises Mistake: there is none, or it cannot be."""
+    """A time in front of the text, behind it, or in both places: "tomorrow call Sarah at 3pm".
+
+    Raises Mistake: there is none, it cannot be, or it is not certain what was meant.
+    """
     if found := _CRON.match(text.strip()):
-        return _cron(text.strip()[found.end() :])
-    local = now.astimezone(zone).replace(tzinfo=None)
+        line, rest = read_cron(text.strip()[found.end() :])
+        return Wanted(rule=parse_cron(line), when=line, text=_linked(rest))
     words = Words(text)
     words.take(say.ME)
-    start = words.at
-    trouble: Mistake | None = None
-    try:
-        rule = _rule(words, local, now, zone)
-    except Mistake as mistake:
-        rule, trouble = None, mistake
-    if rule is not None:
-        return Wanted(rule=rule, when=words.between(start, words.at), text=_linked(words.rest))
-    for at in range(start + 1, len(words)):
-        tail = Words(text, at)
-        try:
-            rule = _rule(tail, local, now, zone)
-        except Mistake as mistake:
-            trouble = trouble or mistake
-            continue
-        if rule is not None and tail.is_done:
-            said = words.between(start, at)
-            return Wanted(rule=rule, when=tail.between(at, tail.at), text=_linked(said))
-    raise trouble or Mistake("when_unclear")
+    begin, local = words.at, now.astimezone(zone).replace(tzinfo=None)
+    front = _read(words, now, zone)
+    end, in_front = words.at, words.between(begin, words.at)
+    if front is not None and words.next in say.AND - say.COMMA and words.try_to(lambda: _and_more(words, now, zone)):
+        raise Mistake("when_several", text=words.between(begin, words.at))
+    behind = None if front is not None and is_full(front) else _behind(words, now, zone, front)
+    last = words.between(behind.at, len(words)) if behind else ""
+    match where(front, behind.said if behind else None):
+        case "front":
+            assert front is not None
+            words.at = end
+            return Wanted(rule=_rule(front, local, now), when=in_front, text=_linked(words.rest))
+        case "behind":
+            assert behind is not None
+            said = _rule(behind.said, local, now)
+            return Wanted(rule=said, when=last, text=_linked(words.between(begin, behind.at)))
+        case "both":
+            assert behind is not None
+            assert isinstance(front, Said)
+            assert isinstance(behind.said, Said)
+            rule = _rule(front.joined(behind.said), local, now)
+            return Wanted(rule=rule, when=f"{in_front} {last}", text=_linked(words.between(end, behind.at)))
+        case "unclear":
+            raise Mistake("when_two", one=in_front, other=last)
+        case "nowhere":
+            raise Mistake("when_unclear")
 
 
 def read_moment(text: str, *, now: datetime, zone: ZoneInfo) -> Once | On:
@@ -73,43 +91,68 @@ def read_moment(text: str, *, now: datetime, zone: ZoneInfo) -> Once | On:
     return wanted.rule
 
 
-def _cron(text: str) -> Wanted:
-    """A cron line in front of a text; quotes tell where it ends, else it has as many fields as make sense."""
-    if text[:1] in tuple("\"'`") and (end := text.find(text[0], 1)) > 0:
-        return Wanted(rule=parse_cron(text[1:end]), when=text[1:end], text=_linked(text[end + 1 :]))
-    words = text.split()
-    for count in (6, 5):
-        line = " ".join(words[:count])
-        if len(words) >= count and all(_CRON_FIELD.fullmatch(word.lower()) for word in words[:count]):
-            try:
-                return Wanted(rule=parse_cron(line), when=line, text=_linked(" ".join(words[count:])))
-            except Mistake:
-                if count == 5:
-                    raise
-    raise Mistake("cron_fields", count=len(words))
-
-
 def _linked(text: str) -> str:
     words = Words(text)
     words.take(say.LINK)
     return words.rest
 
 
-def _rule(words: Words, local: datetime, now: datetime, zone: ZoneInfo) -> Rule | None:
-    """The rule that the next words give; None when they give none."""
-    if (found := words.match(_MACRO)) and found[0] != "@":
-        return parse_cron(found[0])
-    readers: tuple[Callable[[], Rule | None], ...] = (
-        lambda: _iso(words, now, zone),
-        lambda: _delay(words, local, now),
-        lambda: read_recurring(words, local, now),
-        lambda: _moment(words, local),
-    )
-    for read in readers:
-        rule = words.try_to(read)
-        if rule is not None:
-            return rule
+def _read(
+    words: Words, now: datetime, zone: ZoneInfo, *, in_front: bool = True, again: bool = False
+) -> Said | Rule | None:
+    if words.next in MACROS:
+        return parse_cron(words.take(MACROS))
+    if (moment := words.try_to(lambda: _iso(words, now, zone))) is not None:
+        return moment
+    begin = words.at
+    said = read_pieces(words, now.astimezone(zone).date(), in_front=in_front, again=again)
+    if said is not None and in_front and said.words.keys() <= _WINDOW_ONLY:  # "from 9 to 5 …" is no time to speak up
+        words.at = begin
+        return None
+    return said
+
+
+def _and_more(words: Words, now: datetime, zone: ZoneInfo) -> Said | Rule | None:
+    """Tomorrow 9:00 and friday 10:00."""
+    words.take(say.AND)
+    return _read(words, now, zone, in_front=False)
+
+
+def _behind(words: Words, now: datetime, zone: ZoneInfo, front: Said | Rule | None) -> _Behind | None:
+    """The longest time that the text ends in. Raises Mistake for one that is wrong, or part of something else."""
+    trouble: Mistake | None = None
+    stuck = -1
+    again = isinstance(front, Said) and front.every is not None
+    for at in range(max(words.at, len(words) - LONGEST), len(words)):
+        words.at = at
+        try:
+            said = _read(words, now, zone, in_front=False, again=again)
+        except Mistake as mistake:
+            if trouble is None or words.is_done:
+                trouble, stuck = mistake, words.at
+            continue
+        if said is None or not words.is_done:
+            continue
+        words.at = at
+        if trouble is not None and at <= stuck:  # dinner at 25:00 tomorrow
+            raise trouble
+        if words.before not in say.HANGING:
+            return _Behind(at=at, said=said)
+        if front is not None:  # tomorrow book a table for friday
+            return None
+        raise Mistake("when_hanging", text=words.between(at - 1, len(words)))
+    if trouble is not None and (front is None or stuck >= len(words)):
+        raise trouble
     return None
+
+
+# --- the rule ---------------------------------------------------------------------------------------
+
+
+def _rule(said: Said | Rule, local: datetime, now: datetime) -> Rule:
+    if not isinstance(said, Said):
+        return said
+    return recurring(said, local, now) if said.every is not None else _once(said, local, now)
 
 
 def _iso(words: Words, now: datetime, zone: ZoneInfo) -> Once | On | None:
@@ -130,27 +173,46 @@ def _iso(words: Words, now: datetime, zone: ZoneInfo) -> Once | On | None:
     return rule
 
 
-def _delay(words: Words, local: datetime, now: datetime) -> Once | On | None:
-    """In 20 min: by the clock in UTC. In 2 days: at this time of the day, or the one that follows."""
-    if found := words.match(_PLUS):
-        amount = read_amount(Words(found[1]))
-    elif words.take(say.WITHIN):
-        amount = read_amount(words)
+def _once(said: Said, local: datetime, now: datetime) -> Once | On:
+    """A day and a time, or one of them: a time alone is the next such, a day alone means its morning."""
+    said.only("delay", "day", "month_day", "weekdays", "clocks", "part")
+    if len(said.clocks) > 1 or len(said.weekdays) > 1:
+        raise Mistake("when_several", text=said.words["clocks" if len(said.clocks) > 1 else "weekdays"])
+    if said.delay is not None:
+        return _later(said, local, now)
+    [at] = said.times(Clock(hour=say.DAY_HOUR))
+    today = local.date()
+    if said.day is not None:
+        day = said.day
+        if at.hour >= 24 and day == today and at.on(day - timedelta(1)) > local:  # tonight at 2, said at 1
+            day -= timedelta(1)
+    elif said.month_day is not None:
+        day = said.month_day.next_after(today)
+    elif said.weekdays:
+        day = today + timedelta((said.weekdays[0] - today.weekday()) % 7 or 7)
     else:
-        return None
-    if amount is None:
-        return None
+        day = today if datetime.combine(today, at.time) > local else today + timedelta(1)
+        return On(wall=datetime.combine(day, at.time))
+    return _on(day, at, local)
+
+
+def _later(said: Said, local: datetime, now: datetime) -> Once | On:
+    """In 20 min: by the clock in UTC. In 2 days: at this time of the day, or the one that was said."""
+    amount = said.delay
+    assert amount is not None
     if not (amount.months or amount.days or amount.seconds):
         raise Mistake("when_zero")
     try:
         if not amount.is_of_the_calendar:
+            said.only("delay")
             span = timedelta(days=amount.days, seconds=amount.seconds)
             return Once(at=_soon(month_later(now.astimezone(UTC), amount.months) + span))
-        at = read_time(words)
+        said.only("delay", "clocks", "part")
         wall = month_later(local, amount.months) + timedelta(days=amount.days)
+        [at] = said.times(Clock(hour=wall.hour, minute=wall.minute, second=wall.second))
+        return On(wall=at.on(wall.date()))
     except OverflowError as error:
         raise Mistake("when_far") from error
-    return On(wall=datetime.combine(wall.date(), at or wall.time().replace(microsecond=0)))
 
 
 def _soon(at: datetime) -> datetime:
@@ -159,25 +221,8 @@ def _soon(at: datetime) -> datetime:
     return at
 
 
-def _moment(words: Words, local: datetime) -> On | None:
-    """A day and a time in any order, or one of them; a time alone is the next such, a day alone means its morning."""
-    if words.take(say.TONIGHT):
-        return _on(local.date(), read_time(words) or time(20), local)
-    at = read_time(words)
-    day = read_day(words, local.date())
-    if at is None and day is None:
-        return None
-    if day is None:
-        assert at is not None
-        day = local.date() if datetime.combine(local.date(), at) > local else local.date() + timedelta(1)
-        return On(wall=datetime.combine(day, at))
-    if at is None:
-        part = words.take(say.PARTS)
-        at = read_time(words) or time(say.PARTS[part] if part else say.DAY_HOUR)
-    return _on(day, at, local)
-
-
-def _on(day: date, at: time, local: datetime) -> On:
-    if datetime.combine(day, at) <= local:
-        raise Mistake("when_past", text=f"{day} {at:%H:%M}")
-    return On(wall=datetime.combine(day, at))
+def _on(day: date, at: Clock, local: datetime) -> On:
+    wall = at.on(day)
+    if wall <= local:
+        raise Mistake("when_past", text=f"{wall:%Y-%m-%d %H:%M}")
+    return On(wall=wall)

@@ -16,6 +16,7 @@ class Words:
     def __init__(self, text: str, at: int = 0) -> None:
         self._text = text
         self._found = list(_WORD.finditer(text))
+        self._plain = [_plain(found[0].lower()) for found in self._found]
         self.at = at
 
     def __len__(self) -> int:
@@ -28,10 +29,12 @@ class Words:
     @property
     def next(self) -> str:
         """The next word in lower case, "" at the end; its closing punctuation is left out."""
-        if self.is_done:
-            return ""
-        word = self._found[self.at][0].lower()
-        return word if len(word) < 2 or _DOTTED.fullmatch(word) else word.rstrip(".;:!?")
+        return "" if self.is_done else self._plain[self.at]
+
+    @property
+    def before(self) -> str:
+        """The word before the next one, in the same form; "" at the beginning."""
+        return self._plain[self.at - 1] if self.at else ""
 
     def take(self, words: Container[str]) -> str:
         """The next word, if it is one of these; else ""."""
@@ -66,3 +69,7 @@ class Words:
     def rest(self) -> str:
         """What is not read, as it was written."""
         return "" if self.is_done else self._text[self._found[self.at].start() :].strip()
+
+
+def _plain(word: str) -> str:
+    return word if len(word) < 2 or _DOTTED.fullmatch(word) else word.rstrip(".;:!?")

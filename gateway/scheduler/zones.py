@@ -1,5 +1,6 @@
 """Time zones as people name them: IANA names, cities, offsets; and which ones a language makes likely."""
 
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
@@ -36,6 +37,55 @@ _LIKELY: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "zh": ("Asia/Shanghai", "Asia/Taipei", "Asia/Hong_Kong"),
     }
 )
+# Letters that people read off their clocks, for the zone that has them now or in half a year; the database has some of
+# the same names for clocks that never change (EST). Cities that it has not.
+_MEANT: Mapping[str, str] = MappingProxyType(
+    {
+        word: zone
+        for zone, words in (
+            ("America/New_York", "est edt et eastern boston washington miami atlanta philadelphia"),
+            ("America/Chicago", "cst cdt ct central houston dallas austin"),
+            ("America/Denver", "mst mdt mt mountain"),
+            ("America/Los_Angeles", "pst pdt pt pacific san_francisco seattle san_diego"),
+            ("America/Toronto", "montreal ottawa"),
+            ("Europe/London", "bst uk england manchester edinburgh"),
+            ("Europe/Berlin", "cet cest mez mesz munich münchen hamburg köln cologne frankfurt germany deutschland"),
+            ("Europe/Zurich", "zürich geneva genf bern"),
+            ("Europe/Vienna", "wien austria österreich"),
+            ("Europe/Rome", "milan milano mailand"),
+            ("Asia/Kolkata", "delhi new_delhi mumbai bangalore bengaluru chennai hyderabad india"),
+            ("Asia/Shanghai", "beijing peking shenzhen china"),
+            ("Asia/Tokyo", "jst japan osaka"),
+            ("Asia/Seoul", "kst"),
+            ("Europe/Moscow", "msk moskau"),
+            ("Australia/Sydney", "aedt canberra"),
+            ("Pacific/Auckland", "nzst nzdt wellington"),
+            ("America/Sao_Paulo", "rio rio_de_janeiro brasilia"),
+        )
+        for word in words.split()
+    }
+)
+_SEVERAL: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "gmt": ("Europe/London", "Africa/Accra", "UTC"),
+        "ist": ("Asia/Kolkata", "Asia/Jerusalem", "Europe/Dublin"),
+        "aest": ("Australia/Sydney", "Australia/Brisbane"),
+    }
+)
+_OFFSET = re.compile(r"(?:utc|gmt)?([+-])(\d{1,2})(?::?(\d{2}))?")
+# Offsets that are no whole hours, where clocks never change.
+_BROKEN_OFFSETS: Mapping[str, str] = MappingProxyType(
+    {
+        "-9:30": "Pacific/Marquesas",
+        "+3:30": "Asia/Tehran",
+        "+4:30": "Asia/Kabul",
+        "+5:30": "Asia/Kolkata",
+        "+5:45": "Asia/Kathmandu",
+        "+6:30": "Asia/Yangon",
+        "+8:45": "Australia/Eucla",
+        "+9:30": "Australia/Darwin",
+    }
+)
 
 
 def zone_named(name: str) -> ZoneInfo:
@@ -47,10 +97,12 @@ def zone_named(name: str) -> ZoneInfo:
 
 
 def find_zone(text: str) -> str:
-    """The IANA name that a person means by a name, a city or an offset from UTC. Raises Mistake."""
+    """The IANA name that a person means by a name, a city, letters (EST) or an offset from UTC. Raises Mistake."""
     wanted = "_".join(text.split()).lower()
-    if offset := _by_offset(wanted):
-        return offset
+    if likely := _SEVERAL.get(wanted):
+        raise Mistake("zone_which", name=text[:LONGEST], near=", ".join(likely))
+    if known := _MEANT.get(wanted) or _by_offset(wanted):
+        return known
     names = available_timezones()
     for name in sorted(names, key=lambda one: (one.startswith(("Etc/", "posix", "SystemV")), one)):
         if name.lower() == wanted or name.rpartition("/")[2].lower() == wanted:
@@ -75,16 +127,19 @@ def likely_zones(language: str) -> tuple[str, ...]:
 
 
 def _by_offset(wanted: str) -> str | None:
-    """Whole hours only: zones with a name know the rest. The sign of `Etc/GMT` is the other way round (POSIX)."""
-    if wanted in ("utc", "gmt", "z"):
+    """A zone whose clocks always show that offset. The sign of `Etc/GMT` is the other way round (POSIX)."""
+    if wanted in ("utc", "z"):
         return "UTC"
-    hours = wanted.removeprefix("utc").removeprefix("gmt").replace("−", "-")
-    if hours[:1] not in ("+", "-") or not hours[1:].removesuffix(":00").isdecimal():
+    found = _OFFSET.fullmatch(wanted.replace("−", "-"))
+    if found is None:
         return None
-    number = int(hours.removesuffix(":00"))
-    if not -12 <= number <= 14:
+    hours, minutes = int(found[2]), int(found[3] or 0)
+    if minutes:
+        return _BROKEN_OFFSETS.get(f"{found[1]}{hours}:{minutes:02}")
+    hours = -hours if found[1] == "-" else hours
+    if not -12 <= hours <= 14:
         return None
-    return f"Etc/GMT{-number:+d}" if number else "UTC"
+    return f"Etc/GMT{-hours:+d}" if hours else "UTC"
 
 
 def _unknown(text: str) -> Mistake:

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.scheduler.mistakes import Mistake
 from gateway.scheduler.quiet import read_quiet, stored_quiet
-from gateway.scheduler.zones import find_zone, is_zone, likely_zones, zone_named
+from gateway.scheduler.zones import _BROKEN_OFFSETS, _MEANT, _SEVERAL, find_zone, is_zone, likely_zones, zone_named
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,18 @@ def test_what_is_no_window(text: str) -> None:
         ("UTC", "UTC"),
         ("UTC+2", "Etc/GMT-2"),
         ("-05:00", "Etc/GMT+5"),
+        ("UTC+5:30", "Asia/Kolkata"),
+        ("+0545", "Asia/Kathmandu"),
+        ("EST", "America/New_York"),
+        ("est", "America/New_York"),
+        ("MST", "America/Denver"),
+        ("PDT", "America/Los_Angeles"),
+        ("BST", "Europe/London"),
+        ("MEZ", "Europe/Berlin"),
+        ("CET", "Europe/Berlin"),
+        ("Delhi", "Asia/Kolkata"),
+        ("San Francisco", "America/Los_Angeles"),
+        ("München", "Europe/Berlin"),
     ],
 )
 def test_a_zone_is_found(said: str, zone: str) -> None:
@@ -52,7 +64,24 @@ def test_a_zone_is_found(said: str, zone: str) -> None:
     assert is_zone(zone)
 
 
-@pytest.mark.parametrize("said", ["Mars", "../../etc/passwd", "/etc/localtime", "UTC+99", "\0"])
+@pytest.mark.parametrize(("said", "near"), [("GMT", "Europe/London"), ("IST", "Asia/Kolkata"), ("aest", "Brisbane")])
+def test_letters_of_several_places_are_asked_about(said: str, near: str) -> None:
+    with pytest.raises(Mistake, match="zone_which") as caught:
+        find_zone(said)
+    assert near in str(caught.value.values["near"])
+
+
+def test_a_clock_with_letters_changes_with_the_seasons() -> None:
+    winter, summer = (datetime(2026, month, 1, tzinfo=UTC).astimezone(zone_named(find_zone("EST"))) for month in (1, 7))
+    assert winter.utcoffset() != summer.utcoffset()
+
+
+def test_every_zone_that_is_meant_is_one() -> None:
+    assert all(map(is_zone, [*_MEANT.values(), *_BROKEN_OFFSETS.values()]))
+    assert all(is_zone(zone) for zones in _SEVERAL.values() for zone in zones)
+
+
+@pytest.mark.parametrize("said", ["Mars", "../../etc/passwd", "/etc/localtime", "UTC+99", "UTC-3:30", "\0"])
 def test_what_is_no_zone(said: str) -> None:
     for look in (find_zone, zone_named):
         with pytest.raises(Mistake, match=r"zone_(unknown|like_none)"):
