@@ -129,8 +129,7 @@ def write_staged(conn: Connection, staged: StagedChanges, states: States, at: in
 
 def _write_goal(conn: Connection, staged: StagedChanges, session: SessionId, at: int) -> None:
     """A cleared session and one that was left for a fresh one are after nothing any more (Z-87)."""
-    cleared = staged.hide_from is not None and not staged.hide_from_people
-    if cleared or (staged.switch_session and staged.session is None):
+    if staged.clears or (staged.switch_session and staged.session is None):
         goals.put_of_session(conn, session, IDLE, at)
     elif staged.complete_goal:
         goals.put_of_session(conn, session, completed(goals.of_session(conn, session)), at)
@@ -151,6 +150,8 @@ def settle_staged(staged: StagedChanges, states: States) -> None:
         if staged.session is None:
             states.message.start_empty()
         else:
-            states.message.forget()
+            states.message.start_other()
+    elif staged.clears:
+        states.message.start_other()
     elif staged.hide_from is not None:
         states.message.forget()
