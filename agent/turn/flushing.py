@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import anyio
-from sqlalchemy import Connection
 
 from agent.core.errors import ContextTooLong
 from agent.core.messages import Message, ToolResult, ToolUse, text_message
@@ -18,8 +17,6 @@ from agent.memory.tools import FLUSH_TOOLS
 from agent.providers.calling import Attempt, Call, Unwatched
 from agent.providers.provider import Provider, Request
 from agent.providers.replies import Reply
-from agent.storage import audit_rows
-from agent.storage.fence import check_epoch
 from agent.tools.executor import Cleared, Outcome
 from agent.tools.gate import gate_for
 from agent.turn.calling import bill_of
@@ -29,6 +26,7 @@ from agent.turn.fitting import ceiling
 from agent.turn.hooking import fire_soon, of_call
 from agent.turn.requests import schema_of, scope_of, sound, system_of
 from agent.turn.run import Run
+from agent.turn.saving import save_records
 from agent.turn.states import States
 from agent.turn.surroundings import limits_of, tool_context
 
@@ -74,7 +72,7 @@ class Flushing:
                 return
             at = states.runtime.clock.now()
             results = tuple([await self._done(use, reply, run) for use in calls])
-            await self._note(run)
+            await save_records(run, states)
             added.append(Message(role="assistant", parts=parts_with(reply, calls), created_at=at))
             added.append(Message(role="user", parts=results, created_at=at))
 
@@ -135,19 +133,6 @@ class Flushing:
         told = of_call(use, outcome.content, is_error=outcome.is_error)
         fire_soon("post_tool_use", run, states, told, tool=use.name)
         return outcome
-
-    async def _note(self, run: Run) -> None:
-        """Put the record of the calls on disk: a model never reads what is not recorded. May raise StorageTrouble."""
-        states = self._states
-        records, conversation, epoch = run.records[run.records_stored :], states.session.conversation, run.work.epoch
-
-        def write(conn: Connection) -> None:
-            check_epoch(conn, conversation, epoch)
-            audit_rows.add(conn, records)
-
-        if records:
-            await states.runtime.database.write(write)
-            run.records_stored += len(records)
 
 
 def may_look_back(run: Run, states: States) -> bool:

@@ -112,6 +112,23 @@ async def save_progress(
     run.checkpoint = checkpoint
 
 
+async def save_records(run: Run, states: States) -> None:
+    """Put the record of a run's calls on disk: a model never reads what is not recorded.
+
+    Raises Fenced or StorageTrouble.
+    """
+    records, conversation, epoch = run.records[run.records_stored :], states.session.conversation, run.work.epoch
+    if not records:
+        return
+
+    def write(conn: Connection) -> None:
+        check_epoch(conn, conversation, epoch)
+        audit_rows.add(conn, records)
+
+    await states.runtime.database.write(write)
+    run.records_stored += len(records)
+
+
 def write_staged(conn: Connection, staged: StagedChanges, states: States, at: int) -> None:
     """Make a command's changes to the session. Call it in a fenced transaction."""
     session = states.session.id
