@@ -222,11 +222,10 @@ class Agent:
             return
         conversation, at = self.session.conversation, to_us(self.runtime.clock.now())
         step = writing_of(self.message.compaction) if self.session.id is not None else None
-        written: list[int] = []
 
-        def commit(conn: Connection) -> None:
+        def commit(conn: Connection) -> list[int] | None:
             check_epoch(conn, conversation, work.epoch)
-            written[:] = write_window(conn, step, self) if step is not None else []
+            placed = write_window(conn, step, self) if step is not None else []
             write_staged(conn, staged, self, at)
             for part, say in enumerate(says):
                 outbox_rows.add(
@@ -242,12 +241,15 @@ class Agent:
                 inbox_rows.finish(conn, work.inbox_ids, ends, work.epoch)
             take_first(conn)
             passing("commit.within")
+            return placed
 
         passing("commit.before")
         with self.runtime.outbox.committing() as take_first:
-            await self.runtime.database.write(commit)
+            written = await self.runtime.database.write(commit)
             passing("commit.after")
-        if step is not None:
+        if written is None:  # words of it were forgotten meanwhile
+            self.message.forget()
+        elif step is not None:
             settle(self.message.compaction, step, written)
         settle_staged(staged, self)
 

@@ -39,7 +39,21 @@ async def forget(
     """
     at = to_us(clock.now())
     await memory.misses.flush()  # what waits to be written would come after
+    with memory.forgotten.going_on(await memory.database.read(lambda conn: gathering.places(conn, target))):
+        await memory.database.write(lambda conn: None)  # what was on its way when that began is there to be found
+        meant = await _erased(memory, target, home, folders, at)
+        memory.forgotten.tell(target.scope.own, meant.conversations)
+    erased = meant.erased
+    log.info(
+        "forgotten: %d things kept, %d messages", erased.items, erased.messages,
+        extra={"conversation": target.scope.conversation},
+    )  # fmt: skip
+    return erased
 
+
+async def _erased(
+    memory: Memory, target: Target, home: Path, folders: Callable[[ConversationId], Sequence[Path]], at: int
+) -> Meant:
     def gather(conn: Connection) -> tuple[Meant, traces.Left, Names, Names]:
         meant = gathering.gathered(conn, target)
         return meant, traces.left_behind(conn, meant), *gathering.files(conn, target, meant)
@@ -51,13 +65,7 @@ async def forget(
         await memory.database.write(step)
     if memory.vectors is not None:
         memory.vectors.forget()
-    memory.forgotten.tell(target.scope.own, meant.conversations)
-    erased = meant.erased
-    log.info(
-        "forgotten: %d things kept, %d messages", erased.items, erased.messages,
-        extra={"conversation": target.scope.conversation},
-    )  # fmt: skip
-    return erased
+    return meant
 
 
 def _files(

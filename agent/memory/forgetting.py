@@ -55,7 +55,7 @@ def _note(conn: Connection, *, target: Target, meant: Meant, at: int) -> None:
 def _finish(conn: Connection, *, target: Target, meant: Meant, at: int) -> None:
     _styles(conn, target)
     _names(conn, target)
-    traces.commands(conn, meant.conversations)
+    traces.commands(conn, target, meant.conversations)
     # The file may have been rebuilt since the beginning.
     mine = (memory_erasure.c.conv == target.scope.conversation, memory_erasure.c.at == at)
     conn.execute(update(memory_erasure).where(*mine).values(cleaned_at=None))

@@ -4,7 +4,8 @@ Counts alone, and of this process: what sleeps reads the database when it wakes.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from agent.core.ids import ConversationId
 from agent.memory.audience import Audience
@@ -16,6 +17,7 @@ class Forgotten:
     def __init__(self) -> None:
         self._facts: Counter[Audience] = Counter()
         self._words: Counter[ConversationId] = Counter()
+        self._going_on: Counter[ConversationId] = Counter()
         self._listeners: list[Callable[[ConversationId], object]] = []
 
     def tell(self, audience: Audience, conversations: Iterable[ConversationId] = ()) -> None:
@@ -25,6 +27,20 @@ class Forgotten:
             self._words[conversation] += 1
             for listener in self._listeners:
                 listener(conversation)
+
+    @contextmanager
+    def going_on(self, conversations: Iterable[ConversationId]) -> Iterator[None]:
+        """What was said there is being rewritten, in steps: nothing read before its end may be written back."""
+        here = tuple(conversations)
+        self._going_on.update(here)
+        try:
+            yield
+        finally:
+            self._going_on.subtract(here)
+
+    def may_write(self, conversation: ConversationId, since: int) -> bool:
+        """Whether what was made of words read at the count `since` may be stored. Any thread may ask."""
+        return not self._going_on[conversation] and self._words[conversation] == since
 
     def listen(self, listener: Callable[[ConversationId], object]) -> None:
         """Be told of each conversation whose words were rewritten; must not wait."""

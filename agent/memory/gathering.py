@@ -28,7 +28,7 @@ from agent.memory import rows
 from agent.memory.records import Item
 from agent.memory.target import PAGE, Erased, Target, chunks
 from agent.storage.payloads import decode_parts, decode_say
-from agent.storage.tables import message, outbox, session
+from agent.storage.tables import cleared_result, message, outbox, passage, session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +54,14 @@ class Meant:
         )
 
 
+def places(conn: Connection, target: Target) -> tuple[ConversationId, ...]:
+    """The conversations it may stand in: those of the same people."""
+    return tuple(dict.fromkeys((target.scope.conversation, *rows.conversations(conn, target.scope.own))))
+
+
 def gathered(conn: Connection, target: Target) -> Meant:
     """All of it, as things stand now."""
-    conversations = tuple(dict.fromkeys((target.scope.conversation, *rows.conversations(conn, target.scope.own))))
+    conversations = places(conn, target)
     sessions = _sessions_of(conn, conversations)
     theirs = _runs_of(conn, target.only_by, sessions) if target.only_by is not None else None
     items = tuple((item.id, item.inbox_id, item.session) for item in _items(conn, target, theirs))
@@ -65,6 +70,7 @@ def gathered(conn: Connection, target: Target) -> Meant:
     looked_at: Iterable[str] = sessions
     if target.item is not None:
         looked_at = [id for id in sessions if id in told_in | _sessions_with(conn, sources)]
+    derived = _with_traces(conn, target, sessions) if target.words else frozenset()
     hits: list[tuple[int, int | None, str]] = []
     texts: list[str] = []
     for row in _messages(conn, looked_at):
@@ -73,7 +79,7 @@ def gathered(conn: Connection, target: Target) -> Meant:
             continue
         if target.words:
             wanted = any(target.holds(text) for part in parts_of(row) for text in texts_of(part))
-            wanted = wanted or target.holds(row.deferred or "")
+            wanted = wanted or row.id in derived or target.holds(row.deferred or "")
         elif target.item is not None:
             wanted = row.inbox_id in sources or (by_the_house and row.session_id in told_in)
         else:
@@ -123,6 +129,16 @@ def _sessions_of(conn: Connection, conversations: Sequence[str]) -> tuple[str, .
     for some in chunks(conversations):
         found += conn.execute(select(session.c.id).where(session.c.conv.in_(some))).scalars()
     return tuple(found)
+
+
+def _with_traces(conn: Connection, target: Target, sessions: Sequence[str]) -> frozenset[int]:
+    """Messages of which something that was made of them holds the words, whatever they say themselves by now."""
+    found: set[int] = set()
+    for made in (passage, cleared_result):
+        for some in chunks(sessions):
+            of_them = select(made.c.message_id, made.c.text).where(made.c.session_id.in_(some))
+            found.update(row.message_id for row in conn.execute(of_them) if target.holds(row.text))
+    return frozenset(found)
 
 
 def _sessions_with(conn: Connection, runs: Collection[int]) -> set[str]:

@@ -59,13 +59,18 @@ def left_behind(conn: Connection, meant: Meant) -> Left:
     )
 
 
-def commands(conn: Connection, conversations: Sequence[str]) -> None:
-    """The words of commands that forget, answered or not; what they were to forget is gone now."""
+def commands(conn: Connection, target: Target, conversations: Sequence[str]) -> None:
+    """The words of commands that forget: of those that have ended, and of this one, whose words are gone now.
+
+    Others that are still to be carried out would forget nothing without theirs.
+    """
+    columns = (inbox.c.id, inbox.c.payload, inbox.c.status, inbox.c.attempts)
     for some in chunks(conversations):
         named = inbox.c.payload.icontains(COMMAND, autoescape=True)
-        for row in conn.execute(select(inbox.c.id, inbox.c.payload).where(inbox.c.conv.in_(some), named)).all():
+        for row in conn.execute(select(*columns).where(inbox.c.conv.in_(some), named)).all():
             came = decode_incoming(row.payload)
-            if _forgets(came.text):
+            own = row.attempts and (not target.words or target.holds(" ".join(came.text.split())))
+            if _forgets(came.text) and (row.status != "new" or own):
                 left = replace(came, text=COMMAND, quoted=None, notes=())
                 conn.execute(update(inbox).where(inbox.c.id == row.id).values(payload=encode_incoming(left)))
 

@@ -3,8 +3,8 @@
 Plain functions over a `Connection`. Rows are hidden and placed, never rewritten (SPEC §4.2).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from types import MappingProxyType
 
@@ -46,6 +46,7 @@ _SUMMARY = select(session_table.c.summary, session_table.c.summary_upto).where(
     session_table.c.id == bindparam("session")
 )
 _BY_ID = message_table.c.id == bindparam("row")
+_PARTS = select(message_table.c.parts).where(_BY_ID)
 _HIDE = update(message_table).where(_BY_ID).values(agent_visible=False, compacted_at=bindparam("at"))
 _MARK = update(message_table).where(_BY_ID).values(compacted_at=bindparam("at"))
 _PLACE = update(message_table).where(_BY_ID).values(place=bindparam("where"))
@@ -150,10 +151,10 @@ def write(
         values = {"message_id": message.id, "call": call, "session_id": session, "text": text, "at": at}
         conn.execute(_CLEAR, values)
         conn.execute(_MARK, {"row": message.id, "at": at})
-        passages.keep(conn, session, conversation, message, [call])
+        _keep(conn, session, conversation, message, [call])
     for message in changes.hidden:
         conn.execute(_HIDE, {"row": message.id, "at": at})
-        passages.keep(conn, session, conversation, message)
+        _keep(conn, session, conversation, message)
     for id, place in changes.placed:
         conn.execute(_PLACE, {"row": id, "where": place})
     for id, summary in changes.deferred:
@@ -162,6 +163,20 @@ def write(
         text, upto = changes.summary
         conn.execute(_SUMMARISE, {"session": session, "written": text or None, "upto": upto if text else None})
     return [_insert(conn, session, conversation, message, place, at) for message, place in changes.inserted]
+
+
+def _keep(
+    conn: Connection,
+    session: SessionId,
+    conversation: ConversationId,
+    message: Message,
+    calls: Sequence[str] | None = None,
+) -> None:
+    """Make it findable as it stands in the store: what was forgotten since it was read must not come back."""
+    assert message.id is not None
+    written = conn.execute(_PARTS, {"row": message.id}).scalar_one_or_none()
+    parts = read_parts(written, message.id) if written is not None else ()
+    passages.keep(conn, session, conversation, replace(message, parts=parts), calls)
 
 
 def _insert(

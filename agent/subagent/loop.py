@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import anyio
-from sqlalchemy import Connection
 
 from agent.core.errors import AgentError, ContextTooLong, Refused
 from agent.core.groups import first_error
@@ -17,8 +16,6 @@ from agent.core.subagents import AGENT, Finding
 from agent.providers.calling import Attempt
 from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema
 from agent.providers.replies import Reply
-from agent.storage import audit_rows
-from agent.storage.fence import check_epoch
 from agent.subagent.reach import schema_for
 from agent.subagent.tool import NESTED
 from agent.subagent.wording import FORGOTTEN, LAST_STEP, NO_ANSWER, NO_MODEL, NO_QUESTIONS, NO_ROOM, failed, halted
@@ -34,6 +31,7 @@ from agent.turn.hints import cache_tier_for, routing_hint_for
 from agent.turn.prompt import stable_prompt, volatile_prompt
 from agent.turn.renewing import drop_stale_recall
 from agent.turn.run import Run
+from agent.turn.saving import save_records
 from agent.turn.states import States
 from agent.turn.stepping import step_done
 from agent.turn.tooling import unrunnable
@@ -70,7 +68,7 @@ async def work(task: str, run: Run, states: States) -> Finding | None:
         return None
     finally:
         with anyio.move_on_after(NOTED_WITHIN_S, shield=True):
-            await _note(run, states)
+            await save_records(run, states)
 
 
 def _halted(run: Run, said: str) -> Finding | None:
@@ -127,7 +125,7 @@ async def _run_calls(calls: tuple[ToolUse, ...], reply: Reply, run: Run, states:
     try:
         for batch in batches_of(waiting, states.tool.executor.is_safe, run.settings.tools.max_parallel):
             await _run_batch(batch, results, run, states)
-            await _note(run, states)  # a model never reads what is not recorded
+            await save_records(run, states)
     except anyio.get_cancelled_exc_class():
         for use in calls:
             if use.id not in results:
@@ -213,20 +211,6 @@ def _make_room(run: Run, states: States, room: int) -> None:
 
 def _cleared(result: ToolResult) -> ToolResult:
     return replace(result, content=CLEARED) if len(result.content) > len(CLEARED) else result
-
-
-async def _note(run: Run, states: States) -> None:
-    """Put the record of its calls on disk. Raises Fenced or StorageTrouble."""
-    records, conversation, epoch = run.records[run.records_stored :], states.session.conversation, run.work.epoch
-    if not records:
-        return
-
-    def write(conn: Connection) -> None:
-        check_epoch(conn, conversation, epoch)
-        audit_rows.add(conn, records)
-
-    await states.runtime.database.write(write)
-    run.records_stored += len(records)
 
 
 def _told(error: AgentError) -> str:

@@ -13,6 +13,7 @@ from agent.storage import audit_rows
 from agent.storage.moments import to_us
 from agent.tools.deferring import loaded_in
 from agent.tools.plan_mode import ENTER, EXIT
+from agent.turn.flushing import may_look_back
 from agent.turn.goal_text import is_wanted
 from agent.turn.notes import read_notes, says_terminated
 from agent.turn.recalling import open_memory, recall
@@ -43,7 +44,7 @@ async def prepare(run: Run, states: States) -> Prepared:
             event = ContextDegraded(conversation=states.session.conversation, run=run.id, after_s=limit)
             announce(states, event)
     states.context.run = run
-    states.context.engine.may_flush(run.settings.memory.flush.enabled and run.memory is not None)
+    states.context.engine.may_flush(may_look_back(run, states))
     notes = states.memory.text
     run.idle_minutes = _idle_minutes(states)
     sync_window(run, states)

@@ -69,7 +69,7 @@ async def through_the_gate(
     passed, asking = Passed(), []
     for use in batch:
         context = tool_context(use, run, states)
-        found = await _looked_at(use, context, run, states)
+        found = await looked_at(use, context, run, states)
         if isinstance(found, Outcome):
             passed.results[use.id] = not_run(use, found, run, states)
         elif isinstance(found, Ready):
@@ -159,7 +159,7 @@ def refused(why: str) -> Outcome:
     return Outcome(content=why, is_error=True, verdict="refused")
 
 
-async def _looked_at(use: ToolUse, context: ToolContext, run: Run, states: States) -> Ready | Cleared | Outcome:
+async def looked_at(use: ToolUse, context: ToolContext, run: Run, states: States) -> Ready | Cleared | Outcome:
     """Ready to run, or a person must be asked about what was cleared, or it does not run."""
     if run.within is not None and use.name in scope_of(run, states) and use.name not in run.within:
         return refused(OUTSIDE_THE_SKILL.format(name=use.name, tools=", ".join(sorted(run.within)) or "none"))
@@ -170,8 +170,7 @@ async def _looked_at(use: ToolUse, context: ToolContext, run: Run, states: State
     if fired.blocked:
         content = DENIED.format(name=use.name, reason=fired.blocked)
         return Outcome(content=content, is_error=True, verdict="denied")
-    conversation, approvals = states.session.conversation, run.settings.approvals
-    rules = Rules(auto_approve=approvals.auto_approve, force=approvals.force, ask=approvals.ask, deny=approvals.deny)
+    conversation, rules = states.session.conversation, rules_of(run)
     spec, covers = found.tool.spec, covers_of(found.appraisal)
     gate = gate_for(spec, found.appraisal, rules, allowed_for_good=False)
     if gate == "ask" and covers is not None:
@@ -188,6 +187,12 @@ async def _looked_at(use: ToolUse, context: ToolContext, run: Run, states: State
         case "deny":
             content = DENIED.format(name=use.name, reason=found.appraisal.reason or BY_POLICY)
             return Outcome(content=content, is_error=True, verdict="denied")
+
+
+def rules_of(run: Run) -> Rules:
+    """The operator's, as this run found them."""
+    approvals = run.settings.approvals
+    return Rules(auto_approve=approvals.auto_approve, force=approvals.force, ask=approvals.ask, deny=approvals.deny)
 
 
 def _announce_end(use: ToolUse, outcome: Outcome, run: Run, states: States) -> None:

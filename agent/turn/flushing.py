@@ -1,24 +1,32 @@
 """Before a model compacts for the first time in a cycle: a silent look back, to write lasting notes (B-55 to B-59).
 
 It sees the conversation as the next request would begin, may use the tools of the memory and no other, and whatever it
-says is shown to nobody and stored nowhere (SPEC §17.2). Failing costs the notes.
+says is shown to nobody and stored nowhere (SPEC §17.2). Its calls go the way of every call: scope, hooks, gate, audit.
+Nobody can be asked here, so what asks is refused. Failing costs the notes.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import anyio
 
 from agent.core.errors import ContextTooLong
 from agent.core.messages import Message, ToolResult, ToolUse, text_message
+from agent.core.tools import Appraisal
 from agent.memory.tools import FLUSH_TOOLS
 from agent.providers.calling import Attempt, Call, Unwatched
 from agent.providers.provider import Provider, Request
 from agent.providers.replies import Reply
+from agent.tools.executor import Cleared, Outcome
+from agent.tools.gate import gate_for
 from agent.turn.calling import bill_of
 from agent.turn.decision import parts_with
+from agent.turn.dispatching import looked_at, record, refused, rules_of, stopped
 from agent.turn.fitting import ceiling
-from agent.turn.requests import schema_of, sound, system_of
+from agent.turn.hooking import fire_soon, of_call
+from agent.turn.requests import schema_of, scope_of, sound, system_of
 from agent.turn.run import Run
+from agent.turn.saving import save_records
 from agent.turn.states import States
 from agent.turn.surroundings import limits_of, tool_context
 
@@ -36,6 +44,7 @@ ASKED = (
     f"When there is nothing to store, or you are done, answer with exactly: {NO_REPLY}"
 )
 OTHERS = "Only the tools of the memory may be used now: write_notes and remember."
+UNASKED = "{name} was not run: it needs a person's approval, and nobody can be asked now."
 
 
 class Flushing:
@@ -63,6 +72,7 @@ class Flushing:
                 return
             at = states.runtime.clock.now()
             results = tuple([await self._done(use, reply, run) for use in calls])
+            await save_records(run, states)
             added.append(Message(role="assistant", parts=parts_with(reply, calls), created_at=at))
             added.append(Message(role="user", parts=results, created_at=at))
 
@@ -95,12 +105,40 @@ class Flushing:
         return answered.reply
 
     async def _done(self, use: ToolUse, reply: Reply, run: Run) -> ToolResult:
-        """Run one call, if it is the memory's."""
+        """Run one call, if it is the memory's and nothing stands against it."""
         states = self._states
-        if use.id in reply.malformed or use.name not in FLUSH_TOOLS:
-            return ToolResult(tool_use_id=use.id, content=reply.malformed.get(use.id, OTHERS), is_error=True)
-        outcome = await states.tool.executor.run(
-            use, tool_context(use, run, states), allowed=FLUSH_TOOLS, limits=limits_of(run.settings)
-        )
+        if use.name not in FLUSH_TOOLS:
+            return ToolResult(tool_use_id=use.id, content=OTHERS, is_error=True)
+        outcome = stopped()
+        try:
+            outcome = await self._outcome(use, reply, run)
+        finally:  # a minute is over: it may have begun
+            named = replace(use, id=f"{PURPOSE}:{states.runtime.new_id()}")  # a model may give one id in every round
+            record(named, outcome, run, states)
         run.notes_written = run.notes_written or not outcome.is_error
         return ToolResult(tool_use_id=use.id, content=outcome.content, is_error=outcome.is_error)
+
+    async def _outcome(self, use: ToolUse, reply: Reply, run: Run) -> Outcome:
+        states = self._states
+        if use.id in reply.malformed:
+            return refused(f"{use.name} was not run: {reply.malformed[use.id]}")
+        found = await looked_at(use, tool_context(use, run, states), run, states)
+        if isinstance(found, Cleared):
+            found = Outcome(content=UNASKED.format(name=use.name), is_error=True, verdict="denied")
+        if isinstance(found, Outcome):
+            if found.verdict == "denied":
+                fire_soon("permission_denied", run, states, of_call(use, found.content, is_error=True), tool=use.name)
+            return found
+        outcome = await states.tool.executor.perform(found.cleared, found.context, limits_of(run.settings))
+        told = of_call(use, outcome.content, is_error=outcome.is_error)
+        fire_soon("post_tool_use", run, states, told, tool=use.name)
+        return outcome
+
+
+def may_look_back(run: Run, states: States) -> bool:
+    """Whether the look back could store anything: with a tool in the agent's scope that is not denied."""
+    if run.memory is None or not run.settings.memory.flush.enabled:
+        return False
+    specs = states.tool.executor.toolbox.specs(FLUSH_TOOLS & scope_of(run, states))
+    rules, nothing = rules_of(run), Appraisal(arguments={})
+    return any(gate_for(spec, nothing, rules, allowed_for_good=False) != "deny" for spec in specs)

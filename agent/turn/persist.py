@@ -51,7 +51,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     at = to_us(runtime.clock.now())
     conversation = states.session.conversation
 
-    def commit(conn: Connection) -> tuple[list[int | None], list[int], Closed]:
+    def commit(conn: Connection) -> tuple[list[int | None], list[int] | None, Closed]:
         check_epoch(conn, conversation, work.epoch)
         rows.add(conn, growth.entries)
         audit_rows.add(conn, growth.records)
@@ -90,15 +90,16 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     with runtime.outbox.committing() as take_first:
         ids, placed, closed = await runtime.database.write(commit)
         passing("commit.after")
-    if step is not None:
+    if step is not None and placed is not None:
         settle(states.message.compaction, step, placed)
     note_stored(run, states, growth, ids)
     settle_goals(closed, states)
     if states.message.loaded and run.opened:
         same = all(one.parts is other.parts for one, other in zip(before, run.messages, strict=False))
-        if not unheard and same and len(run.ids) == len(run.messages) and None not in run.ids:
+        known = len(run.ids) == len(run.messages) and None not in run.ids
+        if not unheard and same and known and placed is not None:
             sync_window(run, states)
-        else:  # a repeated commit knows no ids
+        else:  # a repeated commit knows no ids, and what was forgotten meanwhile must be read as it stands now
             states.message.forget()
     _report_tokens(run, states)
     return Persisted(transcript_updated=run.opened, session_updated=run.opened, memory_updated=run.notes_written)

@@ -137,7 +137,7 @@ async def _write_now(run: Run, states: States) -> None:
         return
     conversation, epoch = states.session.conversation, run.work.epoch
 
-    def work(conn: Connection) -> list[int]:
+    def work(conn: Connection) -> list[int] | None:
         check_epoch(conn, conversation, epoch)
         written = write_window(conn, step, states)
         passing("window.commit")
@@ -145,15 +145,22 @@ async def _write_now(run: Run, states: States) -> None:
 
     ids = await states.runtime.database.write(work)
     passing("window.after")
-    writing.settle(states.message.compaction, step, ids)
+    if ids is not None:  # else the window is read again before the next request
+        writing.settle(states.message.compaction, step, ids)
 
 
-def write_window(conn: Connection, step: Writing, states: States) -> list[int]:
-    """Write what compaction changed, in the caller's fenced transaction; for `settle`."""
-    session = states.session.id
+def write_window(conn: Connection, step: Writing, states: States) -> list[int] | None:
+    """Write what compaction changed, in the caller's fenced transaction; for `settle`.
+
+    None and nothing written where words of the conversation were, or are being, forgotten since the window was read:
+    what compaction made of it may hold them.
+    """
+    session, conversation = states.session.id, states.session.conversation
     assert session is not None
+    if not states.runtime.memory.forgotten.may_write(conversation, states.memory.forgotten):
+        return None
     at = to_us(states.runtime.clock.now())
-    return windows.write(conn, session, states.session.conversation, step.changes, at=at)
+    return windows.write(conn, session, conversation, step.changes, at=at)
 
 
 def show_compaction(event: Event, states: States) -> None:

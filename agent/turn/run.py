@@ -76,6 +76,11 @@ class StagedChanges:
     def any(self) -> bool:
         return self.hide_from is not None or self.switch_session or self.complete_goal
 
+    @property
+    def clears(self) -> bool:
+        """The model no longer sees anything of the session; people still do."""
+        return self.hide_from is not None and not self.hide_from_people
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:

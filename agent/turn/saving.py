@@ -112,6 +112,23 @@ async def save_progress(
     run.checkpoint = checkpoint
 
 
+async def save_records(run: Run, states: States) -> None:
+    """Put the record of a run's calls on disk: a model never reads what is not recorded.
+
+    Raises Fenced or StorageTrouble.
+    """
+    records, conversation, epoch = run.records[run.records_stored :], states.session.conversation, run.work.epoch
+    if not records:
+        return
+
+    def write(conn: Connection) -> None:
+        check_epoch(conn, conversation, epoch)
+        audit_rows.add(conn, records)
+
+    await states.runtime.database.write(write)
+    run.records_stored += len(records)
+
+
 def write_staged(conn: Connection, staged: StagedChanges, states: States, at: int) -> None:
     """Make a command's changes to the session. Call it in a fenced transaction."""
     session = states.session.id
@@ -129,8 +146,7 @@ def write_staged(conn: Connection, staged: StagedChanges, states: States, at: in
 
 def _write_goal(conn: Connection, staged: StagedChanges, session: SessionId, at: int) -> None:
     """A cleared session and one that was left for a fresh one are after nothing any more (Z-87)."""
-    cleared = staged.hide_from is not None and not staged.hide_from_people
-    if cleared or (staged.switch_session and staged.session is None):
+    if staged.clears or (staged.switch_session and staged.session is None):
         goals.put_of_session(conn, session, IDLE, at)
     elif staged.complete_goal:
         goals.put_of_session(conn, session, completed(goals.of_session(conn, session)), at)
@@ -151,6 +167,8 @@ def settle_staged(staged: StagedChanges, states: States) -> None:
         if staged.session is None:
             states.message.start_empty()
         else:
-            states.message.forget()
+            states.message.start_other()
+    elif staged.clears:
+        states.message.start_other()
     elif staged.hide_from is not None:
         states.message.forget()

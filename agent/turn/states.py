@@ -87,6 +87,11 @@ class MessageState:
         self.compaction.forget()
         self.loaded = False
 
+    def start_other(self) -> None:
+        """Another session, or this one cleared: what compaction had come to is over with what it was about."""
+        self.compaction.start_anew()
+        self.loaded = False
+
     def start_empty(self) -> None:
         """A fresh session: there is nothing to read."""
         self.compaction.start_anew()

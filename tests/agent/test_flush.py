@@ -1,20 +1,26 @@
 """Lasting notes before the first compaction of a cycle: in silence, by the memory's tools alone (SPEC §17.2)."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from agent.compaction.settings import MemorySettings
 from agent.core.context_events import CompactTriggered, MemoryFlushed
 from agent.core.errors import ProviderBusy
+from agent.core.ids import ConversationId
 from agent.memory.notes import versions_of
 from agent.memory.settings import FlushSettings
 from agent.storage.database import Database
+from agent.storage.tables import tool_call
+from agent.tools.settings import ApprovalSettings, HookSettings
 from agent.turn.flushing import ASKED, NO_REPLY, OTHERS, SILENT
 from agent.turn.settings import ContextSettings, Settings
 from tests.agent.test_compaction import REACTIVE, provider
 from tests.agent.world import World
-from tests.fakes.provider import calls, calls_all, fails, says
+from tests.fakes.provider import Script, calls, calls_all, fails, says
 
 
 def settings(*, flush: bool = True) -> Settings:
@@ -58,6 +64,7 @@ async def test_notes_are_written_in_silence_before_a_model_compacts(sqlite_datab
     assert not any(NO_REPLY in text or "calculate" in text for text in said)
     assert not any("NO_REPLY" in content or ASKED in content for _, content in await world.texts()), "stored nowhere"
     assert "tea at four" in model.requests[-1].system.volatile, "and shown in the turns after"
+    assert await recorded(world) == [("write_notes", "ran")]
     assert {"flush"} < {row.purpose for row in await world.usage_rows()}
 
 
@@ -89,6 +96,56 @@ async def test_switched_off_nothing_is_asked(sqlite_database: Database, tmp_path
     await talked(world)
     assert kinds(world)
     assert model.flushes == []
+
+
+def writing(number: int = 1) -> Script:
+    kept = [("write_notes", {"text": "- kept"}, "n1"), ("remember", {"fact": "Ida lives in Oslo."}, "n2")]
+    return calls_all(kept[:number])
+
+
+@pytest.mark.requirement("B-90", "G-17")
+async def test_where_nothing_may_be_stored_nobody_looks_back(sqlite_database: Database, tmp_path: Path) -> None:
+    denied = replace(settings(), approvals=ApprovalSettings(deny=("write_notes", "rem*")))
+    model = provider(notes=[writing(2)])
+    world = World(sqlite_database, tmp_path, model, settings=denied)
+    await talked(world)
+    assert CompactTriggered in kinds(world)
+    assert MemoryFlushed not in kinds(world)
+    assert model.flushes == []
+    few = World(sqlite_database, tmp_path, provider(), settings=settings(), key=ConversationId("web:2"),
+                agent_md="---\nname: default\ntools: [calculate]\n---\nYou are brief.\n")  # fmt: skip
+    await talked(few)
+    assert MemoryFlushed not in kinds(few), "tools that the agent does not have are not used in silence either"
+
+
+@pytest.mark.requirement("B-90", "B-93", "G-17", "R-41")
+@pytest.mark.parametrize(
+    ("approvals", "hooks", "why"),
+    [
+        pytest.param({"deny": ("write_notes",)}, (), "the rules of this house", id="denied"),
+        pytest.param({"ask": ("write_notes",)}, (), "nobody can be asked now", id="asked about"),
+        pytest.param({}, ("echo not today >&2; exit 1",), "not today", id="kept back by a hook"),
+    ],
+)
+async def test_its_calls_go_the_way_of_every_call(
+    sqlite_database: Database, tmp_path: Path, approvals: dict[str, Any], hooks: tuple[str, ...], why: str
+) -> None:
+    model = provider(notes=[writing(), says(NO_REPLY)])
+    world = World(
+        sqlite_database, tmp_path, model, settings=replace(settings(), approvals=ApprovalSettings(**approvals))
+    )
+    world.hooks = tuple(HookSettings(name="h", on="pre_tool_use", command=command) for command in hooks)
+    await talked(world)
+    (result,) = model.flushes[1].messages[-1].tool_results
+    assert result.is_error
+    assert why in result.content
+    assert not world.agent.memory.path.exists()
+    assert await recorded(world) == [("write_notes", "denied")]
+
+
+async def recorded(world: World) -> list[tuple[str, str]]:
+    found = select(tool_call.c.tool, tool_call.c.verdict).order_by(tool_call.c.id)
+    return [(row.tool, row.verdict) for row in await world.database.read(lambda conn: conn.execute(found).all())]
 
 
 @pytest.mark.requirement("B-16", "B-22")

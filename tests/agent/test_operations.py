@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from agent.built_ins import CommandResult
+from agent.compaction.cooldown import Cooldown, exhausted
 from agent.core.errors import AgentMissing
 from agent.core.ids import ConversationId
 from agent.core.messages import FilePart
@@ -92,6 +93,27 @@ async def test_new_begins_a_session_and_keeps_the_old_one(database: Database, tm
     await world.restart()
     await world.say("three")
     assert contents(provider) == ["two", "ok", "three"]
+
+
+@pytest.mark.parametrize("how", ["/clear", "/resume", "/undo"])
+async def test_what_compaction_had_come_to_ends_with_what_it_was_about(
+    sqlite_database: Database, tmp_path: Path, how: str
+) -> None:
+    """SPEC §8.7: exhausted until /clear, /new or another provider."""
+    world = world_of(sqlite_database, tmp_path, ScriptedProvider())
+    await world.say("one")
+    if how == "/resume":
+        await world.say("/new")
+        await world.say("two")
+    state = world.agent.message.compaction
+    state.cooldown = exhausted(state.cooldown)
+    state.flushed = state.warned = True
+    state.focus.start("one thing")
+    await world.say(how)
+    kept = how == "/undo"  # the same conversation, an exchange shorter
+    assert (state.cooldown == Cooldown(), state.flushed, state.focus.is_open) == (not kept, kept, kept)
+    await world.say("and on")
+    assert state.cooldown.is_ready is not kept
 
 
 @pytest.mark.requirement("W-64")

@@ -21,10 +21,14 @@ class Unreadable(Exception):
 
 @dataclass(slots=True)
 class Word:
-    """One word without its quotes. `expands`: the shell would put something else in its place, or several words."""
+    """One word without its quotes. `expands`: the shell would put something else in its place, or several words.
+
+    `globs`: where in the text a `*`, `?` or `[` stands that names of files may take the place of.
+    """
 
     text: str = ""
     expands: bool = False
+    globs: list[int] = field(default_factory=list)
     begun: bool = False  # "" is a word too
 
 
@@ -87,8 +91,13 @@ class _Reader:
             case "$" | "`":
                 self._expansion()
             case _:
-                if sign in "{~*?[" and not (sign == "{" and self._alone()):
-                    self._word.expands |= sign == "{" or (sign == "~" and not self._word.text)
+                word = self._word
+                if sign in "*?[":
+                    word.globs.append(len(word.text))
+                elif sign == "~":  # bash takes a=~ for an assignment wherever it stands
+                    word.expands |= word.text[-1:] in ("", "=", ":")
+                elif sign == "{" and not self._alone():
+                    word.expands = True
                 self._add(sign)
                 self._at += 1
 

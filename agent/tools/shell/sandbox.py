@@ -1,7 +1,8 @@
 """The closed room a command runs in: the system read-only, the workspace, nothing else of the machine. Pure.
 
 No home, no data directory, no environment, no other conversation, no network unless it was opened; its own processes
-alone. What is made in it outside of the workspace is gone when it ends.
+alone. What is made in it outside of the workspace is gone when it ends. For what nobody was asked about the workspace
+is read-only as well, and there is no network.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,6 +47,12 @@ def environment(extra: Mapping[str, str], *, home: str) -> dict[str, str]:
     return {**known, **extra}
 
 
+def looking_only() -> dict[str, str]:
+    """Where programs put what they would write beside the files, in a room where these cannot be changed."""
+    caches = {"CARGO_TARGET_DIR": "cargo", "GOCACHE": "go", "MYPY_CACHE_DIR": "mypy", "RUFF_CACHE_DIR": "ruff"}
+    return {"GIT_OPTIONAL_LOCKS": "0", **{name: f"/tmp/{folder}" for name, folder in caches.items()}}  # noqa: S108
+
+
 def enclosed(
     command: Sequence[str],
     *,
@@ -56,8 +63,9 @@ def enclosed(
     env: Mapping[str, str],
     network: bool,
     read_only: Sequence[str] = (),
+    writable: bool = True,
 ) -> list[str]:
-    """The words that run `command` in the room; `cwd` lies below /workspace."""
+    """The words that run `command` in the room; `cwd` lies below /workspace, which `writable` is about."""
     words = [bwrap, "--unshare-all", "--unshare-user", "--die-with-parent", "--cap-drop", "ALL", "--clearenv",
              "--uid", str(USER), "--gid", str(USER), "--hostname", HOST]  # fmt: skip
     if network:
@@ -70,7 +78,7 @@ def enclosed(
         words += ["--ro-bind-try", path, path]
     words += ["--proc", "/proc", "--dev", "/dev"]
     words += ["--size", str(TMP_BYTES), "--tmpfs", "/tmp", "--tmpfs", "/run", "--symlink", "../tmp", "/var/tmp"]  # noqa: S108
-    words += ["--bind", str(workspace), ROOT, "--chdir", str(cwd)]
+    words += ["--bind" if writable else "--ro-bind", str(workspace), ROOT, "--chdir", str(cwd)]
     for name, value in env.items():
         words += ["--setenv", name, value]
     return [*words, "--", *command]

@@ -16,9 +16,9 @@ from agent.tools.files.paths import ROOT, shown
 from agent.tools.files.place import meant, real, tree_of
 from agent.tools.reach import FileSettings, ShellSettings
 from agent.tools.schemas import Arguments, parsed, schema_from
-from agent.tools.shell.judging import judged
+from agent.tools.shell.judging import Judgement, judged
 from agent.tools.shell.programs import Allowance, Ended, counted, limited, run, tasks_of_user
-from agent.tools.shell.sandbox import enclosed, environment, top_of_system
+from agent.tools.shell.sandbox import enclosed, environment, looking_only, top_of_system
 
 LONGEST = 8_000  # characters of a command
 KIBIBYTE, MEBIBYTE = 1024, 1024 * 1024
@@ -59,7 +59,8 @@ class Shell:
         self.spec = ToolSpec(
             name="shell",
             description=f"Runs a shell command in {where}. Single commands that only look (ls, cat, git "
-            "status …) run at once; for others a person is asked. It gets no input; what it leaves running is ended.",
+            "status …) run at once and change nothing; for others a person is asked. It gets no input; what it leaves "
+            "running is ended.",
             schema=schema_from(_Shell),
             category="exec",
             risk="write",
@@ -71,8 +72,7 @@ class Shell:
     async def _appraise(self, arguments: Mapping[str, Any], context: ToolContext) -> Appraisal:
         """By the command's own words; how long it may take and where it runs is filled in, so that it is approved."""
         settings, command = self._settings(), str(arguments["command"]).strip()
-        alone = self._room.kind == "sandbox" and not settings.network
-        verdict = judged(command, sandboxed=alone)
+        verdict = self._judged(command, settings)
         cwd = shown(meant(arguments.get("cwd", "."), context))
         seconds = min(float(arguments.get("timeout_s") or settings.timeout_s), settings.timeout_s)
         return Appraisal(
@@ -81,6 +81,10 @@ class Shell:
             reason=verdict.reason,
             shown=f"{command}\n(in {cwd}, {seconds:g} s at most)",
         )
+
+    def _judged(self, command: str, settings: ShellSettings) -> Judgement:
+        closed = self._room.kind == "sandbox"
+        return judged(command, sandboxed=closed and not settings.network, root=ROOT if closed else "")
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
         asked, settings = parsed(_Shell, arguments), self._settings()
@@ -100,15 +104,17 @@ class Shell:
         command = [self._program, "-c", asked.command]
         began = self._clock.monotonic()
         if self._room.kind == "sandbox":
+            unasked = self._judged(asked.command, settings).gate == "allow"
             words = enclosed(
                 counted(command, settings.processes),
                 bwrap=self._room.bwrap,
                 top=await anyio.to_thread.run_sync(top_of_system),
                 workspace=workspace,
                 cwd=PurePosixPath(shown(names)),
-                env=environment(context.execution.env, home=ROOT),
-                network=settings.network,
+                env=environment({**(looking_only() if unasked else {}), **context.execution.env}, home=ROOT),
+                network=settings.network and not unasked,
                 read_only=settings.read_only,
+                writable=not unasked,
             )
             ended = await run(limited(words, allowance), cwd=workspace, env={}, allowance=allowance)
         else:

@@ -19,7 +19,7 @@ from agent.storage import cleaning
 from agent.storage.database import Database
 from agent.storage.memory_tables import memory, memory_erasure
 from agent.storage.moments import to_us
-from agent.storage.payloads import encode_incoming, encode_parts, encode_say
+from agent.storage.payloads import decode_incoming, encode_incoming, encode_parts, encode_say
 from agent.storage.tables import inbox, message, outbox, session, turn
 from tests.fakes.clock import FakeClock
 
@@ -54,7 +54,8 @@ def fill(conn: Connection, clock: FakeClock, most: int = FEW) -> None:
                         message_id=number)  # fmt: skip
             rows.keep(conn, SCOPE, [kept], at=1)
     command = encode_incoming(said(text=f"/memory forget {SECRET}"))
-    conn.execute(insert(inbox).values(id=MANY, conv=CHAT, created_at=1, kind="message", dedup="c", payload=command))
+    conn.execute(insert(inbox).values(id=MANY, conv=CHAT, created_at=1, kind="message", dedup="c", payload=command,
+                                      attempts=1))  # fmt: skip
 
 
 def steps_now(conn: Connection, target: Target, at: int) -> Sequence[forgetting.Step]:
@@ -91,6 +92,28 @@ async def test_cut_off_anywhere_it_is_done_again_whole(database: Database, clock
     assert (kept, checkpoints) == (len(range(3, FEW, 4)), FEW - 1 - hits)
     waits = select(memory_erasure.c.id).where(memory_erasure.c.cleaned_at.is_(None))
     assert await database.read(lambda conn: conn.execute(waits).first()) is not None
+
+
+async def test_other_commands_that_forget_keep_what_they_are_to_forget(
+    sqlite_database: Database, clock: FakeClock
+) -> None:
+    said = partial(Incoming, received_at=clock.now())
+    given = [(SECRET, "new", 1), ("pears", "new", 0), ("plums", "new", 1), ("figs", "done", 1), (SECRET, "new", 0)]
+
+    def come(conn: Connection) -> None:
+        for number, (words, status, attempts) in enumerate(given):
+            payload = encode_incoming(said(text=f"/memory forget {words}"))
+            conn.execute(insert(inbox).values(id=number + 1, conv=CHAT, created_at=1, kind="message", dedup=str(number),
+                                              payload=payload, status=status, attempts=attempts))  # fmt: skip
+
+    await sqlite_database.write(come)
+    for step in await sqlite_database.read(lambda conn: steps_now(conn, EVERYWHERE, 1)):
+        await sqlite_database.write(step)
+    rows = await sqlite_database.read(
+        lambda conn: conn.execute(select(inbox.c.payload).order_by(inbox.c.id)).scalars().all()
+    )
+    left = [decode_incoming(row).text.removeprefix("/memory forget").strip() for row in rows]
+    assert left == ["", "pears", "plums", "", SECRET], "each empties itself when it is done"
 
 
 async def test_no_step_is_large(sqlite_database: Database, clock: FakeClock) -> None:

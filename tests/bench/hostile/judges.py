@@ -11,7 +11,7 @@ from agent.core.errors import OutOfScope, ToolError
 from agent.core.framing import TAGS, framed
 from agent.core.ids import PersonId
 from agent.inbox import Incoming, Work
-from agent.tools.files.paths import grounded
+from agent.tools.files.paths import ROOT, grounded
 from agent.tools.gate import may_decide
 from agent.tools.mcp.offers import WITHHELD, Offer, specs_of
 from agent.tools.mcp.settings import ServerSettings
@@ -28,7 +28,8 @@ _UNSEEN = frozenset({"Cf", "Mn"})
 
 
 async def shell(case: Case) -> str:
-    return judged(case["text"], sandboxed=True).gate
+    in_open = case.get("open", False)
+    return judged(case["text"], sandboxed=not in_open, root="" if in_open else ROOT).gate
 
 
 async def path(case: Case) -> str:

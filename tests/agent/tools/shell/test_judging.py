@@ -15,7 +15,8 @@ from agent.tools.shell.reading import Unreadable, read
     "command",
     ["ls -la src", "cat notes.md", "grep -rn 'a|b' .", 'grep "x;y" a.txt', "git log --oneline -5",
      "find . -name '*.py'", "wc -l src/a.py", "ls /workspace/src", "echo 'it is > that'", "sort -u names.txt",
-     "date -u", "mypy src", "ls *.py", "  ls\t-l  ", "cat 'two words.txt'", "head -n 3 ä.txt"],
+     "date -u", "mypy src", "ls *.py", "  ls\t-l  ", "cat 'two words.txt'", "head -n 3 ä.txt", "grep -nA3 '.*x' a.py",
+     "head -5 a", "find . -name '.*'", "git log HEAD..main", "go vet ./...", "echo --x"],
 )  # fmt: skip
 def test_what_only_looks_runs_at_once(command: str) -> None:
     assert judged(command, sandboxed=True).gate == "allow"
@@ -46,6 +47,20 @@ def test_what_only_looks_runs_at_once(command: str) -> None:
         ("cat {/etc/passwd,x}", "only the shell knows"),
         ("cat ~root/x", "only the shell knows"),
         ("find . -exec rm {} +", "only the shell knows|more than look"),
+        ("sort --compress-prog=bash a", "more than look with --compress-prog=bash"),
+        ("sort -uo a b", "more than look with -uo"),
+        ("sort -- a --o=b", "more than look with --o=b"),
+        ("git diff --outp=x", "more than look"),
+        ("wc --files0-f=x", "more than look"),
+        ("printf -v 'a[$(id)]' x", "more than look with -v"),
+        ("strings @x", "more than look with @x"),
+        ("jq 'import \"a\" as $a; $a'", "more than look"),
+        ("diff -l a b", "more than look"),
+        ("cat .[.]/.[.]/etc/passwd", "only the shell knows"),
+        ("ls .*", "only the shell knows"),
+        ("cat a=~/x", "only the shell knows"),
+        ("grep -f.. x", "not in the workspace"),
+        ("cat x\r/etc", r"U\+000D"),
         ("find . -delete", "more than look"),
         ("sort -o a b", "more than look"),
         ("rg --pre ./evil x", "more than look"),
@@ -104,6 +119,20 @@ def test_words_that_only_speak_of_it_are_not_denied(command: str) -> None:
 def test_what_runs_a_folders_own_code_is_asked_for_outside_of_the_sandbox(command: str) -> None:
     assert judged(command, sandboxed=True).gate == "allow"
     assert judged(command, sandboxed=False).gate == "ask"
+
+
+@pytest.mark.requirement("R-27")
+@pytest.mark.parametrize("command", ["sort *", "wc -l ?x", "printf [a-z]*", "cat /workspace/x"])
+def test_outside_of_the_sandbox_a_file_may_be_named_like_an_option_and_the_workspace_lies_elsewhere(
+    command: str,
+) -> None:
+    assert judged(command, sandboxed=True).gate == "allow"
+    assert judged(command, sandboxed=False, root="").gate == "ask"
+
+
+@pytest.mark.parametrize("command", ["ls *.py", "grep -n x *.py", "sort ./*", "cat src/*.py"])
+def test_patterns_that_can_become_no_harmful_option_are_not_asked_for(command: str) -> None:
+    assert judged(command, sandboxed=False, root="").gate == "allow"
 
 
 @given(st.text(alphabet="ls rm-f/;|&$(){}<>`'\"\\\n#*~xA=", max_size=30))

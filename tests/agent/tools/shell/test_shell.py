@@ -1,5 +1,6 @@
 """The shell tool, in a real sandbox: it sees its workspace and the system's programs, and nothing else (B-93)."""
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,21 @@ class TestSandbox:
         assert not {"wrote", "mounted", "eth0", "/root:"} & set(said.split())
         count = next(int(line) for line in said.splitlines() if line.isdigit())
         assert count < 10, "it sees its own processes only"
+
+    @pytest.mark.requirement("R-27", "B-93")
+    async def test_what_nobody_was_asked_about_can_change_nothing_and_reach_nobody(self, ws: Path) -> None:
+        """A makefile runs what it likes even in a dry run: in a room where that does no harm, open network or not."""
+        (ws / "Makefile").write_text("$(shell id > changed; id > src/changed)\nall:\n\techo built\n")
+        said = await called(shell(), call_in(ws), command="make -n")
+        assert "echo built" in said
+        assert "Read-only file system" in said
+        assert not (ws / "changed").exists()
+        assert not (ws / "src" / "changed").exists()
+        (ws / "devices").symlink_to("/proc/net/dev")
+        said = await called(shell(network=True), call_in(ws), command="cat devices")
+        assert re.findall(r"(\w+):", said) == ["lo"]
+        await called(shell(), call_in(ws), command="make -n; true")
+        assert (ws / "changed").exists(), "what was allowed works as ever"
 
     async def test_a_link_out_leads_nowhere(self, ws: Path) -> None:
         (ws / "way").symlink_to(ws.parent)
