@@ -40,6 +40,7 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "hook_blocked": "A rule of this house stopped me here.",
         "approval_asked": "May I do this? ({tool})",
         "approval_terms": "The question stands for {minutes} min. Request {id}, fingerprint {digest}.",
+        "approval_covers": "“Always” allows from then on: {tool} for {covers}.",
         "approval_who": "{who} or an approver decides.",
         "approval_by_text": "Answer with /approve {id} or /deny {id}.",
         "answer_by_text": "Answer with {choices}.",

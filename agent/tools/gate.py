@@ -49,6 +49,11 @@ def covers_of(appraisal: Appraisal) -> str | None:
     return canonical(appraisal.arguments) if appraisal.covers == "" else appraisal.covers
 
 
+def extent_of(covers: str | None) -> str:
+    """What "always" would allow, where that is more than the very call; else ""."""
+    return "" if covers is None or covers.startswith("{") else covers
+
+
 def canonical(arguments: Mapping[str, Any]) -> str:
     """The arguments as JSON, the same for the same values."""
     return json.dumps(dict(arguments), sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -12,7 +12,7 @@ from agent.storage.approval_rows import Approval
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
 from agent.tools.executor import Cleared, Outcome
-from agent.tools.gate import anyone_may_decide, canonical, covers_of, digest_of, shown_of
+from agent.tools.gate import anyone_may_decide, canonical, covers_of, digest_of, extent_of, shown_of
 from agent.turn.requests import scope_of
 from agent.turn.run import SHUTDOWN, Run
 from agent.turn.states import States, announce
@@ -150,7 +150,7 @@ def prompt_key(id: str) -> str:
 
 def _prompt(one: Approval, run: Run, states: States) -> Say:
     phrase, language, incoming = states.runtime.phrases, one.language, run.work.incoming
-    minutes = max(1, round((one.expires_at - one.created_at) / 60e6))
+    minutes, extent = max(1, round((one.expires_at - one.created_at) / 60e6)), extent_of(one.covers)
     lines = [
         phrase("approval_asked", language, tool=one.tool),
         "",
@@ -158,6 +158,7 @@ def _prompt(one: Approval, run: Run, states: States) -> Say:
         "",
         *([one.reason] if one.reason else []),
         phrase("approval_terms", language, minutes=minutes, id=one.id, digest=one.digest[:FINGERPRINT]),
+        *([phrase("approval_covers", language, tool=one.tool, covers=extent)] if extent else []),
         *([phrase("approval_who", language, who=incoming.display or incoming.person)] if _is_shared(run) else []),
     ]
     return Say(

@@ -3,9 +3,9 @@
 from agent.core.ids import ConversationId, PersonId
 from agent.core.phrases import Phrases
 from agent.storage import approval_rows
-from agent.storage.approval_rows import Approval
+from agent.storage.approval_rows import Approval, Rule
 from agent.tools.approvals import Approvals, Finding, Ruling, Word
-from agent.tools.gate import may_decide
+from agent.tools.gate import extent_of, may_decide
 from agent.turn.approving import PRESS
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused
@@ -49,8 +49,8 @@ def told(ruling: Ruling, word: Word, phrase: Phrases, language: str) -> str:
     if one is not None and one.choices:
         return _told_of_question(ruling.finding, one, phrase, language)
     match ruling.finding:
-        case Finding.DONE if word.for_good:
-            return phrase("approval_told_always", language)
+        case Finding.DONE if word.for_good and one is not None:
+            return phrase("approval_told_always", language, tool=one.tool, covers=_extent(one.covers, phrase, language))
         case Finding.DONE:
             return phrase("approval_told_yes" if word.approve else "approval_told_no", language)
         case Finding.OVER if one is not None:
@@ -64,6 +64,14 @@ def told(ruling: Ruling, word: Word, phrase: Phrases, language: str) -> str:
             return phrase("approval_admin_for_good", language)
         case _:
             return phrase("approval_unknown", language)
+
+
+def _allowed(rule: Rule) -> str:
+    return extent_of(rule.covers) or _line(rule.shown)
+
+
+def _extent(covers: str | None, phrase: Phrases, language: str) -> str:
+    return extent_of(covers) or phrase("approval_covers_call", language)
 
 
 def _told_of_question(finding: Finding, one: Approval, phrase: Phrases, language: str) -> str:
@@ -115,7 +123,7 @@ async def approvals(call: Call) -> Reply:
         lines += [phrase("approvals_waiting", language), *(f"{one.id}: {_line(one.shown)}" for one in waiting), ""]
     if rules:
         lines += [phrase("approvals_rules", language)]
-        lines += [f"{rule.id}. {rule.tool}: {_line(rule.shown)} ({rule.created_by})" for rule in rules]
+        lines += [f"{rule.id}. {rule.tool}: {_allowed(rule)} ({rule.created_by})" for rule in rules]
         lines += [phrase("approvals_revoke_hint", language)]
     return Reply(text="\n".join(lines).strip(), private=True, verbatim=True)
 

@@ -10,6 +10,7 @@ from agent.goals.ticks import short
 from agent.ledger import rows
 from agent.ledger.bills import UsageTotals
 from agent.operations import Status
+from agent.storage import approval_rows
 from agent.storage.moments import to_us
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply
@@ -28,7 +29,9 @@ async def status(call: Call) -> Reply:
     """Provider and model really in use, context, queue, what runs; admins see the accounts' health too."""
     house, phrase, language = call.house, call.house.phrase, call.incoming.language
     seen, conversation = await call.agent.status(), ConversationId(str(call.key))
-    mode = await house.database.read(lambda conn: settings_rows.get(conn, conversation, MODE_SETTING))
+    mode, asked = await house.database.read(
+        lambda conn: (settings_rows.get(conn, conversation, MODE_SETTING), approval_rows.pending(conn, conversation))
+    )
     since = house.running_since(conversation)
     now = house.clock.now()
     lines = [
@@ -49,7 +52,9 @@ async def status(call: Call) -> Reply:
         await _spent(call, conversation),
         phrase("status_queue", language, count=seen.waiting, mode=mode or house.default_queue_mode()),
         *await _goal(call),
-        phrase("status_running", language, seconds=int((now - since).total_seconds()))
+        phrase("status_asks", language)
+        if asked
+        else phrase("status_running", language, seconds=int((now - since).total_seconds()))
         if since
         else phrase("status_idle", language),
     ]

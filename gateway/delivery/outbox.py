@@ -60,6 +60,7 @@ class ConversationOutbox:
         self._draft: Draft | None = None
         self._presence: Presence | None = None
         self._status: StatusLine | None = None
+        self._asks = 0  # how much of it waits for a person's word
 
     @property
     def language(self) -> str:
@@ -82,10 +83,12 @@ class ConversationOutbox:
         """
         self._vanish()
         self.status("")
+        self._asks += 1
         words = self._taken_back() if self._draft is not None and not self._draft.is_shown else ""
         try:
             yield
         finally:
+            self._asks -= 1
             if not self._audience.silent:
                 self._appear(self._open())
             if words := words + self._taken_back():
@@ -166,7 +169,8 @@ class ConversationOutbox:
     def queued(self, count: int) -> None:
         """How many messages wait behind the running turn; 0 says nothing."""
         if count and self._stage.settings.verbosity_of(self._key) != "quiet":
-            self.status(self._stage.phrase("queued", self._audience.language, count=count))
+            key = "queued_behind" if self._asks else "queued"
+            self.status(self._stage.phrase(key, self._audience.language, count=count))
 
     def committing(self) -> AbstractContextManager[Settle]:
         return self._stage.committing(self._key)

@@ -259,6 +259,19 @@ async def test_always_asks_no_more_until_it_is_revoked(asking: World) -> None:
         assert await asked(world)
 
 
+async def test_who_allows_for_good_is_told_how_far_that_goes(asking: World) -> None:
+    call = {"type": "tool_use", "name": "write", "input": {"path": "a.txt", "content": "x"}}
+    asking.script(RULES[1], {"match": {"contains": "note it"}, "reply": {"blocks": [call]}})
+    async with asking.process() as world:
+        await world.say("note it")
+        shown = await asked(world)
+        assert "“Always” allows from then on: write for files below /workspace." in shown.text
+        assert "Waiting for an answer to my question" in await world.asks("/status")
+        await press(world, action_of(shown, "a"))
+        await until(lambda: "allowed in this chat: write for files below /workspace" in world.screen().notes[-1])
+        assert "1. write: files below /workspace" in await world.asks("/approvals", "Allowed in this chat")
+
+
 async def test_the_operator_sees_what_waits_and_what_was_done(asking: World) -> None:
     async with asking.process() as world:
         await world.say("work it out")

@@ -111,8 +111,9 @@ function showTyping(state) {
 }
 
 function showWorking() {
-  const running = Boolean(typing) || thread.isGrowing;
-  byId("working").hidden = !running && !thread.status;
+  // A status also stands while a person is asked something: that can be stopped, too.
+  const running = Boolean(typing) || thread.isGrowing || Boolean(thread.status);
+  byId("working").hidden = !running;
   const text = thread.status || typing?.status || (thread.isGrowing ? "Answering" : "Thinking");
   if (byId("working-text").textContent !== text) byId("working-text").textContent = text;
   const stop = byId("stop");

@@ -230,4 +230,9 @@ async def test_events_show_as_far_as_the_verbosity_goes(
         voice.queued(3)
         await world.pass_time(2)
         assert world.screen().texts == (["Waiting: 3"] if shown else [])
+        with voice.awaiting():
+            voice.queued(4)
+            await world.pass_time(2)
+            behind = ["Waiting: 4. My question above comes first: answer it, or /stop."]
+            assert world.screen().texts == (behind if shown else [])
         await voice.end()
