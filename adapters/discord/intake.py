@@ -140,7 +140,12 @@ class Intake:
         where = await self._where(event)
         now = self._bot.clock.now()
         said = parse.said(event, where, self._bot.identity, received_at=now) if where else None
-        if said is not None:
+        if said is None:
+            return
+        await self.catch_up.read_before(said.key.channel_id)
+        if self.catch_up.holds(said.key.channel_id):
+            self.catch_up.owe(said.key.channel_id, said.message_id)
+        else:
             await self._deliver_said(said)
 
     async def _edit(self, event: Payload) -> None:
@@ -162,6 +167,8 @@ class Intake:
         where = self._places.of_interaction(event)
         read = parse.command if handle.kind == "slash" else parse.press
         inbound = read(event, where, self._bot.identity, received_at=self._bot.clock.now())
+        if inbound is not None:
+            await self.catch_up.read_before(inbound.key.channel_id)
         receipt = await self._store(inbound) if inbound is not None else None
         if receipt is not None and receipt.outcome in (Outcome.ACCEPTED, Outcome.DUPLICATE):
             await self._bot.answers.accepted(handle)
@@ -184,9 +191,13 @@ class Intake:
 
     # -- to the house
 
-    async def _deliver_said(self, said: Said) -> None:
-        if await self._store(said) is None:
+    async def _deliver_said(self, said: Said) -> Receipt | None:
+        receipt = await self._store(said)
+        if receipt is None:
             self.catch_up.owe(said.key.channel_id, said.message_id)
+        else:
+            self.catch_up.took(said.key.channel_id, said.message_id)
+        return receipt
 
     async def _store(self, inbound: Inbound) -> Receipt | None:
         """None when it could not be stored after all attempts."""

@@ -111,6 +111,7 @@ class House:
         self.places: list[Place] = []
         self.known_at: anyio.Event | None = None  # when the storage tells its places
         self.forgetful = False  # it cannot tell them
+        self.asked = 0  # how often it was to tell them
         self.on_admit: Callable[[Inbound], Awaitable[None]] | None = None
         self._seen: set[tuple[str, str]] = set()
         self.surroundings = Surroundings(clock=clock or SystemClock(), home=home, known_places=self._known)
@@ -125,6 +126,7 @@ class House:
         return Receipt(Outcome.DUPLICATE if repeated else self.outcome)
 
     async def _known(self, channel_type: str) -> Sequence[Place]:
+        self.asked += 1
         if self.known_at is not None:
             await self.known_at.wait()
         if self.forgetful:
