@@ -85,6 +85,10 @@ class Answers:
         """Nothing will be said about it: take the waiting sign away."""
         await self._quietly(self._close(handle))
 
+    async def regret(self, handle: Handle, text: str) -> None:
+        """It is lost: say so to the person alone."""
+        await self._quietly(self.acknowledge(str(handle), text, visible=False))
+
     async def settle(self, channel_id: str) -> None:
         """Something was said in the channel: nobody there has to look at a waiting sign any longer."""
         for live in [*self._thinking.values()]:
@@ -207,7 +211,7 @@ class Answers:
                 self._set(live, Stage.ANSWERED)
                 await self._rest.followed("DELETE", handle.token)
 
-    async def _quietly(self, doing: Awaitable[None]) -> None:
+    async def _quietly(self, doing: Awaitable[object]) -> None:
         """A waiting sign is never worth a failure."""
         try:
             await doing

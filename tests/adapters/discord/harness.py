@@ -114,7 +114,12 @@ class House:
         self.asked = 0  # how often it was to tell them
         self.on_admit: Callable[[Inbound], Awaitable[None]] | None = None
         self._seen: set[tuple[str, str]] = set()
-        self.surroundings = Surroundings(clock=clock or SystemClock(), home=home, known_places=self._known)
+        self.surroundings = Surroundings(
+            clock=clock or SystemClock(),
+            home=home,
+            known_places=self._known,
+            not_taken=lambda inbound: f"not taken ({inbound.sender.language})",
+        )
 
     async def admit(self, inbound: Inbound) -> Receipt:
         if self.on_admit is not None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from adapters.discord.channel import WHISPER
+from adapters.discord.channel import WHISPER, DiscordChannel
 from gateway.channels.document import Plain
-from gateway.channels.errors import ChannelUnsure
+from gateway.channels.errors import ChannelUnsure, HouseTrouble
 from gateway.channels.inbound import Inbound, Mention, Outcome, Pressed, Said
 from gateway.channels.keys import UserId
 from gateway.channels.outbound import Button, CommandSpec, Outbound
@@ -384,6 +384,54 @@ async def test_what_is_not_for_the_bot_leaves_no_sign(discord: Discord, house: H
         await slash(discord, house)
         await eventually(lambda: interaction_types(discord) == [5])
         await eventually(lambda: discord.mine(GENERAL) == [])
+
+
+async def interact(discord: Discord, channel: DiscordChannel, kind: str) -> None:
+    if kind == "slash":
+        await discord.event(kind=kind, channel=GENERAL, command="ask", options={"arguments": "why"})
+    else:
+        sent = await channel.send(Outbound(document=(Plain("?"),), buttons=((Button(label="Yes", action="y"),),)))
+        await discord.event(kind=kind, channel=GENERAL, message_id=sent.id, custom_id="y")
+
+
+def whispers(discord: Discord) -> list[str]:
+    return [m["content"] for m in discord.mine(GENERAL) if m["flags"] & 64]
+
+
+@pytest.mark.requirement("G-12")
+@pytest.mark.parametrize("kind", ["slash", "button"])
+async def test_what_cannot_be_stored_is_told_to_the_person(
+    discord: Discord, timed_house: House, clock: FakeClock, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(inbound: Inbound) -> None:
+        raise HouseTrouble("disk")
+
+    timed_house.on_admit = fail
+    async with connected(discord, timed_house) as adapter:
+        await adapter.publish([ASK])
+        await interact(discord, adapter.channel(GENERAL), kind)
+
+        async def told() -> bool:
+            clock.advance(0.2)
+            return whispers(discord) == ["not taken (en-US)"]
+
+        await eventually(told)
+        assert "is lost" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["slash", "button"])
+async def test_what_does_not_fit_any_more_is_told_to_the_person(
+    discord: Discord, timed_house: House, kind: str
+) -> None:
+    async with connected(discord, timed_house) as adapter:
+        await adapter.publish([ASK])
+        lanes = given(adapter._intake).lanes
+        lanes.close_gate()
+        while lanes.put("elsewhere", anyio.lowlevel.checkpoint):
+            pass
+        await interact(discord, adapter.channel(GENERAL), kind)
+        await eventually(lambda: whispers(discord) == ["not taken (en-US)"])
+        assert not timed_house.admitted
 
 
 async def test_an_interaction_told_twice_is_acknowledged_once(
