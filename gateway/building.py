@@ -55,6 +55,7 @@ from gateway.phrases.catalogue import Catalogue
 from gateway.router.attachments import Attachments
 from gateway.router.house import House as RouterHouse
 from gateway.router.house import Rules
+from gateway.router.incoming import language_of
 from gateway.router.notices import Notices
 from gateway.router.router import Router
 from gateway.running import go_betweens
@@ -128,6 +129,7 @@ async def build(
             proxy=settings.network.proxy,
             public_url=settings.web.public_url or web_url,
             fullness=lambda key: waking.fullness(key),
+            not_taken=lambda inbound: phrase("not_taken", language_of(inbound)),
         ),
         opened=lambda adapter: go_betweens.opened(adapter, adapter_opened, delivery),
         failed=lambda name, reason: alerts.login_refused(name, reason),

@@ -2,13 +2,16 @@
 
 Places are read newest first, a few at a time; live messages of a place wait until its history was read, and a place
 where somebody writes is read at once. What is too old is left unanswered and named to the operator (DESIGN §13.15).
+
+While the house cannot tell which places there are, it is asked again and again, and each place where somebody writes
+is read before that is stored: once it is, nobody could tell any more where the gap began.
 """
 
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import anyio
@@ -17,9 +20,10 @@ from adapters.discord.account import Bot
 from adapters.discord.history import DiscordHistory, Locate
 from adapters.discord.lanes import Lanes
 from adapters.discord.limits import PAGE, snowflake_at
+from adapters.discord.watch import pause_s
 from gateway.channels.adapter import Place
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelGone, HouseTrouble
-from gateway.channels.inbound import Said
+from gateway.channels.inbound import Outcome, Receipt, Said
 
 log = logging.getLogger("tieline.discord")
 
@@ -29,14 +33,17 @@ MOST = 500  # messages read in one place
 LONGEST_WAIT_S = 30.0
 OWED_AFTER_S = 30.0  # what could not be stored is read again after that
 KNOWN_WITHIN_S = 30.0
+REMEMBERED = 4096  # places of which the last message that was taken is kept in mind
 
 
 @dataclass(slots=True)
 class _Reading:
-    """A place to be read, from where on; `done` once it was."""
+    """A place to be read, from where on; `done` once it was. `old` messages were too old, `newest_old` is the last."""
 
     channel_id: str
     after: str
+    old: int = 0
+    newest_old: Said | None = None
     done: anyio.Event = field(default_factory=anyio.Event)
 
 
@@ -51,7 +58,7 @@ class CatchUp:
         *,
         known: Callable[[], Awaitable[Sequence[Place]]],
         max_age_s: float,
-        deliver: Callable[[Said], Awaitable[None]],
+        deliver: Callable[[Said], Awaitable[Receipt | None]],
         gone: Callable[[str], Awaitable[None]],
     ) -> None:
         self._bot = bot
@@ -63,14 +70,22 @@ class CatchUp:
         self._gone = gone
         self._pending: OrderedDict[str, _Reading] = OrderedDict()
         self._owed: dict[str, str] = {}
+        self._held: set[str] = set()  # places whose next messages wait for what is owed
+        self._taken: OrderedDict[str, str] = OrderedDict()
+        self._unknown_since: datetime | None = None  # when the first session began whose places nobody named yet
+        self._read_unnamed: set[str] = set()  # places that were read in this session although nobody named them
         self._wanted = anyio.Event()
+        self._pause = anyio.CancelScope()
         self._filled = anyio.Event()
         self.left = 0  # messages too old to be answered, since the start
 
     def begin(self) -> None:
         """A new session began: hold what arrives until it is known which places have to be read first."""
         self._lanes.close_gate()
+        self._unknown_since = self._unknown_since or self._bot.clock.now()
+        self._read_unnamed.clear()
         self._wanted.set()
+        self._pause.cancel()
 
     def jump(self, channel_id: str) -> None:
         """Something arrives there: read its history first, now."""
@@ -79,19 +94,40 @@ class CatchUp:
             self._queue(reading)
 
     def owe(self, channel_id: str, message_id: str) -> None:
-        """This message was not taken; the history has it."""
-        before = str(int(message_id) - 1)
-        self._owed[channel_id] = min(self._owed.get(channel_id, before), before, key=int)
+        """This message was not taken; the history has it, and what comes behind it waits for that."""
+        self._owe_from(channel_id, str(int(message_id) - 1))
+        self._held.add(channel_id)
+
+    def took(self, channel_id: str, message_id: str) -> None:
+        self._taken[channel_id] = max(message_id, self._taken.pop(channel_id, message_id), key=int)
+        if len(self._taken) > REMEMBERED:
+            self._taken.popitem(last=False)
+
+    async def read_before(self, channel_id: str) -> None:
+        """A job of the place's lane, ahead of what came there live: read it, if nobody could say whether to."""
+        if self._unknown_since is not None and channel_id not in self._read_unnamed:
+            self._read_unnamed.add(channel_id)
+            after = self._taken.get(channel_id) or snowflake_at(self._unknown_since - self._max_age)
+            await self._read(_Reading(channel_id, after))
+
+    def holds(self, channel_id: str) -> bool:
+        """Something earlier is owed there: what is to be taken now would overtake it."""
+        return channel_id in self._held
 
     async def run(self) -> None:
         async with anyio.create_task_group() as group:
             for _ in range(READERS):
                 group.start_soon(self._reader)
             group.start_soon(self._pay_debts)
+            failures = 0
             while True:
                 await self._wanted.wait()
                 self._wanted = anyio.Event()
-                await self._plan()
+                failures = 0 if await self._plan() else failures + 1
+                if failures and not self._wanted.is_set():
+                    with anyio.CancelScope() as self._pause:  # a new session ends it
+                        await self._bot.clock.sleep(pause_s(failures))
+                    self._wanted.set()
 
     async def _pay_debts(self) -> None:
         while True:
@@ -99,13 +135,15 @@ class CatchUp:
             if self._owed:
                 self._fill({})
 
-    async def _plan(self) -> None:
-        places: Sequence[Place] = ()
+    async def _plan(self) -> bool:
+        """Queue what has to be read, and let live messages through; False when nobody could say what that is."""
         try:
             with anyio.fail_after(KNOWN_WITHIN_S):
                 places = await self._known()
         except (HouseTrouble, TimeoutError) as error:
-            log.warning("nothing is caught up with on this connection, the places are not known: %s", error)
+            log.warning("what was said meanwhile is read later, the places are not known yet: %s", error)
+            self._lanes.open_gate()
+            return False
         cutoff = self._bot.clock.now() - self._max_age
         readings = {}
         for place in places:
@@ -113,7 +151,9 @@ class CatchUp:
             after = last if last is not None and last.isdecimal() else snowflake_at(max(place.last_at, cutoff))
             readings[place.key.channel_id] = after
         self._fill(readings)
+        self._unknown_since = None
         self._lanes.open_gate()
+        return True
 
     def _fill(self, readings: dict[str, str]) -> None:
         owed, self._owed = self._owed, {}
@@ -128,8 +168,11 @@ class CatchUp:
 
     def _queue(self, reading: _Reading, *, first: bool = False) -> None:
         if not self._lanes.put(reading.channel_id, partial(self._read, reading), first=first):
-            self._owed[reading.channel_id] = reading.after
+            self._owe_from(reading.channel_id, reading.after)
             reading.done.set()
+
+    def _owe_from(self, channel_id: str, after: str) -> None:
+        self._owed[channel_id] = min(self._owed.get(channel_id, after), after, key=int)
 
     async def _reader(self) -> None:
         while True:
@@ -145,6 +188,10 @@ class CatchUp:
 
     async def _read(self, reading: _Reading) -> None:
         """A job of the place's lane."""
+        # From now on nothing waits there, unless what is read now cannot be taken again: an unreadable history must not
+        # make the place deaf.
+        self._held.discard(reading.channel_id)
+        reading.after = min(reading.after, self._owed.pop(reading.channel_id, reading.after), key=int)
         history = DiscordHistory(self._bot, reading.channel_id, self._locate)
         try:
             for _ in range(ATTEMPTS):
@@ -152,7 +199,8 @@ class CatchUp:
                     return await self._collect(history, reading)
                 except ChannelBusy as error:
                     await self._bot.clock.sleep(min(error.after_s, LONGEST_WAIT_S))
-            self._owed[reading.channel_id] = reading.after
+            await self._leave_old(reading)
+            self._owe_from(reading.channel_id, reading.after)
         except ChannelGone:
             await self._gone(reading.channel_id)
         except ChannelError as error:
@@ -161,36 +209,46 @@ class CatchUp:
             reading.done.set()
 
     async def _collect(self, history: DiscordHistory, reading: _Reading) -> None:
-        """Page by page; `reading.after` moves along, so that a second attempt goes on where the first one ended."""
+        """Page by page; `reading.after` moves along, so that a second attempt goes on where the first one ended.
+
+        It ends at a message that is not taken: that one is owed now, and all behind it.
+        """
         cutoff = self._bot.clock.now() - self._max_age
-        young, stale = 0, 0
-        # The newest of the old ones is handed over: the house refuses it, tells its owner, and the next reading begins
-        # behind it.
-        newest_stale: Said | None = None
+        young = 0
         while young < MOST:
             rows = await history.page(reading.after)
             for said in await history.read(rows):
                 if said.sent_at is not None and said.sent_at < cutoff:
-                    stale, newest_stale = stale + 1, said
-                else:
-                    if newest_stale is not None:
-                        await self._deliver(newest_stale)
-                        newest_stale = None
-                    young += 1
-                    await self._deliver(said)
+                    reading.old, reading.newest_old = reading.old + 1, said
+                    continue
+                young += 1
+                if not await self._leave_old(reading) or await self._deliver(said) is None:
+                    return
             if rows:
                 reading.after = str(rows[-1]["id"])
             if len(rows) < PAGE:
                 break
             # A busy place after a long pause: do not leaf through hours that will not be answered.
             reading.after = max(reading.after, snowflake_at(cutoff), key=int)
-        if newest_stale is not None:
-            await self._deliver(newest_stale)
-        if stale:
-            self.left += stale
+        await self._leave_old(reading)
+
+    async def _leave_old(self, reading: _Reading) -> bool:
+        """False when that could not be done.
+
+        The newest of the old ones is handed over: the house refuses it, tells its owner, and the next reading begins
+        behind it.
+        """
+        newest, reading.newest_old = reading.newest_old, None
+        if newest is None:
+            return True
+        receipt = await self._deliver(newest)
+        if receipt is not None and receipt.outcome is not Outcome.DUPLICATE:
+            self.left += reading.old
             log.warning(
                 "catch-up: %d messages came more than %d s ago and are left unanswered",
-                stale,
+                reading.old,
                 self._max_age.total_seconds(),
                 extra={"conversation": f"{self._bot.settings.channel_type}:{reading.channel_id}"},
             )
+        reading.old = 0
+        return receipt is not None

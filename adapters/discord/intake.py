@@ -14,7 +14,9 @@ from adapters.discord.catch_up import CatchUp
 from adapters.discord.lanes import Job, Lanes
 from adapters.discord.parse import Handle, Payload, Where
 from adapters.discord.places import Places
+from adapters.discord.render import render
 from gateway.channels.adapter import Admit, Place, Surroundings
+from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelBusy, ChannelError, HouseTrouble
 from gateway.channels.inbound import Inbound, Outcome, Receipt, Said
 
@@ -73,14 +75,16 @@ class Intake:
 
     # -- events, in the order they came
 
-    def _put(self, channel_id: str, job: Job, message_id: str | None = None) -> None:
+    def _put(self, channel_id: str, job: Job, message_id: str | None = None) -> bool:
+        """False when it is lost."""
         self.catch_up.jump(channel_id)
         if self.lanes.put(channel_id, job):
-            return
-        if message_id is None:
-            log.error("too much is waiting to be stored; an event of Discord is lost", extra={"channel_id": channel_id})
-        else:
+            return True
+        if message_id is not None:
             self.catch_up.owe(channel_id, message_id)
+            return True
+        log.error("too much is waiting to be stored; an event of Discord is lost", extra={"channel_id": channel_id})
+        return False
 
     def _on_message(self, name: str, event: Payload) -> None:
         channel_id, message_id = str(event["channel_id"]), str(event["id"])
@@ -105,7 +109,16 @@ class Intake:
         channel_id = str(event["channel_id"])
         if self._bot.answers.open(handle, channel_id, parse.person_of(event)):
             self._group.start_soon(self._bot.answers.keep_waiting, handle)
-        self._put(channel_id, partial(self._interaction, event, handle))
+        inbound = self._acted(event, handle)
+        if inbound is None:
+            self._group.start_soon(self._bot.answers.close, handle)
+        elif not self._put(channel_id, partial(self._interaction, inbound, handle)):
+            self._group.start_soon(self._regret, inbound, handle)
+
+    def _acted(self, event: Payload, handle: Handle) -> Inbound | None:
+        where = self._places.of_interaction(event)
+        read = parse.command if handle.kind == "slash" else parse.press
+        return read(event, where, self._bot.identity, received_at=self._bot.clock.now())
 
     def _on_channel_gone(self, event: Payload) -> None:
         channel_id = str(event["id"])
@@ -140,7 +153,12 @@ class Intake:
         where = await self._where(event)
         now = self._bot.clock.now()
         said = parse.said(event, where, self._bot.identity, received_at=now) if where else None
-        if said is not None:
+        if said is None:
+            return
+        await self.catch_up.read_before(said.key.channel_id)
+        if self.catch_up.holds(said.key.channel_id):
+            self.catch_up.owe(said.key.channel_id, said.message_id)
+        else:
             await self._deliver_said(said)
 
     async def _edit(self, event: Payload) -> None:
@@ -157,14 +175,24 @@ class Intake:
             now = self._bot.clock.now()
             await self._store(parse.deleted(message_id, where, self._bot.identity, received_at=now))
 
-    async def _interaction(self, event: Payload, handle: Handle) -> None:
+    async def _interaction(self, inbound: Inbound, handle: Handle) -> None:
         """Stored first, then acknowledged; `keep_waiting` sees to it that Discord does not give up meanwhile."""
-        where = self._places.of_interaction(event)
-        read = parse.command if handle.kind == "slash" else parse.press
-        inbound = read(event, where, self._bot.identity, received_at=self._bot.clock.now())
-        receipt = await self._store(inbound) if inbound is not None else None
-        if receipt is not None and receipt.outcome in (Outcome.ACCEPTED, Outcome.DUPLICATE):
+        await self.catch_up.read_before(inbound.key.channel_id)
+        receipt = await self._store(inbound)
+        if receipt is None:
+            where = {"conversation": str(inbound.key)}
+            log.error("a %s could not be stored and is lost: Discord tells it only once", handle.kind, extra=where)
+            await self._regret(inbound, handle)
+        elif receipt.outcome in (Outcome.ACCEPTED, Outcome.DUPLICATE):
             await self._bot.answers.accepted(handle)
+        else:
+            await self._bot.answers.close(handle)
+
+    async def _regret(self, inbound: Inbound, handle: Handle) -> None:
+        """A press looks done at once: that it was not must be said."""
+        words = self._surroundings.not_taken(inbound)
+        if words:
+            await self._bot.answers.regret(handle, render((Plain(words),)))
         else:
             await self._bot.answers.close(handle)
 
@@ -184,9 +212,13 @@ class Intake:
 
     # -- to the house
 
-    async def _deliver_said(self, said: Said) -> None:
-        if await self._store(said) is None:
+    async def _deliver_said(self, said: Said) -> Receipt | None:
+        receipt = await self._store(said)
+        if receipt is None:
             self.catch_up.owe(said.key.channel_id, said.message_id)
+        else:
+            self.catch_up.took(said.key.channel_id, said.message_id)
+        return receipt
 
     async def _store(self, inbound: Inbound) -> Receipt | None:
         """None when it could not be stored after all attempts."""

@@ -71,9 +71,9 @@ class Answers:
         """
         await self._clock.sleep(ANSWER_WITHIN_S)
         await self._quietly(self._defer(handle))
-        if handle.id in self._thinking:
+        if self._waits(handle):
             await self._clock.sleep(TOKEN_LIFETIME_S - SPARE_S)
-            if handle.id in self._thinking:
+            if self._waits(handle):
                 await self.close(handle)
 
     async def accepted(self, handle: Handle) -> None:
@@ -84,6 +84,10 @@ class Answers:
     async def close(self, handle: Handle) -> None:
         """Nothing will be said about it: take the waiting sign away."""
         await self._quietly(self._close(handle))
+
+    async def regret(self, handle: Handle, text: str) -> None:
+        """It is lost: say so to the person alone."""
+        await self._quietly(self.acknowledge(str(handle), text, visible=False))
 
     async def settle(self, channel_id: str) -> None:
         """Something was said in the channel: nobody there has to look at a waiting sign any longer."""
@@ -110,11 +114,11 @@ class Answers:
         if live is None or live.handle.kind != "slash":
             return None
         async with live.turn:
+            message: Json | None = None
             if live.stage is Stage.UNKNOWN:
-                return await self._answered_before(live, body)
-            if live.stage is not Stage.NEW:
-                return None
-            message = await self._first(live, {"type": MESSAGE, "data": body})
+                message = await self._given_before(live, body)
+            elif live.stage is Stage.NEW:
+                message = await self._first(live, {"type": MESSAGE, "data": body})
             return str(message["id"]) if message else None
 
     async def whisper(self, interaction: str, body: Json) -> str | None:
@@ -148,23 +152,29 @@ class Answers:
     # -- one interaction
 
     async def _first(self, live: Live, body: Json) -> Json | None:
-        """The first answer; None when Discord no longer takes it. A repeat after a cut finds what the cut one left."""
+        """The first answer; None when it has to be said another way."""
         try:
             message = await self._rest.answer(live.handle.id, live.handle.token, body)
         except ChannelRejected:
             # 40060: an earlier attempt had come through after all; 10062: more than 3 s went by.
-            message = await self._original(live)
+            return await self._given_before(live, body["data"])
         self._set(live, Stage.ANSWERED)
         return message
 
-    async def _answered_before(self, live: Live, body: Json) -> str | None:
-        """After a restart: was this very answer given already? Then it is not given twice."""
+    async def _given_before(self, live: Live, data: Json) -> Json | None:
+        """After a cut or a restart: this very answer, if it was given already. Then it is not given twice.
+
+        Anything else that stands there (a sign of waiting, a status line) must not be taken for it: it would be lost.
+        """
+        left = await self._look(live)
+        return left if left is not None and _says(left, data) else None
+
+    async def _look(self, live: Live) -> Json | None:
+        """What an attempt that nobody heard of left as the first answer, the waiting sign aside; it sets the stage."""
         original = await self._original(live)
-        loading = original is not None and int(original.get("flags", 0)) & LOADING
-        self._set(live, Stage.THINKING if loading else Stage.ANSWERED)
-        if original is None or loading:
-            return None
-        return str(original["id"]) if original.get("content") == body.get("content") else None
+        thinks = original is not None and bool(int(original.get("flags", 0)) & LOADING)
+        self._set(live, Stage.THINKING if thinks else Stage.ANSWERED)
+        return None if thinks else original
 
     async def _original(self, live: Live) -> Json | None:
         try:
@@ -182,8 +192,12 @@ class Answers:
                 return
             slash = handle.kind == "slash"
             body: Json = {"type": THINKING, "data": {"flags": EPHEMERAL}} if slash else {"type": SILENTLY}
-            await self._rest.answer(handle.id, handle.token, body)
-            self._set(live, Stage.THINKING if slash else Stage.ANSWERED)
+            try:
+                await self._rest.answer(handle.id, handle.token, body)
+            except ChannelRejected:
+                await self._look(live)
+            else:
+                self._set(live, Stage.THINKING if slash else Stage.ANSWERED)
 
     async def _close(self, handle: Handle) -> None:
         await self._defer(handle)
@@ -192,19 +206,22 @@ class Answers:
             return
         async with live.turn:
             if live.stage is Stage.UNKNOWN:
-                original = await self._original(live)
-                loading = original is not None and int(original.get("flags", 0)) & LOADING
-                self._set(live, Stage.THINKING if loading else Stage.ANSWERED)
+                await self._look(live)
             if live.stage is Stage.THINKING:
                 self._set(live, Stage.ANSWERED)
                 await self._rest.followed("DELETE", handle.token)
 
-    async def _quietly(self, doing: Awaitable[None]) -> None:
+    async def _quietly(self, doing: Awaitable[object]) -> None:
         """A waiting sign is never worth a failure."""
         try:
             await doing
         except ChannelError as error:
             log.info("a waiting sign could not be changed: %s", error)
+
+    def _waits(self, handle: Handle) -> bool:
+        """A sign may be shown: also where nobody heard whether it came through."""
+        live = self._live.get(handle.id)
+        return live is not None and live.stage in (Stage.NEW, Stage.THINKING)
 
     # -- the register
 
@@ -239,3 +256,9 @@ class Answers:
             self._thinking[live.handle.id] = live
         else:
             self._thinking.pop(live.handle.id, None)
+
+
+def _says(message: Json, data: Json) -> bool:
+    """Is that message what `data` asked for? Discord takes blanks off a text's ends."""
+    private = int(message.get("flags", 0)) & EPHEMERAL == int(data.get("flags", 0)) & EPHEMERAL
+    return private and str(message.get("content", "")).strip() == str(data.get("content", "")).strip()

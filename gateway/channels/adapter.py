@@ -102,6 +102,8 @@ class Surroundings:
     HouseTrouble.
     `catch_up_max_age_s` bounds what is answered. `proxy` is the operator's outbound proxy. `home` is the data
     directory. `fullness` tells of a conversation whose agent is awake and has asked its model; of others nothing.
+    `not_taken` words, in the person's language, that what they did could not be stored: for platforms that show no
+    failure by themselves and will not hand it over again.
     """
 
     clock: Clock
@@ -111,6 +113,7 @@ class Surroundings:
     proxy: str | None = None
     public_url: str | None = None
     fullness: Callable[[ConversationKey], Fullness | None] = lambda key: None
+    not_taken: Callable[[Inbound], str] = lambda inbound: ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

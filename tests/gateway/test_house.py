@@ -1,5 +1,7 @@
 """What breaks beside the chats takes none of them with it."""
 
+from dataclasses import replace
+
 from sqlalchemy import update
 
 from gateway.storage.tables import schedule
@@ -24,3 +26,10 @@ async def test_a_loop_that_breaks_ends_no_chat_and_goes_on_when_it_can(world: Wo
     )
     await world.database.write(lambda conn: conn.execute(at_once))
     await world.shows("check the oven")
+
+
+async def test_accounts_can_say_in_the_persons_language_that_something_was_not_taken(world: World) -> None:
+    said, words = world.said("/status"), world.accounts["telegram"].surroundings.not_taken
+    assert "did not reach me" in words(said)
+    german = replace(said, sender=replace(said.sender, language="de-AT"))
+    assert "nicht bei mir angekommen" in words(german)

@@ -111,9 +111,15 @@ class House:
         self.places: list[Place] = []
         self.known_at: anyio.Event | None = None  # when the storage tells its places
         self.forgetful = False  # it cannot tell them
+        self.asked = 0  # how often it was to tell them
         self.on_admit: Callable[[Inbound], Awaitable[None]] | None = None
         self._seen: set[tuple[str, str]] = set()
-        self.surroundings = Surroundings(clock=clock or SystemClock(), home=home, known_places=self._known)
+        self.surroundings = Surroundings(
+            clock=clock or SystemClock(),
+            home=home,
+            known_places=self._known,
+            not_taken=lambda inbound: f"not taken ({inbound.sender.language})",
+        )
 
     async def admit(self, inbound: Inbound) -> Receipt:
         if self.on_admit is not None:
@@ -125,6 +131,7 @@ class House:
         return Receipt(Outcome.DUPLICATE if repeated else self.outcome)
 
     async def _known(self, channel_type: str) -> Sequence[Place]:
+        self.asked += 1
         if self.known_at is not None:
             await self.known_at.wait()
         if self.forgetful:

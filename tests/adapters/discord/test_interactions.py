@@ -6,8 +6,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from adapters.discord.channel import WHISPER
+from adapters.discord.channel import WHISPER, DiscordChannel
 from gateway.channels.document import Plain
+from gateway.channels.errors import ChannelUnsure, HouseTrouble
 from gateway.channels.inbound import Inbound, Mention, Outcome, Pressed, Said
 from gateway.channels.keys import UserId
 from gateway.channels.outbound import Button, CommandSpec, Outbound
@@ -200,6 +201,94 @@ async def test_a_cut_answer_to_a_command_is_not_given_twice(discord: Discord, ho
         assert (answer["id"], answer["content"]) == (sent.id, "once")
 
 
+# Discord has carried out what it answered with a cut: what stands there then is no answer of ours.
+
+
+async def cut_sign(discord: Discord, house: House, clock: FakeClock) -> Said:
+    """A slash command that shows a sign of waiting, and nobody heard that it does."""
+    await discord.fault("interaction_callback", "drop_after")
+    said = await slash(discord, house)
+    await sign_shown(discord, clock)
+    assert [m["flags"] for m in discord.mine(GENERAL)] == [64 | 128]
+    return said
+
+
+@pytest.mark.requirement("G-12")
+async def test_a_cut_waiting_sign_is_not_taken_for_the_answer(
+    discord: Discord, timed_house: House, clock: FakeClock
+) -> None:
+    async with connected(discord, timed_house) as adapter:
+        await adapter.publish([ASK])
+        said = await cut_sign(discord, timed_house, clock)
+        channel = adapter.channel(GENERAL)
+        sent = await channel.send(Outbound(document=(Plain("42"),), interaction=said.interaction, key="k"))
+        assert [(m["id"], m["content"], m["flags"] & 64) for m in discord.mine(GENERAL)] == [(sent.id, "42", 0)]
+
+
+async def test_a_cut_waiting_sign_becomes_the_whisper(discord: Discord, timed_house: House, clock: FakeClock) -> None:
+    async with connected(discord, timed_house) as adapter:
+        await adapter.publish([ASK])
+        said = await cut_sign(discord, timed_house, clock)
+        message = Outbound(document=(Plain("no"),), interaction=said.interaction)
+        sent = given(await adapter.channel(GENERAL).whisper(message, UserId(ANN)))
+        assert [(m["id"], m["content"], m["flags"]) for m in discord.mine(GENERAL)] == [(sent.id, "no", 64)]
+
+
+async def test_a_cut_waiting_sign_goes_when_nothing_is_said(
+    discord: Discord, timed_house: House, clock: FakeClock
+) -> None:
+    async with connected(discord, timed_house) as adapter:
+        await adapter.publish([ASK])
+        said = await cut_sign(discord, timed_house, clock)
+        assert said.interaction is not None
+        await given(adapter.channel(GENERAL).interactions).acknowledge(said.interaction)
+        assert discord.mine(GENERAL) == []
+
+
+async def test_a_cut_waiting_sign_goes_before_its_token_dies(
+    discord: Discord, timed_house: House, clock: FakeClock
+) -> None:
+    async with connected(discord, timed_house) as adapter:
+        await adapter.publish([ASK])
+        sleepers = clock.sleepers
+        await cut_sign(discord, timed_house, clock)
+        await eventually(lambda: clock.sleepers > sleepers)  # the sign is waited for, whether it came or not
+        clock.advance(850.0)
+        await eventually(lambda: discord.mine(GENERAL) == [])
+
+
+@pytest.mark.requirement("G-12")
+@pytest.mark.parametrize("private", [True, False], ids=["a status line", "the first half of an answer"])
+async def test_a_cut_first_word_is_not_taken_for_the_answer(discord: Discord, house: House, private: bool) -> None:
+    async with connected(discord, house) as adapter:
+        await adapter.publish([ASK])
+        said = await slash(discord, house)
+        channel = adapter.channel(GENERAL)
+        await discord.fault("interaction_callback", "drop_after")
+        first = Outbound(document=(Plain("It is"),), interaction=said.interaction)
+        with pytest.raises(ChannelUnsure):
+            await (channel.whisper(first, UserId(ANN)) if private else channel.send(first))
+        sent = await channel.send(Outbound(document=(Plain("It is 42"),), interaction=said.interaction, key="k"))
+        assert [(m["id"], m["flags"] & 64) for m in discord.mine(GENERAL) if m["content"] == "It is 42"] == [
+            (sent.id, 0)
+        ]
+
+
+async def test_a_whisper_after_a_cut_sign_of_a_press_is_no_other_message(discord: Discord, house: House) -> None:
+    """The first answer of a press is the message its button hangs on: deleting the whisper must not take it away."""
+    await discord.fault("interaction_callback", "drop_after")
+    async with connected(discord, house) as adapter:
+        channel = adapter.channel(GENERAL)
+        asked = await channel.send(Outbound(document=(Plain("?"),), buttons=((Button(label="Yes", action="y"),),)))
+        await discord.event(kind="button", channel=GENERAL, message_id=asked.id, custom_id="y")
+        await eventually(lambda: interaction_types(discord) == [6])
+        (pressed,) = house.of(Pressed)
+        message = Outbound(document=(Plain("no"),), interaction=pressed.interaction)
+        whispered = given(await channel.whisper(message, UserId(ANN)))
+        await channel.delete(whispered)
+        assert [m["content"] for m in discord.mine(GENERAL)] == ["?"]
+
+
 @pytest.mark.requirement("G-08")
 async def test_a_whisper_is_ephemeral_where_an_interaction_is_open(discord: Discord, house: House) -> None:
     async with connected(discord, house) as adapter:
@@ -295,6 +384,54 @@ async def test_what_is_not_for_the_bot_leaves_no_sign(discord: Discord, house: H
         await slash(discord, house)
         await eventually(lambda: interaction_types(discord) == [5])
         await eventually(lambda: discord.mine(GENERAL) == [])
+
+
+async def interact(discord: Discord, channel: DiscordChannel, kind: str) -> None:
+    if kind == "slash":
+        await discord.event(kind=kind, channel=GENERAL, command="ask", options={"arguments": "why"})
+    else:
+        sent = await channel.send(Outbound(document=(Plain("?"),), buttons=((Button(label="Yes", action="y"),),)))
+        await discord.event(kind=kind, channel=GENERAL, message_id=sent.id, custom_id="y")
+
+
+def whispers(discord: Discord) -> list[str]:
+    return [m["content"] for m in discord.mine(GENERAL) if m["flags"] & 64]
+
+
+@pytest.mark.requirement("G-12")
+@pytest.mark.parametrize("kind", ["slash", "button"])
+async def test_what_cannot_be_stored_is_told_to_the_person(
+    discord: Discord, timed_house: House, clock: FakeClock, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(inbound: Inbound) -> None:
+        raise HouseTrouble("disk")
+
+    timed_house.on_admit = fail
+    async with connected(discord, timed_house) as adapter:
+        await adapter.publish([ASK])
+        await interact(discord, adapter.channel(GENERAL), kind)
+
+        async def told() -> bool:
+            clock.advance(0.2)
+            return whispers(discord) == ["not taken (en-US)"]
+
+        await eventually(told)
+        assert "is lost" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["slash", "button"])
+async def test_what_does_not_fit_any_more_is_told_to_the_person(
+    discord: Discord, timed_house: House, kind: str
+) -> None:
+    async with connected(discord, timed_house) as adapter:
+        await adapter.publish([ASK])
+        lanes = given(adapter._intake).lanes
+        lanes.close_gate()
+        while lanes.put("elsewhere", anyio.lowlevel.checkpoint):
+            pass
+        await interact(discord, adapter.channel(GENERAL), kind)
+        await eventually(lambda: whispers(discord) == ["not taken (en-US)"])
+        assert not timed_house.admitted
 
 
 async def test_an_interaction_told_twice_is_acknowledged_once(
