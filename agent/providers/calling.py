@@ -13,7 +13,7 @@ from typing import Protocol
 import anyio
 
 from agent.core.clock import Clock
-from agent.core.errors import AgentError, NoProviders, ProviderBarred, ProviderBusy, ProviderRefused
+from agent.core.errors import AgentError, NoProviders, ProviderBarred, ProviderBusy, ProviderRefused, ProviderUnpriced
 from agent.providers.circuits import PATIENCE_S, Circuit, State, choose, others_let
 from agent.providers.metering import Bill, Counting, End, Meter, Spent, Unmetered, spent_by
 from agent.providers.provider import Provider, Request
@@ -152,7 +152,8 @@ class Models:
         """
         tries = _Tries()
         while True:
-            route = [provider for provider in call.route() if _key(provider) not in tries.given_up]
+            whole = call.route()
+            route = [provider for provider in whole if _key(provider) not in tries.given_up]
             if not route:
                 raise _verdict(tries)
             circuits = [self._circuit(provider) for provider in route]
@@ -160,7 +161,8 @@ class Models:
             provider, circuit = route[index], circuits[index]
             patient = tries.patient.setdefault(_key(provider), circuit.is_patient())
             taker = Accumulator(provider.family)
-            outcome = await self._try(call, provider, circuit, taker, watcher)
+            stands_in = _key(provider) != _key(whole[0])
+            outcome = await self._try(call, provider, circuit, taker, watcher, stands_in=stands_in)
             if isinstance(outcome, Answered):
                 return outcome
             again = patient and not call.once and not isinstance(outcome, ProviderBarred)
@@ -186,7 +188,14 @@ class Models:
         return self._circuits.setdefault(_key(provider), Circuit())
 
     async def _try(
-        self, call: Call, provider: Provider, circuit: Circuit, taker: Accumulator, watcher: Watcher
+        self,
+        call: Call,
+        provider: Provider,
+        circuit: Circuit,
+        taker: Accumulator,
+        watcher: Watcher,
+        *,
+        stands_in: bool,
     ) -> Answered | AgentError:
         """One attempt: the answer, or what speaks against asking this provider now. Raises what ends the call."""
         circuit.begin()
@@ -196,6 +205,8 @@ class Models:
             return error  # it says nothing about the provider's health
         except (ProviderBusy, ProviderRefused) as error:
             if isinstance(error, ProviderRefused) and not error.any_request:
+                if stands_in:
+                    return error  # the request was made for another, and nothing in it must suffer for this one
                 raise
             if circuit.failed(error, self._clock.monotonic(), self._policy()):
                 log.error("%s is passed over for a while: %s", provider.name, error)  # noqa: TRY400 - no defect of ours
@@ -285,12 +296,13 @@ def _key(provider: Provider) -> Key:
 def _verdict(tries: _Tries) -> AgentError:
     """What to say of a call for which nobody is left: of one provider its own error, of several that none can.
 
-    A budget that is used up goes before the others' troubles: it is what somebody can change at once.
+    A budget that is used up goes before the others' troubles: it is what somebody can change at once. So is a price
+    that the chosen one lacks; that a stand-in lacks one is only why it could not help.
     """
     errors = list(tries.given_up.values())
-    barred = next((error for error in errors if isinstance(error, ProviderBarred)), None)
-    if barred is not None:
+    spent = (error for error in errors if isinstance(error, ProviderBarred) and not isinstance(error, ProviderUnpriced))
+    if (barred := next(spent, None)) is not None:
         return barred
-    if len(errors) == 1:
+    if len(errors) == 1 or isinstance(errors[0], ProviderUnpriced):
         return errors[0]
     return NoProviders("; ".join(str(error) for error in errors))
