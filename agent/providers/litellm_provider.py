@@ -22,6 +22,7 @@ from agent.providers.prices import DEFAULT_WINDOW, Card
 from agent.providers.provider import Chunk, Request
 from agent.providers.settings import ProviderSettings
 
+ANSWER_ROOM = 4096  # tokens of the answer beside what is thought
 LARGEST_FILE = 3_900_000  # bytes: the strictest service behind it takes 5 MB as base64
 
 # What litellm's many parsers raise when a server sends something odd, besides its own classes.
@@ -64,6 +65,8 @@ class LitellmProvider:
         self.context_window = settings.context_window or card.window or DEFAULT_WINDOW
         self.prices = settings.prices or card.prices
         self.max_tokens = settings.max_tokens
+        if isinstance(settings.thinking, int):
+            self.max_tokens = max(settings.max_tokens or 0, settings.thinking + ANSWER_ROOM)
         images = () if card.sees is False else IMAGES
         self.takes = frozenset(settings.takes if settings.takes is not None else (*images, *card.documents, *TEXTS))
         self._max_output = card.max_output
@@ -144,7 +147,7 @@ class LitellmProvider:
         if isinstance(thought, int):
             arguments["thinking"] = {"type": "enabled", "budget_tokens": thought}
             if not request.max_tokens:
-                arguments["max_tokens"] = max(arguments.get("max_tokens", 0), thought + 4096)
+                arguments["max_tokens"] = max(arguments.get("max_tokens", 0), thought + ANSWER_ROOM)
         elif thought == "adaptive":
             arguments["thinking"] = {"type": "adaptive"}
         return arguments | {
