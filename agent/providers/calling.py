@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 import anyio
 
@@ -161,8 +161,9 @@ class Models:
             provider, circuit = route[index], circuits[index]
             patient = tries.patient.setdefault(_key(provider), circuit.is_patient())
             taker = Accumulator(provider.family)
-            stands_in = _key(provider) != _key(whole[0])
-            outcome = await self._try(call, provider, circuit, taker, watcher, stands_in=stands_in)
+            outcome = await self._try(call, provider, circuit, taker, watcher)
+            if _is_about_the_request(outcome) and _key(provider) == _key(whole[0]):
+                raise outcome  # of a stand-in it is no reason: the request was made for another
             if isinstance(outcome, Answered):
                 return outcome
             again = patient and not call.once and not isinstance(outcome, ProviderBarred)
@@ -188,14 +189,7 @@ class Models:
         return self._circuits.setdefault(_key(provider), Circuit())
 
     async def _try(
-        self,
-        call: Call,
-        provider: Provider,
-        circuit: Circuit,
-        taker: Accumulator,
-        watcher: Watcher,
-        *,
-        stands_in: bool,
+        self, call: Call, provider: Provider, circuit: Circuit, taker: Accumulator, watcher: Watcher
     ) -> Answered | AgentError:
         """One attempt: the answer, or what speaks against asking this provider now. Raises what ends the call."""
         circuit.begin()
@@ -204,11 +198,7 @@ class Models:
         except ProviderBarred as error:
             return error  # it says nothing about the provider's health
         except (ProviderBusy, ProviderRefused) as error:
-            if isinstance(error, ProviderRefused) and not error.any_request:
-                if stands_in:
-                    return error  # the request was made for another, and nothing in it must suffer for this one
-                raise
-            if circuit.failed(error, self._clock.monotonic(), self._policy()):
+            if not _is_about_the_request(error) and circuit.failed(error, self._clock.monotonic(), self._policy()):
                 log.error("%s is passed over for a while: %s", provider.name, error)  # noqa: TRY400 - no defect of ours
                 self._on_health(provider.name, str(error))
             return error
@@ -293,11 +283,15 @@ def _key(provider: Provider) -> Key:
     return provider.name, provider.model
 
 
+def _is_about_the_request(outcome: Answered | AgentError) -> TypeGuard[ProviderRefused]:
+    return isinstance(outcome, ProviderRefused) and not outcome.any_request
+
+
 def _verdict(tries: _Tries) -> AgentError:
     """What to say of a call for which nobody is left: of one provider its own error, of several that none can.
 
-    A budget that is used up goes before the others' troubles: it is what somebody can change at once. So is a price
-    that the chosen one lacks; that a stand-in lacks one is only why it could not help.
+    A budget that is used up goes before the others' troubles: somebody can change it at once. So can they name a price
+    that the chosen one lacks.
     """
     errors = list(tries.given_up.values())
     spent = (error for error in errors if isinstance(error, ProviderBarred) and not isinstance(error, ProviderUnpriced))
