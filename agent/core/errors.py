@@ -13,6 +13,7 @@ AgentError
 │   └── AgentInvalid     the definition has mistakes, all of them listed (B-10)
 ├── Refused              a gate said no
 │   └── ProviderBarred   to a call of this provider: another one may be asked
+│       └── ProviderUnpriced  because nobody said what its model costs
 ├── Fenced               another owner has taken the conversation: drop the agent, write nothing
 └── ToolError            a tool failed; `transient` tells whether a retry may help (Z-34)
     └── OutOfScope       the call reaches for what this conversation may not touch (B-36)
@@ -94,6 +95,10 @@ class Refused(AgentError):
 
 class ProviderBarred(Refused):
     """A gate said no to this provider alone."""
+
+
+class ProviderUnpriced(ProviderBarred):
+    """A limit in money holds, and what this provider's model costs is unknown."""
 
 
 class Fenced(AgentError):

@@ -237,4 +237,5 @@ def _most(prompt: int, output: int, prices: Prices | None) -> float | None:
     """USD of a call whose whole prompt is paid at the dearest tier that it may fall into; None: price unknown."""
     if prices is None:
         return None
-    return (prompt * max(prices.input, prices.cache_write) + output * prices.output) / 1_000_000
+    dearest = max(prices.input, prices.of_cache_write, prices.of_cache_read)
+    return (prompt * dearest + output * prices.output) / 1_000_000

@@ -5,7 +5,7 @@ A day's budgets are others' business (`agent.ledger.accounts`); both are asked b
 
 from dataclasses import dataclass
 
-from agent.core.errors import Refused
+from agent.core.errors import ProviderUnpriced, Refused
 from agent.ledger.accounts import Sum
 from agent.ledger.spending import Unit
 
@@ -31,6 +31,10 @@ class PurseEmpty(Refused):
         self.needed = needed
 
 
+class PurseUnpriced(PurseEmpty, ProviderUnpriced):
+    """Nobody knows what this provider's model costs; whoever may stand in for it may have a price."""
+
+
 @dataclass(slots=True)
 class Purse:
     """One goal's. What its `sum` holds was spent since the goal began, also on what people asked in between."""
@@ -40,12 +44,13 @@ class Purse:
     sum: Sum
 
     def check(self, *, usd: float | None, tokens: int) -> None:
-        """Raise PurseEmpty where such a call might take more than is left."""
+        """Raise PurseEmpty where such a call might take more than is left, PurseUnpriced where nobody can tell."""
         most = self.allowance
         if most.usd is not None:
             left = most.usd - self.sum.usd - self.sum.held_usd
             if most.priced if usd is None else usd > left:
-                raise PurseEmpty(self.goal, unit="usd", limit=most.usd, left=max(left, 0.0), needed=usd)
+                empty = PurseUnpriced if usd is None else PurseEmpty
+                raise empty(self.goal, unit="usd", limit=most.usd, left=max(left, 0.0), needed=usd)
         if most.tokens is not None:
             rest = most.tokens - self.sum.tokens - self.sum.held_tokens
             if tokens > rest:

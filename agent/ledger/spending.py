@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from math import isfinite
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from agent.core.errors import ProviderBarred, Refused
+from agent.core.errors import ProviderBarred, ProviderUnpriced, Refused
 
 FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
 
@@ -135,7 +135,7 @@ class ProviderOverBudget(OverBudget, ProviderBarred):
     """The provider's own budget is used up; whoever may stand in for it has one of its own."""
 
 
-class Unpriced(Refused):
+class Unpriced(ProviderUnpriced):
     """The call was not made: a limit in USD holds for it, and the price of its model is unknown."""
 
     def __init__(self, applied: Applied, *, provider: str, model: str) -> None:

@@ -16,7 +16,8 @@ import anyio
 import httpx2
 
 from agent.core.errors import AgentError, ProviderRefused
-from agent.providers.anthropic_requests import Encoder
+from agent.providers.alternating import COMPLAINT
+from agent.providers.anthropic_requests import Encoder, longest
 from agent.providers.anthropic_stream import Reading
 from agent.providers.attachments import IMAGES, TEXTS, Bytes, load, wanted
 from agent.providers.endpoints import host_of, is_local
@@ -29,6 +30,7 @@ from agent.providers.sse import EventReader
 
 PATH = "/v1/messages"
 HEADERS = {"content-type": "application/json"}
+OURS = frozenset({"ttl", "repeats"})  # what a request can do without, besides headers
 CONNECT_S = 15.0
 DRAIN_S = 0.2
 MOST_OUTPUT = 16_384  # tokens of one reply, unless the configuration says otherwise: the API wants a number
@@ -59,13 +61,13 @@ class AnthropicProvider:
 
     def _become(self, settings: ProviderSettings, card: Card) -> None:
         self._settings = settings
-        self._spared: frozenset[str] = frozenset()  # "ttl", and names of headers
+        self._spared: frozenset[str] = frozenset()  # "ttl", "repeats", and names of headers
         self.model = settings.model
         self.context_window = settings.context_window or card.window or DEFAULT_WINDOW
         self.prices = settings.prices or card.prices
         self.takes = frozenset(settings.takes if settings.takes is not None else (*IMAGES, "application/pdf", *TEXTS))
-        self.max_tokens = settings.max_tokens
         self._max_tokens = settings.max_tokens or min(card.max_output or SMALL_OUTPUT, MOST_OUTPUT)
+        self.max_tokens = longest(self._max_tokens, settings.thinking)
         roomier = settings.max_tokens is None and (card.max_output or 0) > self._max_tokens
         self.output_ceiling = card.max_output if roomier else None
 
@@ -127,6 +129,7 @@ class AnthropicProvider:
             temperature=settings.temperature,
             tier="5m" if tier == "1h" and "ttl" in self._spared else tier,
             files=files,
+            in_turn="repeats" in self._spared,
         )
 
     async def _post(self, body: bytes, deadline: float) -> httpx2.Response:
@@ -137,7 +140,7 @@ class AnthropicProvider:
                     PATH,
                     cast_to=httpx2.Response,
                     content=body,
-                    options={"headers": HEADERS | {name: anthropic.Omit() for name in self._spared - {"ttl"}}},
+                    options={"headers": HEADERS | {name: anthropic.Omit() for name in self._spared - OURS}},
                     stream=True,
                     stream_cls=anthropic.AsyncStream[httpx2.Response],
                 )
@@ -190,9 +193,13 @@ def _tier(configured: str, asked: CacheTier) -> CacheTier:
 
 
 def _complaint(words: str, headers: Collection[str]) -> frozenset[str]:
-    """What a refusal complains of, as far as the request can do without it: beta headers, a time to live."""
+    """What a refusal complains of, as far as the request can do without it.
+
+    That is beta headers, a time to live, two messages of one role in a row (which Anthropic itself has long taken).
+    """
     found = {name for name in headers if "beta" in name.lower()} if re.search(r"\bbeta\b", words) else set()
-    return frozenset(found | ({"ttl"} if "ttl" in words else set()))
+    found |= {"ttl"} if "ttl" in words else set()
+    return frozenset(found | ({"repeats"} if COMPLAINT.search(words) else set()))
 
 
 def _answer(error: anthropic.APIStatusError) -> Answer:

@@ -18,6 +18,7 @@ from agent.core.messages import (
     ToolUse,
     flatten,
 )
+from agent.providers.alternating import Alternation
 from agent.providers.attachments import IMAGES, NOTHING, Bytes, as_base64, as_text, first_holding, named
 from agent.providers.json_bytes import dumps
 from agent.providers.newest import carrier, loop_start
@@ -32,6 +33,8 @@ MARKERS: dict[CacheTier, dict[str, Any]] = {
     "5m": {"cache_control": {"type": "ephemeral"}},
     "1h": {"cache_control": {"type": "ephemeral", "ttl": "1h"}},
 }
+
+ANSWER_ROOM = 1024  # tokens left for the answer where the budget for thinking takes the whole limit
 
 Thought = int | Literal["off", "adaptive"]
 Block = dict[str, Any]
@@ -53,6 +56,7 @@ class Encoder:
         self._kept: WeakKeyDictionary[Message, Encoded] = WeakKeyDictionary()
         self._schemas = SchemaBytes(_tools)
         self._sealed = SealedHistories(self._for_good)
+        self._turns = Alternation(results_apart=False)
 
     def body(
         self,
@@ -64,17 +68,20 @@ class Encoder:
         temperature: float | None = None,
         tier: CacheTier = "none",
         files: Bytes = NOTHING,
+        in_turn: bool = False,
     ) -> bytes:
-        """The whole body of a streamed call.
+        """The whole body of a streamed call. `in_turn`: no two messages of one role stand in a row.
 
         What may be cached is marked at up to three of the four places allowed: the stable part of the system prompt
         (with the tools before it), the history before the newest words, whose reminder changes from turn to turn, and
         the end, for the next call of a tool loop.
         """
+        if in_turn:
+            request = replace(request, messages=self._turns.of(request.messages))
         limit = request.max_tokens or max_tokens
         thought = thinking_for(request, thinking, limit, self._family)
-        if isinstance(thought, int) and not request.max_tokens:
-            limit = max(limit, thought + 1024)  # the answer comes on top of the budget
+        if not request.max_tokens:
+            limit = longest(limit, thought)
         head: Block = {"model": model, "max_tokens": limit, "stream": True}
         if thought == "adaptive":
             head["thinking"] = {"type": "adaptive"}
@@ -148,6 +155,11 @@ class Encoder:
                     break
         role = "assistant" if message.role == "assistant" else "user"
         return dumps({"role": role, "content": blocks})
+
+
+def longest(limit: int, thinking: Thought) -> int:
+    """Tokens of an answer with its thinking: it comes on top of what is thought, where that has a budget."""
+    return max(limit, thinking + ANSWER_ROOM) if isinstance(thinking, int) else limit
 
 
 def thinking_for(request: Request, thinking: Thought, limit: int, family: str) -> Thought:

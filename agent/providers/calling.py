@@ -8,12 +8,12 @@ import zlib
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 import anyio
 
 from agent.core.clock import Clock
-from agent.core.errors import AgentError, NoProviders, ProviderBarred, ProviderBusy, ProviderRefused
+from agent.core.errors import AgentError, NoProviders, ProviderBarred, ProviderBusy, ProviderRefused, ProviderUnpriced
 from agent.providers.circuits import PATIENCE_S, Circuit, State, choose, others_let
 from agent.providers.metering import Bill, Counting, End, Meter, Spent, Unmetered, spent_by
 from agent.providers.provider import Provider, Request
@@ -152,7 +152,8 @@ class Models:
         """
         tries = _Tries()
         while True:
-            route = [provider for provider in call.route() if _key(provider) not in tries.given_up]
+            whole = call.route()
+            route = [provider for provider in whole if _key(provider) not in tries.given_up]
             if not route:
                 raise _verdict(tries)
             circuits = [self._circuit(provider) for provider in route]
@@ -161,6 +162,8 @@ class Models:
             patient = tries.patient.setdefault(_key(provider), circuit.is_patient())
             taker = Accumulator(provider.family)
             outcome = await self._try(call, provider, circuit, taker, watcher)
+            if _is_about_the_request(outcome) and _key(provider) == _key(whole[0]):
+                raise outcome  # of a stand-in it is no reason: the request was made for another
             if isinstance(outcome, Answered):
                 return outcome
             again = patient and not call.once and not isinstance(outcome, ProviderBarred)
@@ -195,9 +198,7 @@ class Models:
         except ProviderBarred as error:
             return error  # it says nothing about the provider's health
         except (ProviderBusy, ProviderRefused) as error:
-            if isinstance(error, ProviderRefused) and not error.any_request:
-                raise
-            if circuit.failed(error, self._clock.monotonic(), self._policy()):
+            if not _is_about_the_request(error) and circuit.failed(error, self._clock.monotonic(), self._policy()):
                 log.error("%s is passed over for a while: %s", provider.name, error)  # noqa: TRY400 - no defect of ours
                 self._on_health(provider.name, str(error))
             return error
@@ -282,15 +283,20 @@ def _key(provider: Provider) -> Key:
     return provider.name, provider.model
 
 
+def _is_about_the_request(outcome: Answered | AgentError) -> TypeGuard[ProviderRefused]:
+    return isinstance(outcome, ProviderRefused) and not outcome.any_request
+
+
 def _verdict(tries: _Tries) -> AgentError:
     """What to say of a call for which nobody is left: of one provider its own error, of several that none can.
 
-    A budget that is used up goes before the others' troubles: it is what somebody can change at once.
+    A budget that is used up goes before the others' troubles: somebody can change it at once. So can they name a price
+    that the chosen one lacks.
     """
     errors = list(tries.given_up.values())
-    barred = next((error for error in errors if isinstance(error, ProviderBarred)), None)
-    if barred is not None:
+    spent = (error for error in errors if isinstance(error, ProviderBarred) and not isinstance(error, ProviderUnpriced))
+    if (barred := next(spent, None)) is not None:
         return barred
-    if len(errors) == 1:
+    if len(errors) == 1 or isinstance(errors[0], ProviderUnpriced):
         return errors[0]
     return NoProviders("; ".join(str(error) for error in errors))

@@ -12,6 +12,6 @@ def cost_of(usage: Usage, prices: Prices | None) -> float | None:
     return (
         usage.prompt * prices.input
         + usage.output * prices.output
-        + usage.cache_creation * prices.cache_write
-        + usage.cache_read * prices.cache_read
+        + usage.cache_creation * prices.of_cache_write
+        + usage.cache_read * prices.of_cache_read
     ) / PER

@@ -16,14 +16,39 @@ CONTEXT_WORDS = re.compile(
     re.IGNORECASE,
 )
 # What some servers answer as 429 although waiting does not help: there is no money left.
-QUOTA_CODES = frozenset({"insufficient_quota", "billing_error", "billing_not_active", "credit_balance_too_low"})
+QUOTA_CODES = frozenset(
+    {
+        "insufficient_quota",
+        "billing_error",
+        "billing_not_active",
+        "billing_hard_limit_reached",
+        "credit_balance_too_low",
+    }
+)
 REFUSED_KINDS = frozenset(
     {"invalid_request_error", "authentication_error", "permission_error", "not_found_error", "invalid_api_key"}
 )
 # What some servers answer as 400 although nothing in the request's messages is wrong.
 LOGIN_CODES = frozenset({"invalid_api_key", "model_not_found", "permission_denied"})
 LOGIN_KINDS = frozenset({"authentication_error", "permission_error", "not_found_error", "invalid_api_key"})
+# The same where only the wording tells. Anthropic: credit, limits, organisation; Google: the key. Looked for at the
+# beginning alone, since some servers repeat what they were sent.
+ACCOUNT_WORDS = (
+    (
+        re.compile(r"credit balance is too low|you have reached your specified \w+ usage limits", re.IGNORECASE),
+        "the account has no credit left or has reached a limit of its own; add credit or raise the limit",
+    ),
+    (
+        re.compile(r"organization has been disabled", re.IGNORECASE),
+        "the account is disabled; ask the service why, or set the api_key of another",
+    ),
+    (
+        re.compile(r"api key (?:not valid|expired)", re.IGNORECASE),
+        "the API key was refused; check the api_key set for it",
+    ),
+)
 BUSY_STATUS = frozenset({408, 409, 423, 425, 429})
+WORDY_STATUS = frozenset({0, 200, 400, 403})
 ACCOUNT_STATUS = frozenset({401, 402, 403, 404})  # the key, the account or the model, whatever the request says
 LONGEST = 300  # characters of the provider's own words in an error
 
@@ -51,13 +76,15 @@ def classify(provider: str, answer: Answer, secrets: Iterable[str] = ()) -> Agen
         return ContextTooLong(f"{provider}: the request is larger than the model's context window{tail}")
     if answer.code in QUOTA_CODES or answer.kind in QUOTA_CODES:
         return ProviderRefused(f"{provider}: the account has no quota left{tail}", any_request=True)
+    if trouble := _account_trouble(answer):
+        return ProviderRefused(f"{provider}: {trouble}{tail}", any_request=True)
     if _is_busy(answer):
         limited = answer.status == 429 or answer.kind == "rate_limit_error"
         return ProviderBusy(f"{provider}: {_busy_words(answer)}{tail}", after_s=answer.after_s, limited=limited)
     words = f"{provider}: {_refused_words(answer)}{tail}"
     if _is_invalid(answer):
         return RequestInvalid(words)
-    return ProviderRefused(words, any_request=answer.status in ACCOUNT_STATUS)
+    return ProviderRefused(words, any_request=answer.status in ACCOUNT_STATUS or _is_login(answer))
 
 
 def busy(provider: str, what: str, secrets: Iterable[str] = (), *, sent: bool = True) -> ProviderBusy:
@@ -80,6 +107,8 @@ def clean(text: str, secrets: Iterable[str] = ()) -> str:
 
 def read_error(body: Any, status: int, after_s: float | None = None) -> Answer:
     """The error object of either API's family, in any of the shapes that servers send."""
+    if isinstance(body, list) and len(body) == 1:
+        body = body[0]  # Google's form of Chat Completions
     error = body.get("error", body) if isinstance(body, dict) else body
     if not isinstance(error, dict):
         return Answer(status=status, message=error if isinstance(error, str) else "", after_s=after_s)
@@ -87,6 +116,9 @@ def read_error(body: Any, status: int, after_s: float | None = None) -> Answer:
     if status == 0 and isinstance(code, int) and 400 <= code < 600:
         status = code  # inside a stream some servers put the HTTP status here
     message = error.get("message") or error.get("detail") or ""
+    further = error.get("metadata")
+    if isinstance(further, dict) and isinstance(further.get("raw"), str):
+        message = f"{message}: {further['raw']}"  # OpenRouter: what the service behind it said
     return Answer(
         status=status,
         kind=error["type"] if isinstance(error.get("type"), str) else "",
@@ -129,8 +161,20 @@ def _is_busy(answer: Answer) -> bool:
     return answer.status in BUSY_STATUS or answer.status >= 500
 
 
+def _account_trouble(answer: Answer) -> str:
+    """What is wrong with the account or the key, by the words alone; "" where nothing is, or a code tells."""
+    if answer.status not in WORDY_STATUS:
+        return ""
+    said = answer.message[:LONGEST]
+    return next((trouble for pattern, trouble in ACCOUNT_WORDS if pattern.search(said)), "")
+
+
+def _is_login(answer: Answer) -> bool:
+    return answer.code in LOGIN_CODES or answer.kind in LOGIN_KINDS
+
+
 def _is_invalid(answer: Answer) -> bool:
-    if answer.code in LOGIN_CODES or answer.kind in LOGIN_KINDS:
+    if _is_login(answer):
         return False
     return answer.status in (400, 422) or (answer.status in (0, 200) and answer.kind == "invalid_request_error")
 

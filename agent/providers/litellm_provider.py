@@ -16,16 +16,19 @@ from agent.providers.anthropic_requests import thinking_for
 from agent.providers.attachments import IMAGES, TEXTS, load, wanted
 from agent.providers.failures import Answer, busy, classify, clean, refused, retry_after
 from agent.providers.litellm_stream import SignedReading, plain
-from agent.providers.openai_requests import Dialect, Encoder
+from agent.providers.openai_requests import Dialect, Encoder, conceded
 from agent.providers.opening import Surroundings
 from agent.providers.prices import DEFAULT_WINDOW, Card
 from agent.providers.provider import Chunk, Request
 from agent.providers.settings import ProviderSettings
 
+ANSWER_ROOM = 4096  # tokens of the answer beside what is thought
 LARGEST_FILE = 3_900_000  # bytes: the strictest service behind it takes 5 MB as base64
 
 # What litellm's many parsers raise when a server sends something odd, besides its own classes.
 PARSER_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError)
+
+log = logging.getLogger("tieline.providers")
 
 
 class LitellmProvider:
@@ -62,9 +65,12 @@ class LitellmProvider:
         self.context_window = settings.context_window or card.window or DEFAULT_WINDOW
         self.prices = settings.prices or card.prices
         self.max_tokens = settings.max_tokens
+        if isinstance(settings.thinking, int):
+            self.max_tokens = max(settings.max_tokens or 0, settings.thinking + ANSWER_ROOM)
         images = () if card.sees is False else IMAGES
         self.takes = frozenset(settings.takes if settings.takes is not None else (*images, *card.documents, *TEXTS))
         self._max_output = card.max_output
+        self._dialect = Dialect()
 
     async def warm_up(self) -> None:
         """The first call loads another second's worth of modules: make one that stays inside the library."""
@@ -83,9 +89,7 @@ class LitellmProvider:
         reading = SignedReading(self.name, self._settings.secrets)
         stream: Any = None
         try:
-            arguments = await self._arguments(request)
-            with anyio.fail_after(self._wait_s(deadline)):
-                stream = await self._litellm.acompletion(**arguments)
+            stream = await self._respond(request, deadline)
             pieces = aiter(stream)
             while True:
                 with anyio.fail_after(self._wait_s(deadline)):
@@ -106,6 +110,23 @@ class LitellmProvider:
                 with anyio.CancelScope(shield=True), anyio.move_on_after(5):
                     await stream.aclose()
 
+    async def _respond(self, request: Request, deadline: float) -> Any:
+        """The stream; after one more try with user and assistant in turn where the server wants that."""
+        try:
+            return await self._post(request, deadline)
+        except self._errors as error:
+            corrected = conceded(self._dialect, str(error), frozenset({"repeats"}))
+            if corrected is None:
+                raise
+            log.info("%s wants user and assistant in turn", self.name)
+            self._dialect = corrected
+        return await self._post(request, deadline)
+
+    async def _post(self, request: Request, deadline: float) -> Any:
+        arguments = await self._arguments(request)
+        with anyio.fail_after(self._wait_s(deadline)):
+            return await self._litellm.acompletion(**arguments)
+
     def _wait_s(self, deadline: float) -> float:
         return max(0.0, min(self._settings.timeout_s, deadline - self._clock.monotonic()))
 
@@ -115,7 +136,7 @@ class LitellmProvider:
         body = self._encoder.body(
             request,
             model=self.model,
-            dialect=Dialect(),
+            dialect=self._dialect,
             max_tokens=settings.max_tokens,
             temperature=settings.temperature,
             effort=settings.reasoning_effort,
@@ -126,7 +147,7 @@ class LitellmProvider:
         if isinstance(thought, int):
             arguments["thinking"] = {"type": "enabled", "budget_tokens": thought}
             if not request.max_tokens:
-                arguments["max_tokens"] = max(arguments.get("max_tokens", 0), thought + 4096)
+                arguments["max_tokens"] = max(arguments.get("max_tokens", 0), thought + ANSWER_ROOM)
         elif thought == "adaptive":
             arguments["thinking"] = {"type": "adaptive"}
         return arguments | {

@@ -13,7 +13,7 @@ from typing import Self
 import aiohttp
 import anyio
 
-from agent.core.errors import AgentError, ProviderRefused
+from agent.core.errors import AgentError, ProviderBusy, ProviderRefused
 from agent.providers.attachments import IMAGES, TEXTS, Bytes, load, wanted
 from agent.providers.endpoints import host_of, is_local, joined
 from agent.providers.failures import Answer, busy, classify, read_error, refused, retry_after
@@ -31,7 +31,7 @@ DRAIN_S = 0.2  # a server that keeps the body open after [DONE] costs its connec
 LARGEST_ERROR = 64 * 1024  # bytes of an error body that are read
 LARGEST_FILE = 15 * 1024 * 1024  # bytes of one attachment
 LARGE_BODY = 1024 * 1024  # bytes; above it the body is written in pieces, so that the event loop stays free
-CONCESSIONS = 3  # features an endpoint may refuse one after another within one call
+CONCESSIONS = 4  # features an endpoint may refuse one after another within one call
 
 log = logging.getLogger("tieline.providers")
 
@@ -106,8 +106,8 @@ class OpenAIProvider:
                 return self._streaming(response)
             answer = await self._answer(response)
             error = classify(self.name, answer, self._settings.secrets)
-            corrected = conceded(dialect, answer.message, self._used(dialect, files)) if answer.status != 429 else None
-            if not isinstance(error, ProviderRefused) or corrected is None:
+            corrected = conceded(dialect, answer.message, self._used(dialect, files, error))
+            if corrected is None:
                 raise error
             log.info("%s does not understand a feature and is spared it: %s", self.name, error)
             self._dialect = dialect = corrected
@@ -127,8 +127,11 @@ class OpenAIProvider:
             files=files,
         )
 
-    def _used(self, dialect: Dialect, files: Bytes) -> frozenset[str]:
-        used = {"usage", "completion_limit"}
+    def _used(self, dialect: Dialect, files: Bytes, error: AgentError) -> frozenset[str]:
+        """What such a refusal may complain of."""
+        if not isinstance(error, ProviderRefused):  # llama.cpp answers 500 where a template refuses the messages
+            return frozenset({"repeats"} if isinstance(error, ProviderBusy) and not error.limited else ())
+        used = {"repeats", "usage", "completion_limit"}
         if self._settings.temperature is not None:
             used.add("temperature")
         if dialect.media and any(part.mime_type not in TEXTS for part in files):

@@ -18,6 +18,7 @@ from agent.core.messages import (
     ToolResult,
     ToolUse,
 )
+from agent.providers.alternating import COMPLAINT, Alternation
 from agent.providers.attachments import IMAGES, NOTHING, TEXTS, Bytes, as_base64, as_text, first_holding, named
 from agent.providers.json_bytes import dumps
 from agent.providers.newest import carrier, loop_start
@@ -31,6 +32,7 @@ AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/m
 
 _NEW_LIMIT = re.compile(r"(?:^|/)(?:o\d|gpt-(?:[5-9]|\d\d))")  # models that refuse `max_tokens`
 _CONCESSIONS = (
+    (COMPLAINT, "repeats"),
     (re.compile(r"stream_options|include_usage"), "usage"),
     (re.compile(r"max_completion_tokens"), "completion_limit"),
     (re.compile(r"temperature"), "temperature"),
@@ -46,6 +48,7 @@ class Dialect:
     completion_limit: bool = False
     temperature: bool = True
     media: bool = True
+    repeats: bool = True  # two messages of one role in a row
 
 
 def dialect_for(model: str, base_url: str) -> Dialect:
@@ -86,6 +89,7 @@ class Encoder:
         self._kept: WeakKeyDictionary[Message, Encoded] = WeakKeyDictionary()
         self._schemas = SchemaBytes(_tools)
         self._sealed = SealedHistories(self._for_good)
+        self._turns = Alternation(results_apart=True)
 
     def body(
         self,
@@ -99,6 +103,8 @@ class Encoder:
         files: Bytes = NOTHING,
     ) -> bytes:
         """The whole body of a streamed call. The cache tier and the routing hint have no place in it (W-37)."""
+        if not dialect.repeats:
+            request = replace(request, messages=self._turns.of(request.messages))
         head: dict[str, Any] = {"model": model, "stream": True}
         if dialect.usage:
             head["stream_options"] = {"include_usage": True}

@@ -33,7 +33,6 @@ _STOPS: dict[str, StopReason] = {
 class _Call:
     index: int
     id: str
-    named: bool
 
 
 class Reading:
@@ -46,8 +45,7 @@ class Reading:
         self._stop: StopReason | None = None
         self._usage: Usage | None = None
         self._calls: dict[int, _Call] = {}
-        self._count = 0
-        self._open: _Call | None = None
+        self._begun: list[_Call] = []
         self._ids: set[str] = set()
         self._reply_id = ""
         self._thought: dict[str, list[str]] = {}
@@ -89,13 +87,14 @@ class Reading:
 
     def end(self) -> list[Chunk]:
         """What is left when a complete stream has ended."""
-        chunks = [*self._thinking_done(), *self._close_call()]
+        # Pieces of one call may come between those of another: none is whole before the end.
+        chunks = [*self._thinking_done(), *(ToolCallDone(call.index) for call in self._begun)]
         if self._usage is not None:
             chunks.append(self._usage)
         stop = self._stop or "end_turn"
         if self._refusal:
             stop = "refusal"
-        elif self._count and stop == "end_turn":
+        elif self._begun and stop == "end_turn":
             stop = "tool_use"  # several servers say "stop" after a call
         return [*chunks, Done(stop)]
 
@@ -160,18 +159,17 @@ class Reading:
         function = wire.get("function")
         function = function if isinstance(function, dict) else {}
         name, arguments, id = function.get("name"), function.get("arguments"), wire.get("id")
-        index = wire.get("index")
-        place = index if isinstance(index, int) else (self._count - 1 if not id and self._open else self._count)
+        index, count = wire.get("index"), len(self._begun)
+        place = index if isinstance(index, int) else (count - 1 if not id and count else count)
         call = self._calls.get(place)
         chunks: list[Chunk] = []
         # A server that numbers every call 0 tells them apart by their ids.
         if call is None or (isinstance(id, str) and id and call.id != id and name):
             if not isinstance(name, str) or not name:
                 return [Unknown("a piece of a tool call that was never begun")]
-            chunks += [*self._thinking_done(), *self._close_call()]
-            call = _Call(self._count, id if isinstance(id, str) else "", True)
-            self._count += 1
-            self._calls[place] = self._open = call
+            chunks += self._thinking_done()
+            call = self._calls[place] = _Call(count, id if isinstance(id, str) else "")
+            self._begun.append(call)
             chunks.append(ToolCallStart(call.index, self._unique(call), name))
         if isinstance(arguments, dict):
             arguments = json.dumps(arguments)  # some local servers send the object itself
@@ -185,10 +183,6 @@ class Reading:
             id += "_2"
         self._ids.add(id)
         return id
-
-    def _close_call(self) -> list[Chunk]:
-        call, self._open = self._open, None
-        return [ToolCallDone(call.index)] if call else []
 
     def _thinking_done(self) -> list[Chunk]:
         # The signature names the field: that is where this reasoning belongs when it is sent back.

@@ -106,6 +106,7 @@ class LazyProvider:
                 self.context_window = opened.context_window
                 self.prices = opened.prices
                 self.takes = opened.takes
+                self.max_tokens = opened.max_tokens
                 self.output_ceiling = opened.output_ceiling
                 self.model = opened.model
                 self._opened = opened

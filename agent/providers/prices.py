@@ -82,12 +82,11 @@ def _prices(entry: Mapping[str, Any], *, hour: bool) -> Prices | None:
     write = _dollars(entry, "cache_creation_input_token_cost")
     if hour:
         write = _dollars(entry, "cache_creation_input_token_cost_above_1hr") or write
-    cached = _dollars(entry, "cache_read_input_token_cost")
     return Prices(
         input=read,
         output=written,
-        cache_write=read if write is None else write,
-        cache_read=read if cached is None else cached,
+        cache_write=write,
+        cache_read=_dollars(entry, "cache_read_input_token_cost"),
     )
 
 

@@ -133,14 +133,24 @@ Chunk = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """USD per million tokens (SPEC §6.3)."""
+    """USD per million tokens (SPEC §6.3). What is read from a cache or written to one costs what `input` does where
+    nobody names its price: never nothing.
+    """
 
     __pydantic_config__: ClassVar[Mapping[str, str]] = {"extra": "forbid"}  # read where a configuration embeds it
 
     input: float
     output: float
-    cache_write: float = 0.0
-    cache_read: float = 0.0
+    cache_write: float | None = None
+    cache_read: float | None = None
+
+    @property
+    def of_cache_write(self) -> float:
+        return self.input if self.cache_write is None else self.cache_write
+
+    @property
+    def of_cache_read(self) -> float:
+        return self.input if self.cache_read is None else self.cache_read
 
 
 class Provider(Protocol):
@@ -152,7 +162,7 @@ class Provider(Protocol):
     context_window: int  # tokens
     prices: Prices | None
     takes: frozenset[str]  # MIME types it reads besides text, such as "image/png"
-    max_tokens: int | None  # of an answer, as the operator bounds it; None: only the service does
+    max_tokens: int | None  # of an answer, where the request names no limit; None: only the service bounds it
     output_ceiling: int | None  # tokens an answer may have if asked for; None: its limit is not ours to raise (R-23)
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from math import isfinite
 from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, SecretStr
@@ -86,11 +87,11 @@ class ProviderSettings:
         for key, seconds in (("timeout_s", self.timeout_s), ("stream_timeout_s", self.stream_timeout_s)):
             if not 0 < seconds <= 3600:
                 found.append(f"{key} = {seconds}: must be above 0 and at most 3600 seconds")
-        if (
-            self.prices is not None
-            and min(self.prices.input, self.prices.output, self.prices.cache_write, self.prices.cache_read) < 0
-        ):
-            found.append("prices: must not be negative")
+        found += [
+            f"prices.{key} = {price}: must be a finite amount of 0 or more"
+            for key, price in (asdict(self.prices) if self.prices is not None else {}).items()
+            if price is not None and not (isfinite(price) and price >= 0)
+        ]
         return found
 
     @property

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agent.core.crash_points import passing
-from agent.core.errors import AgentError, ProviderBarred
+from agent.core.errors import AgentError, ProviderBarred, ProviderUnpriced
 from agent.core.events import StreamDelta
 from agent.core.provider_events import DecisionCompleted, ProviderReturned, ProviderStoodIn, RetryScheduled
 from agent.providers.calling import Answered, Attempt, Call
@@ -135,7 +135,7 @@ class _Following:
 
     def passes(self, provider: Provider, error: AgentError) -> None:
         if provider.name == self.states.provider.slot.current().name:
-            self.barred = isinstance(error, ProviderBarred)
+            self.barred = isinstance(error, ProviderBarred) and not isinstance(error, ProviderUnpriced)
 
     def waits(self, provider: Provider, error: AgentError, failures: int, delay_s: float) -> None:
         self.retrying = True

@@ -6,17 +6,16 @@ hidden from the model with the commit of the run, so that the conversation never
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
 
 from agent.compaction.changes import Drain
-from agent.core.errors import RequestInvalid
+from agent.core.errors import AgentError, RequestInvalid
 from agent.core.messages import Message
+from agent.providers.calling import Answered
 from agent.sessions import runs
+from agent.turn.calling import CallStopped
 from agent.turn.renewing import read_anew
 from agent.turn.run import Run
 from agent.turn.states import States
-
-T = TypeVar("T")
 
 MOST_CALLS = 3  # read anew and without what was recalled; without what no model has accepted yet; without any history
 
@@ -34,7 +33,7 @@ def suspects(history: Sequence[Message], unproven_from: int | None) -> tuple[int
     return (since, 0) if since else (0,)
 
 
-async def heal(error: RequestInvalid, call: Callable[[], Awaitable[T]], run: Run, states: States) -> T:
+async def heal(error: RequestInvalid, call: Callable[[], Awaitable[Answered]], run: Run, states: States) -> Answered:
     """The reply to a request that can be accepted. Raises the refusal where the history is not to blame.
 
     `call` makes the request anew from the states as they are then.
@@ -57,14 +56,20 @@ async def heal(error: RequestInvalid, call: Callable[[], Awaitable[T]], run: Run
         count = state.own - start
         state.change(Drain(start=start, end=state.own, summary=None))
         try:
-            reply = await call()
+            answered = await call()
         except RequestInvalid as again:
             error = again
             await _read_anew(run, states)  # it was not to blame: it stays
             continue
+        except (AgentError, CallStopped):
+            await read_anew(run, states)  # nothing is known against it
+            raise
+        if answered.provider.name != states.provider.slot.current().name:
+            await read_anew(run, states)  # a stand-in may have taken it as well
+            return answered
         run.set_aside = count
         log.warning("%d messages of the history are set aside", count, extra={"run": run.id})
-        return reply
+        return answered
     raise error
 
 

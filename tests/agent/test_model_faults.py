@@ -241,6 +241,36 @@ class TestHealing:
         assert "remember me" in str(server.bodies[-1])
         assert all(stored.message.agent_visible for stored in await conversation.transcript())
 
+    async def test_a_history_that_a_server_wants_in_turn_is_sent_so_and_kept(self, place: Place) -> None:
+        """A message that was never answered leaves two of one person in a row, as a compaction does."""
+        conversation, server = place.conversation(), place.server
+        await conversation.say("remember me")
+        server.fails(kind="error", status=401, times=99)
+        await conversation.say("nobody answers this")
+        server.double.faults.clear()
+        server.double.settings["strict_alternation"] = True
+        try:
+            assert await conversation.say("hello?") == ["Fine."]
+            assert await conversation.say("again") == ["Fine."]
+        finally:
+            server.double.settings["strict_alternation"] = False
+        assert "remember me" in str(server.bodies[-1])
+        assert all(stored.message.agent_visible for stored in await conversation.transcript())
+
+    @pytest.mark.parametrize("fault", [{"kind": "error", "status": 401}, {"kind": "drop"}], ids=named)
+    async def test_what_fails_for_another_reason_proves_nothing(self, place: Place, fault: dict[str, Any]) -> None:
+        """Read anew it was refused; without its history the service is away."""
+        conversation, server = place.conversation(), place.server
+        await conversation.say("remember me")
+        server.fails(kind="error", status=400, message="messages.3: no", times=2)
+        server.fails(**fault, times=99)
+        (told,) = await conversation.say("hello?")
+        assert "set them aside" not in told
+        server.double.faults.clear()
+        assert await conversation.say("now?") == ["Fine."]
+        assert "remember me" in str(server.bodies[-1])
+        assert all(stored.message.agent_visible for stored in await conversation.transcript())
+
     async def test_a_refusal_that_passes_costs_nothing(self, place: Place) -> None:
         conversation, server = place.conversation(), place.server
         await conversation.say("remember me")

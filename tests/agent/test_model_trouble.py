@@ -6,10 +6,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderBusy, ProviderRefused
+from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderBusy, ProviderRefused, RequestInvalid
 from agent.core.events import LoopFailed
 from agent.core.messages import Message, Thinking
 from agent.core.provider_events import RetryScheduled, TokensUsed
+from agent.ledger.spending import Limit, Spending
+from agent.providers.failures import classify, read_error
 from agent.providers.provider import Done, Prices, TextDelta, ThinkingDelta, Unknown, Usage
 from agent.storage.database import Database
 from agent.turn.settings import Settings, TimeoutSettings
@@ -252,6 +254,47 @@ class TestUsage:
         world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[says("ok", usage=Usage(prompt=99999))]))
         await world.say("hi")
         assert world.agent.metrics.estimator.scale == 2.0
+
+
+async def test_an_account_without_credit_is_stood_in_for_and_no_history_suspected(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    body = {"error": {"type": "invalid_request_error", "message": "Your credit balance is too low to access the API."}}
+    poor = ScriptedProvider(name="a", otherwise=fails(classify("a", read_error(body, 400))))
+    world = World(sqlite_database, tmp_path, poor, ScriptedProvider(name="b", otherwise=says("b answers")))
+    world.slot.failover = ("b",)
+    assert await world.say("hello") == ["b answers"]
+    assert await world.say("and now?") == ["b answers"]
+    assert len(poor.requests) == 1, "asked once, then passed over"
+
+
+async def test_a_stand_in_without_a_price_leaves_it_to_the_next(sqlite_database: Database, tmp_path: Path) -> None:
+    priced = Prices(input=1, output=1)
+    down = ScriptedProvider(name="a", prices=priced, otherwise=fails(ProviderRefused("401", any_request=True)))
+    local = ScriptedProvider(name="b", model="local")
+    world = World(
+        sqlite_database, tmp_path, down, local, ScriptedProvider(name="c", prices=priced, otherwise=says("c answers"))
+    )
+    world.spending = Spending(limits=(Limit(scope="gateway", usd=100.0),))
+    world.slot.failover = ("b", "c")
+    assert await world.say("hello") == ["c answers"]
+    assert local.requests == []
+
+
+async def test_what_a_stand_in_answers_proves_nothing_against_the_history(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    """The chosen one refuses the request twice and is then away: who answers without the history might take it too."""
+    odd, gone = fails(RequestInvalid("400")), fails(ProviderRefused("401", any_request=True))
+    chosen = ScriptedProvider(name="a", scripts=[says("noted"), odd, odd, gone])
+    other = ScriptedProvider(name="b", otherwise=says("b answers"))
+    world = World(sqlite_database, tmp_path, chosen, other)
+    world.slot.failover = ("b",)
+    await world.say("remember me")
+    assert await world.say("hello") == ["b answers"]
+    assert await world.say("and now?") == ["b answers"]
+    assert "remember me" in str(other.requests[-1].messages)
+    assert all(stored.message.agent_visible for stored in await world.transcript())
 
 
 @pytest.mark.requirement("Z-19")

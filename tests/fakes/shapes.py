@@ -41,7 +41,7 @@ def _refused(api: str, body: dict[str, Any], double: LlmDouble) -> list[str]:
         if api == "anthropic":
             check_anthropic(body, double)
         else:
-            check_openai(body)
+            check_openai(body, double)
     except ApiError as error:
         return [f"{api}: {error.message}"]
     return []

@@ -14,7 +14,7 @@ from agent.ledger.budgets import AlreadyDecided, NoLimit, PeriodOver
 from agent.ledger.rows import Approval
 from agent.ledger.spending import Account, Limit, OverBudget, Unpriced
 from agent.providers.metering import Spent
-from agent.providers.provider import MOST_TOKENS, Usage
+from agent.providers.provider import MOST_TOKENS, Prices, Request, SystemPrompt, Usage
 from agent.storage.database import Database
 from agent.storage.moments import to_us
 from tests.agent.ledger.world import ANN, CHAT, DEAR, PAID, LedgerWorld, bill, request
@@ -206,6 +206,28 @@ async def test_an_unknown_price_is_refused_with_the_fix(sqlite_database: Databas
     assert [entry.cost_usd for entry in await world.entries()] == [None]
     totals = await sqlite_database.read(rows.totals)
     assert (totals.calls, totals.unpriced, totals.cost_usd) == (1, 1, 0.0)
+
+
+@pytest.mark.requirement("W-23")
+@pytest.mark.parametrize(
+    ("tiers", "bound", "needed"),
+    [
+        pytest.param({}, None, 4106.0, id="an answer that nothing bounds"),
+        pytest.param({}, 16_384, 16_394.0, id="one that we bound"),
+        pytest.param({"cache_write": 2e6}, 5, 25.0, id="what is dear to write"),
+        pytest.param({"cache_read": 3e6}, 5, 35.0, id="what is dear to read"),
+    ],
+)
+async def test_what_is_set_aside_for_a_call(
+    sqlite_database: Database, tmp_path: Path, tiers: dict[str, float], bound: int | None, needed: float
+) -> None:
+    world = LedgerWorld(sqlite_database, tmp_path, Limit(scope="gateway", usd=1))
+    await world.ledger.open()
+    provider = ScriptedProvider(prices=Prices(input=1e6, output=1e6, **tiers), max_tokens=bound)
+    asked = Request(system=SystemPrompt(""), messages=())
+    with pytest.raises(OverBudget) as caught:
+        await world.ledger.reserve(bill(), provider, asked, 10)
+    assert caught.value.needed == needed
 
 
 async def test_sums_by_whom_and_for_what(anywhere: LedgerWorld) -> None:

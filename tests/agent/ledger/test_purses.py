@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from agent.core.errors import ProviderUnpriced
 from agent.ledger.accounts import Sum
 from agent.ledger.purses import Allowance, Purse, PurseEmpty, Purses
 
@@ -36,6 +37,7 @@ def test_a_call_passes_if_the_goal_can_pay_for_it(
     with pytest.raises(PurseEmpty) as raised:
         found.check(usd=usd, tokens=tokens)
     assert raised.value.unit == refused
+    assert isinstance(raised.value, ProviderUnpriced) == (usd is None and refused == "usd"), "another may have a price"
 
 
 def test_opening_it_again_forgets_nothing_that_was_spent_a_moment_ago() -> None:

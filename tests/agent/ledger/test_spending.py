@@ -179,20 +179,21 @@ def test_what_only_holds_others_is_no_payer() -> None:
 @given(st.lists(st.tuples(st.sampled_from(["take", "settle", "release"]), st.integers(0, 50), st.integers(0, 50))))
 def test_no_order_of_calls_spends_more_than_was_set_aside_for(steps: list[tuple[str, int, int]]) -> None:
     """Whoever takes no more than was set aside never passes the limit, and nothing stays set aside for ever."""
-    accounts, given, limit = Accounts(), rules(Limit(scope="gateway", usd=1.0, tokens=100)), 100
+    # In 128ths, which are exact: a hundredth more or less is not what this is about.
+    accounts, given, limit = Accounts(), rules(Limit(scope="gateway", usd=100 / 128, tokens=100)), 100
     open_holds: list[tuple[Any, int]] = []
     spent = 0
     for what, size, used in steps:
         if what == "take":
             try:
-                open_holds.append((take(accounts, given, size / 100, size), size))
+                open_holds.append((take(accounts, given, size / 128, size), size))
             except OverBudget:
                 assert spent + sum(held for _, held in open_holds) + size > limit
         elif open_holds:
             hold, size = open_holds.pop(used % len(open_holds))
             if what == "settle":
                 used = min(used, size)
-                accounts.settle(hold, usd=used / 100, tokens=used)
+                accounts.settle(hold, usd=used / 128, tokens=used)
                 spent += used
             else:
                 accounts.release(hold)
@@ -200,4 +201,4 @@ def test_no_order_of_calls_spends_more_than_was_set_aside_for(steps: list[tuple[
     for hold, _ in open_holds:
         accounts.release(hold)
     if spent < limit:
-        take(accounts, given, (limit - spent) / 100 - 1e-9, limit - spent)
+        take(accounts, given, (limit - spent) / 128, limit - spent)

@@ -158,6 +158,27 @@ async def test_without_a_limit_the_model_decides_how_long_an_answer_may_be(serve
         await hear(provider, asks("hi"))
         await provider.aclose()
     assert [body["max_tokens"] for body in server.bodies] == [8192, 16384, 100]
+    assert [unknown.max_tokens, known.max_tokens, chosen.max_tokens] == [8192, 16384, 100], "as is set aside for it"
     assert (unknown.context_window, known.context_window) == (128_000, 200_000)
     assert known.prices is not None
     assert unknown.prices is None
+
+
+@pytest.mark.parametrize("configured", [None, 2048, 40_000])
+async def test_what_is_set_aside_for_an_answer_is_what_is_asked_for(
+    server: LlmServer, tmp_path: Path, configured: int | None
+) -> None:
+    provider = provider_at(server.url, tmp_path, thinking=32_000, max_tokens=configured)
+    await hear(provider, asks("hi"))
+    assert server.bodies[-1]["max_tokens"] == provider.max_tokens == max(configured or 0, 33_024)
+    await provider.aclose()
+
+
+async def test_an_account_without_credit_is_nothing_that_the_request_did(server: LlmServer, tmp_path: Path) -> None:
+    credit = "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing."
+    server.replies({"error": {"status": 400, "message": credit}})
+    provider = provider_at(server.url, tmp_path)
+    error = (await hear(provider, asks("hi"))).error
+    assert type(error) is ProviderRefused
+    assert error.any_request
+    await provider.aclose()

@@ -16,7 +16,9 @@ from agent.core.errors import (
     ProviderBarred,
     ProviderBusy,
     ProviderRefused,
+    ProviderUnpriced,
     Refused,
+    RequestInvalid,
 )
 from agent.core.ids import ConversationId
 from agent.providers.calling import Answered, Attempt, Call, Models, ModelTooSlow
@@ -66,9 +68,10 @@ class Watch:
 class Counter:
     """A meter that counts what is out."""
 
-    def __init__(self, refuse: str = "", bars: str = "") -> None:
+    def __init__(self, refuse: str = "", bars: str = "", unpriced: str = "") -> None:
         self.refuse = refuse
         self.bars = bars
+        self.unpriced = unpriced
         self.open = 0
         self.settled: list[Spent] = []
 
@@ -77,6 +80,8 @@ class Counter:
             raise Refused("nothing is left")
         if provider.name in self.bars:
             raise ProviderBarred(f"nothing is left of {provider.name}")
+        if provider.name in self.unpriced:
+            raise ProviderUnpriced(f"nobody knows what {provider.name} costs")
         self.open += 1
         return self
 
@@ -320,6 +325,43 @@ async def test_what_is_spent_is_told_rather_than_that_nobody_answers() -> None:
     with pytest.raises(ProviderBarred, match="nothing is left of a"):
         await house.ask()
     assert house.asked == [0, 4]
+
+
+async def test_a_stand_in_without_a_price_leaves_it_to_the_next() -> None:
+    house = House(provider("a", otherwise=fails(BUSY)), provider("b"), provider("c"), meter=Counter(unpriced="b"))
+    assert (await house.ask()).provider.name == "c"
+    assert house.asked == [4, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("broken", "bars", "unpriced", "error", "words"),
+    [
+        pytest.param("", "", "a", ProviderUnpriced, "what a costs", id="the only one, without a price"),
+        pytest.param("b", "", "a", ProviderUnpriced, "what a costs", id="the chosen one, without a price"),
+        pytest.param("a", "", "b", NoProviders, "500.*what b costs", id="a stand-in is no reason of its own"),
+        pytest.param("", "b", "a", ProviderBarred, "nothing is left of b", id="a budget goes before a price"),
+    ],
+)
+async def test_what_is_told_where_a_price_is_missing(
+    broken: str, bars: str, unpriced: str, error: type[AgentError], words: str
+) -> None:
+    names = sorted({"a", *broken, *bars, *unpriced})
+    chain = [provider(name, otherwise=fails(BUSY) if name in broken else says("ok")) for name in names]
+    with pytest.raises(error, match=words):
+        await House(*chain, meter=Counter(bars=bars, unpriced=unpriced)).ask()
+
+
+async def test_what_only_a_stand_in_finds_wrong_with_the_request_is_not_told_as_its_fault() -> None:
+    """Its history must not suffer for it: the chosen one has taken it so far."""
+    odd = fails(RequestInvalid("400"))
+    house = House(provider("a", otherwise=fails(BUSY)), provider("b", otherwise=odd), provider("c"))
+    assert (await house.ask()).provider.name == "c"
+    assert house.asked == [4, 1, 1]
+    assert house.health == [("a", False)], "nothing is wrong with b"
+    alone = House(provider("a", otherwise=fails(BUSY)), provider("b", otherwise=odd))
+    for _ in range(2):
+        with pytest.raises(NoProviders, match="400"):
+            await alone.ask()
 
 
 @pytest.mark.requirement("W-42")

@@ -43,6 +43,40 @@ def test_classes(answer: Answer, kind: type[AgentError], words: str) -> None:
     assert words in str(error)
 
 
+CREDIT = (
+    "Your credit balance is too low to access the Anthropic API. "
+    "Please go to Plans & Billing to upgrade or purchase credits."
+)
+LIMITS = "You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC."
+KEY = "API key not valid. Please pass a valid API key."
+
+
+@pytest.mark.requirement("Z-33")
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        pytest.param(400, {"error": {"type": "invalid_request_error", "message": CREDIT}}, "credit", id="no credit"),
+        pytest.param(400, {"error": {"type": "invalid_request_error", "message": LIMITS}}, "limit", id="a limit of it"),
+        pytest.param(400, {"error": {"message": "This organization has been disabled."}}, "disabled", id="disabled"),
+        pytest.param(400, [{"error": {"code": 400, "message": KEY}}], "check the api_key", id="a key, Google's way"),
+        pytest.param(400, {"error": {"message": f"Exception: {CREDIT}"}}, "credit", id="in a library's words"),
+        pytest.param(400, {"error": {"code": "invalid_api_key"}}, "400", id="by its code"),
+        pytest.param(0, {"error": {"type": "authentication_error"}}, "refused", id="in a stream"),
+    ],
+)
+def test_what_is_wrong_with_the_account_is_nothing_in_the_request(status: int, body: object, words: str) -> None:
+    """Another provider may answer, and no history is suspected."""
+    error = classify("main", read_error(body, status))
+    assert type(error) is ProviderRefused
+    assert error.any_request
+    assert words in str(error)
+
+
+def test_what_a_server_repeats_of_the_request_is_not_its_own_word() -> None:
+    echo = "messages.3: invalid; input: " + "x" * LONGEST + CREDIT
+    assert type(classify("main", Answer(status=400, message=echo))) is RequestInvalid
+
+
 @pytest.mark.requirement("G-28")
 @pytest.mark.parametrize(
     "text",
@@ -95,6 +129,11 @@ def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
         ({"message": "words", "code": 400}, Answer(status=400, message="words")),
         ({"error": {"message": ["odd"]}}, Answer(status=400, message="['odd']")),
         ([], Answer(status=400)),
+        ([{"error": {"message": "m"}}], Answer(status=400, message="m")),
+        (
+            {"error": {"message": "Provider returned error", "metadata": {"raw": "roles must alternate"}}},
+            Answer(status=400, message="Provider returned error: roles must alternate"),
+        ),
         (None, Answer(status=400)),
     ],
 )

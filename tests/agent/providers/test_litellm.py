@@ -4,8 +4,16 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import SecretStr
+
+from agent.core.clock import SystemClock
+from agent.providers.opening import LazyProvider, Surroundings
+from agent.providers.settings import ProviderSettings
+from tests.contracts.provider_contract import KEY, asks, hear
+from tests.fakes.llm_server import serving_llm
 
 # Each with the distribution that brings it; anything else runs at every start of the interpreter, as a malicious
 # release of litellm once did (DEPENDENCIES §1).
@@ -20,6 +28,26 @@ KNOWN_PTH = {
 def test_nothing_foreign_runs_at_every_start_of_python() -> None:
     site = Path(sysconfig.get_path("purelib"))
     assert {path.name for path in site.glob("*.pth")} <= set(KNOWN_PTH)
+
+
+@pytest.mark.parametrize(("thinking", "configured", "sent"), [(2048, None, 6144), (2048, 9000, 9000), ("off", 50, 50)])
+async def test_what_is_set_aside_for_an_answer_is_what_is_asked_for(
+    tmp_path: Path, thinking: Any, configured: int | None, sent: int
+) -> None:
+    async with serving_llm() as server:
+        settings = ProviderSettings(
+            name="main",
+            type="litellm",
+            model="anthropic/claude-sonnet-4-5",
+            base_url=server.url,
+            api_key=SecretStr(KEY),
+            thinking=thinking,
+            max_tokens=configured,
+        )
+        provider = LazyProvider(settings, Surroundings(home=tmp_path, clock=SystemClock()))
+        assert (await hear(provider, asks("hi"))).error is None
+        assert server.bodies[0]["max_tokens"] == provider.max_tokens == sent
+        await provider.aclose()
 
 
 @pytest.mark.requirement("G-28")

@@ -21,6 +21,7 @@ from agent.providers.provider import (
     Unknown,
     Usage,
 )
+from agent.providers.replies import Accumulator
 
 
 def delta(reason: str | None = None, **fields: Any) -> dict[str, Any]:
@@ -83,9 +84,9 @@ def call(name: str | None = None, arguments: Any = None, **fields: Any) -> dict[
             [
                 ToolCallStart(0, "a", "f"),
                 ToolCallDelta(0, "1"),
-                ToolCallDone(0),
                 ToolCallStart(1, "b", "g"),
                 ToolCallDelta(1, "2"),
+                ToolCallDone(0),
                 ToolCallDone(1),
                 Done("tool_use"),
             ],
@@ -95,8 +96,8 @@ def call(name: str | None = None, arguments: Any = None, **fields: Any) -> dict[
             [delta(tool_calls=[call("f", index=0)]), delta("tool_calls", tool_calls=[call("f", index=1)])],
             [
                 ToolCallStart(0, "call_chatcmpl-1_0", "f"),
-                ToolCallDone(0),
                 ToolCallStart(1, "call_chatcmpl-1_1", "f"),
+                ToolCallDone(0),
                 ToolCallDone(1),
                 Done("tool_use"),
             ],
@@ -106,8 +107,8 @@ def call(name: str | None = None, arguments: Any = None, **fields: Any) -> dict[
             [delta("tool_calls", tool_calls=[call("f", index=0, id="a"), call("f", index=1, id="a")])],
             [
                 ToolCallStart(0, "a", "f"),
-                ToolCallDone(0),
                 ToolCallStart(1, "a_2", "f"),
+                ToolCallDone(0),
                 ToolCallDone(1),
                 Done("tool_use"),
             ],
@@ -145,6 +146,27 @@ def call(name: str | None = None, arguments: Any = None, **fields: Any) -> dict[
 )
 def test_dialects(events: list[dict[str, Any]], chunks: list[Chunk]) -> None:
     assert read(*events) == chunks
+
+
+HEADS = [call("write", "", index=0, id="a"), call("read", "", index=1, id="b")]
+
+
+@pytest.mark.requirement("R-14", "Z-13")
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([HEADS[0], (0, '{"x"'), (0, ": 1}"), HEADS[1], (1, '{"y": 2}')], id="one after the other"),
+        pytest.param([*HEADS, (0, '{"x"'), (0, ": 1}"), (1, '{"y": 2}')], id="the heads first"),
+        pytest.param([*HEADS, (1, '{"y"'), (0, '{"x"'), (1, ": 2}"), (0, ": 1}")], id="piece by piece"),
+    ],
+)
+def test_calls_at_once_keep_their_arguments_in_whatever_order_they_come(pieces: list[Any]) -> None:
+    events = [piece if isinstance(piece, dict) else call(None, piece[1], index=piece[0]) for piece in pieces]
+    taker = Accumulator("openai")
+    for chunk in read(*(delta(tool_calls=[event]) for event in events), delta("tool_calls")):
+        taker.take(chunk)
+    assert [(one.name, one.input) for one in taker.reply().calls] == [("write", {"x": 1}), ("read", {"y": 2})]
+    assert taker.unknown == []
 
 
 def test_done_without_a_reason_is_an_end() -> None:

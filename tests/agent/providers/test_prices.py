@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from agent.providers.costs import cost_of
 from agent.providers.prices import UNKNOWN, lookup
-from agent.providers.provider import Prices
+from agent.providers.provider import Prices, Usage
 
 
 def table(tmp_path: Path, **models: dict[str, Any]) -> Path:
@@ -75,9 +76,15 @@ def test_without_a_table_nothing_is_known(tmp_path: Path) -> None:
 
 def test_a_model_without_a_price_for_caching_pays_the_usual_one(tmp_path: Path) -> None:
     entry = {"input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6}
-    assert lookup("openai", "m", table(tmp_path, m=entry)).prices == Prices(
-        input=1.0, output=2.0, cache_write=1.0, cache_read=1.0
-    )
+    prices = lookup("openai", "m", table(tmp_path, m=entry)).prices
+    assert prices == Prices(input=1.0, output=2.0)
+    assert (prices.of_cache_write, prices.of_cache_read) == (1.0, 1.0)
+
+
+def test_what_is_cached_is_not_free_where_only_two_prices_are_given() -> None:
+    late = Usage(prompt=200, output=100, cache_creation=0, cache_read=90_000)
+    assert cost_of(late, Prices(input=3, output=15)) == pytest.approx(0.2721)
+    assert cost_of(late, Prices(input=3, output=15, cache_read=0)) == pytest.approx(0.0021), "unless that is said"
 
 
 def test_the_bundled_table_is_found_without_importing_litellm() -> None:

@@ -328,11 +328,19 @@ def test_the_name_of_the_limit(model: str, base_url: str, limit: str) -> None:
         ("body.stream_options: Extra inputs are not permitted", Dialect(usage=False)),
         ("Unsupported value: 'temperature' does not support 0.5", Dialect(temperature=False)),
         ("image input is not supported by this model", Dialect(media=False)),
+        ("Conversation roles must alternate user/assistant/user/assistant/...", Dialect(repeats=False)),
+        ("A conversation must alternate between user and assistant roles.", Dialect(repeats=False)),
+        (
+            "After the (optional) system message(s), user and assistant roles should be alternating.",
+            Dialect(repeats=False),
+        ),
+        ("Unexpected role 'user' after role 'tool'", Dialect(repeats=False)),
+        ("deepseek-reasoner does not support successive user or assistant messages", Dialect(repeats=False)),
         ("messages: first message must be of role user", None),
     ],
 )
 def test_what_an_endpoint_refuses_it_is_spared(refusal: str, left: Dialect | None) -> None:
-    used = frozenset({"usage", "completion_limit", "temperature", "media"})
+    used = frozenset({"usage", "completion_limit", "temperature", "media", "repeats"})
     assert conceded(Dialect(), refusal, used) == left
     if left is not None and not left.completion_limit:
         assert conceded(left, refusal, used) is None

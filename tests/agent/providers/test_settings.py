@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
+from agent.providers.provider import Prices
 from agent.providers.settings import ANTHROPIC_MODEL, OPENAI_MODEL, ProviderSettings, from_environment
 
 GOOD: dict[str, Any] = {"name": "main", "type": "openai", "model": "gpt-x", "api_key": SecretStr("sk-very-secret-1")}
@@ -30,6 +31,9 @@ GOOD: dict[str, Any] = {"name": "main", "type": "openai", "model": "gpt-x", "api
         ({"temperature": 3}, "temperature = 3"),
         ({"thinking": 1023}, "thinking = 1023"),
         ({"timeout_s": 0}, "timeout_s = 0"),
+        ({"prices": Prices(input=-1, output=1)}, "prices.input = -1"),
+        ({"prices": Prices(input=float("nan"), output=1)}, "prices.input = nan"),
+        ({"prices": Prices(input=1, output=1, cache_read=float("inf"))}, "prices.cache_read = inf"),
         ({"stream_timeout_s": 1e9}, "stream_timeout_s"),
         ({"type": "litellm", "proxy": SecretStr("http://p")}, "set HTTPS_PROXY"),
     ],
