@@ -30,7 +30,7 @@ SHAPES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "anthropic": ("claude-double", "", {"thinking": 1024}),
 }
 POSITIONS = range(3)  # of the call that fails: before any tool, after one, after two at once
-QUICK = replace(Settings(), timeouts=TimeoutSettings(llm=0.15, no_providers_backoff=0.01))
+QUICK = replace(Settings(), timeouts=TimeoutSettings(llm=0.5, no_providers_backoff=0.01))
 ANSWER = "All of it is done."
 FINE = {"text": "Fine."}
 _chats = count(1)
