@@ -56,8 +56,10 @@ class Listening:
                 raise
             except ChannelBusy as busy:
                 why, wait_s = str(busy), busy.after_s
-            except (ChannelError, aiohttp.ClientError, OSError, TimeoutError) as error:
-                why = str(error) or type(error).__name__
+            except (ChannelError, ConnectionError) as error:
+                why = str(error)
+            except (aiohttp.ClientError, OSError) as error:  # a deadline is one of them
+                why = type(error).__name__
             steady = self._clock.monotonic() - began > STEADY_S
             self._pulse.turn(State.RECONNECTING, f"{why} ({ending})" if why else str(ending))
             attempt = 0 if steady else attempt + 1
