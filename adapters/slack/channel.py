@@ -162,15 +162,16 @@ class SlackChannel:
         return None
 
     async def _send_files(self, message: Outbound) -> SentRef:
-        sent = None
-        if message.key:
-            # Text and files are two steps for Slack: a repeat must not write the text again.
-            sent = await self.history.find(message.key)
+        # Text and files are two steps for Slack: a repeat goes on where the one before it broke off.
+        trace = await self.history.trace(message.key) if message.key else None
+        if trace is not None and trace.is_whole:
+            return trace.sent
+        sent = trace.sent if trace is not None else None
         uploads = {await self.files.place(file): file.name for file in message.files}
         if sent is None and (message.document or message.buttons or message.key):
             names = ", ".join(file.name for file in message.files)
             anchor = message if message.document else replace(message, document=(Plain(names),))
-            sent = await self._posting.post(replace(anchor, files=()))
+            sent = await self._posting.post(anchor)
         await self.files.show(self._address, uploads)
         return sent or SentRef(next(iter(uploads)), FILE)
 
