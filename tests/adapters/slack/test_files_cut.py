@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import cast
 
 import anyio
 import pytest
@@ -10,6 +11,7 @@ from sqlalchemy import Connection
 from adapters.slack.adapter import SlackAdapter
 from agent.core.ids import ConversationId
 from agent.core.outbox import FileRef, Say
+from gateway.channels.channel import Channel
 from gateway.delivery.egress import Guard
 from gateway.delivery.rows import Claimed
 from gateway.delivery.sender import Later, Outcome, Sender, Sent
@@ -44,7 +46,7 @@ def courier(adapter: SlackAdapter, home: Path, channel_id: str) -> Callable[...,
             repeated=None,
             created_at=1,
         )
-        channel = adapter.channel(channel_id)
+        channel = cast(Channel, adapter.channel(channel_id))
         return await sender.deliver(row, channel, None, "en", astray=lambda _: None, progress=lambda _: lambda _: None)
 
     return carry

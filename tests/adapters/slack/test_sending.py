@@ -14,7 +14,7 @@ from gateway.delivery.markdown import parse
 from gateway.delivery.splitting import split
 from tests.adapters.slack.world import ANN, DM, free_port, running, shown, workspace
 from tests.contracts.channel_contract import eventually
-from tests.doubles.slack_api import TEAM
+from tests.doubles.slack_api import BOT_USER, TEAM
 
 OTHER = f"{TEAM}:C0GENERAL"
 LONG = Path(__file__).with_name("long_answer.md").read_text()
@@ -196,7 +196,7 @@ async def test_a_status_where_the_bot_is_a_member_is_shown_beside_the_command(tm
 
 async def test_somebody_who_has_left_closes_the_place_for_nobody(tmp_path: Path) -> None:
     async with workspace() as world, running(world, tmp_path) as adapter:
-        world.double.channels["C0GENERAL"]["members"].remove(ANN)
+        world.double.channels["C0GENERAL"]["members"] = [BOT_USER]
         channel = adapter.channel(OTHER)
         with pytest.raises(ChannelRejected) as refused:
             await channel.whisper(plain("busy"), ANN)
