@@ -123,7 +123,7 @@ class SlackAdapter:
                 lanes=self._lanes,
                 intake=self._intake,
                 pulse=self._pulse,
-                catch_up=self._catch_up.begin,
+                catch_up=self._catch_up,
             )
             await listening.run()
         else:
@@ -178,17 +178,19 @@ class SlackAdapter:
     async def _posted_by_slack(self, kind: str, payload: Mapping[str, Any]) -> None:
         """Returns when it is stored; raises RuntimeError when it is not, so that Slack sends it again."""
         self._pulse.sign()
+        lane = self._intake.lane_of(kind, payload)
         stored, done = False, anyio.Event()
 
         async def job() -> None:
             nonlocal stored
             try:
+                await self._catch_up.before(lane)
                 await self._intake.take(kind, payload)
                 stored = True
             finally:
                 done.set()
 
-        await self._lanes.put(self._intake.lane_of(kind, payload), job)
+        await self._lanes.put(lane, job)
         await done.wait()
         if not stored:
             raise RuntimeError("the request was not stored")

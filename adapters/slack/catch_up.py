@@ -1,30 +1,37 @@
 """Reads what people wrote while nobody listened, after each start and reconnect (DESIGN §4.2, §13.15)."""
 
 import logging
-from collections import deque
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 
 import anyio
 
 from adapters.slack.address import Address
-from adapters.slack.catch_up_plan import Reading, readings, split_by_age
+from adapters.slack.catch_up_plan import Reading, merged, readings, split_by_age
 from adapters.slack.history import SlackHistory
 from adapters.slack.intake import Intake
 from adapters.slack.lanes import Lanes
-from gateway.channels.adapter import Place, Surroundings
+from adapters.slack.limits import delay_s
+from gateway.channels.adapter import Surroundings
 from gateway.channels.errors import ChannelBusy, ChannelError, HouseTrouble
 from gateway.channels.inbound import Said
 
 log = logging.getLogger("tieline.slack")
 
-MOST_TRIES = 20
+MOST_TRIES = 20  # refused by Slack one after another: what is left rests until the next connection
 MOST_UNKNOWN_THREADS = 20
 KNOWN_WITHIN_S = 30.0
+HELD_S = 5.0  # for so long what is live waits until it is known what has to be read before it
 
 
 class CatchUp:
-    """One account's catch-up. A conversation is read inside its lane, so that what is live comes after it."""
+    """One account's catch-up. A conversation is read inside its lane, so that what is live comes after it.
+
+    What is to be read is kept until it was: where the house or Slack cannot do it now, `run` comes again, and what was
+    stored meanwhile moves no beginning.
+    """
 
     def __init__(
         self,
@@ -32,89 +39,153 @@ class CatchUp:
         lanes: Lanes,
         intake: Intake,
         history_of: Callable[[Address], SlackHistory],
+        *,
+        held_s: float = HELD_S,
     ) -> None:
         self._surroundings = surroundings
+        self._clock = surroundings.clock
         self._lanes = lanes
         self._intake = intake
         self._history_of = history_of
-        self._late: deque[Reading] = deque()
+        self._held_s = held_s
+        self._due = False  # the known conversations are to be looked up
+        self._due_since = self._clock.now()
+        self._behind: datetime | None = None  # the same, once something live was let past
+        self._looking = anyio.Lock()
+        self._unread: dict[Address, Reading] = {}  # for whatever comes next in their lanes
+        self._late: dict[Address, Reading] = {}  # Slack had no room for these: they hold up nothing that is live
         self._planned: frozenset[Address] = frozenset()
-        self._called = anyio.Event()
+        self._begun = anyio.Event()
+        self._left_over = anyio.Event()
 
     async def begin(self) -> None:
-        """Queue a reading in the lane of every known conversation; those over the rate budget are read by `run`."""
-        places = await self._known()
-        plan = readings(places, self._surroundings.clock.now(), self._surroundings.catch_up_max_age_s)
-        self._planned = frozenset(reading.address for reading in plan)
-        self._late.clear()
-        for reading in plan:
-            self._intake.join(reading.address)
-            await self._lanes.put(reading.address.channel, partial(self._first, reading))
+        """A connection began: every known conversation has to be read. Waits a little until they are known."""
+        if not self._due:
+            self._due, self._due_since = True, self._clock.now()
+        self._begun.set()
+        with anyio.move_on_after(self._held_s):
+            await self._look_up()
 
-    async def _known(self) -> Sequence[Place]:
-        try:
-            with anyio.fail_after(KNOWN_WITHIN_S):
-                return await self._surroundings.known_places(self._intake.account.channel_type)
-        except (HouseTrouble, TimeoutError) as error:
-            log.warning("nothing is caught up with on this connection, the places are not known: %s", error)
-            return ()
+    async def before(self, lane: str) -> None:
+        """Something live is next in its lane: what was written there before it goes first, if that can be had now."""
+        if self._due:
+            with anyio.move_on_after(self._held_s):
+                await self._look_up()
+            if self._due:
+                self._behind = self._due_since
+        await self._read_in(lane)
 
     async def run(self) -> None:
-        """Read what did not fit into the rate budget at once, one after another, until cancelled."""
+        """See to it that everything is read at last, until cancelled."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._spread)
+            group.start_soon(self._make_up)
+
+    async def _spread(self) -> None:
+        """Look the conversations up until it works, then have each read in its lane."""
         while True:
-            await self._called.wait()
-            self._called = anyio.Event()
-            tries = 0
-            while self._late and tries < MOST_TRIES:
-                reading = self._late.popleft()
-                done = anyio.Event()
-                outcome: list[float] = []
-                await self._lanes.put(reading.address.channel, partial(self._again, reading, done, outcome))
-                await done.wait()
-                tries = 0 if not outcome else tries + 1
-                if outcome:
-                    self._late.appendleft(reading)
-                    await self._surroundings.clock.sleep(outcome[0])
-            if self._late:
-                log.warning("catch-up gave up: Slack stays busy", extra={"conversations": len(self._late)})
-                self._late.clear()
+            await self._begun.wait()
+            self._begun = anyio.Event()
+            attempt = 0
+            await self._look_up()
+            while self._due:
+                await self._clock.sleep(_pause_s(attempt))
+                await self._look_up()
+                attempt += 1
+            for lane in dict.fromkeys(address.channel for address in self._unread):
+                await self._lanes.put(lane, partial(self._read_in, lane))
 
-    async def _first(self, reading: Reading) -> None:
-        if await self._read(reading) is not None:
-            self._late.append(reading)
-            self._called.set()
+    async def _make_up(self) -> None:
+        """Read what could not be read at once, one after another, later each time that it fails."""
+        while True:
+            await self._left_over.wait()
+            attempt = 0
+            while (address := next(iter(self._unread or self._late), None)) is not None:
+                wait_s = await self._in_turn(address)
+                attempt = 0 if wait_s is None else attempt + 1
+                if attempt >= MOST_TRIES and not self._unread:
+                    log.warning("catch-up rests: Slack stays busy", extra={"conversations": len(self._late)})
+                    break
+                if wait_s is not None:
+                    await self._clock.sleep(max(wait_s, _pause_s(attempt - 1)))
+            self._left_over = anyio.Event()
 
-    async def _again(self, reading: Reading, done: anyio.Event, outcome: list[float]) -> None:
-        try:
-            wait_s = await self._read(reading)
-            if wait_s is not None:
-                outcome.append(wait_s)
-        finally:
-            done.set()
+    async def _look_up(self) -> None:
+        async with self._looking:
+            if not self._due:
+                return
+            try:
+                with anyio.fail_after(KNOWN_WITHIN_S):
+                    places = await self._surroundings.known_places(self._intake.account.channel_type)
+            except (HouseTrouble, TimeoutError) as error:
+                log.warning("what came while nobody listened is read later, the places are not known: %s", error)
+                return
+            max_age_s = self._surroundings.catch_up_max_age_s
+            plan = readings(places, self._clock.now(), max_age_s, behind=self._behind)
+            self._planned = frozenset(reading.address for reading in plan)
+            for reading in plan:
+                self._intake.join(reading.address)
+            self._unread = merged(plan, self._unread.values(), self._late.values())
+            self._late = {}
+            self._due, self._behind = False, None
 
-    async def _read(self, reading: Reading) -> float | None:
-        """Hand over what is young enough. Seconds to wait if Slack has no room for the call now, else None."""
-        history = self._history_of(reading.address)
-        try:
-            raw = [message async for message in history.read(reading.oldest, in_passing=True)]
-        except ChannelBusy as busy:
-            return busy.after_s
-        except ChannelError as error:
-            log.info("nothing to catch up with", extra={"place": str(reading.address), "why": str(error)})
+    async def _read_in(self, lane: str) -> None:
+        """Read what is unread there. Called in a job of the lane."""
+        for address in [one for one in self._unread if one.channel == lane]:
+            if await self._take(address) is not None:
+                return  # it would fail with the others too
+
+    async def _in_turn(self, address: Address) -> float | None:
+        """Put it into its lane and wait until its turn has come. See `_take`."""
+        done, outcome = anyio.Event(), list[float | None]()
+
+        async def job() -> None:
+            try:
+                outcome.append(await self._take(address))
+            finally:
+                done.set()
+
+        await self._lanes.put(address.channel, job)
+        await done.wait()
+        return outcome[0] if outcome else None
+
+    async def _take(self, address: Address) -> float | None:
+        """Read it if nobody has yet; if that fails for now it is kept, and how long to wait at least is given."""
+        reading = merged(*([kept.pop(address)] for kept in (self._unread, self._late) if address in kept)).get(address)
+        if reading is None:
             return None
+        try:
+            await self._read(reading)
+        except ChannelBusy as busy:
+            self._keep(self._late, reading)
+            return busy.after_s
+        except HouseTrouble as trouble:
+            log.warning("what was read is read again: %s", trouble, extra={"place": str(address)})
+            self._keep(self._unread, reading)
+            return 0.0
+        except ChannelError as error:
+            log.info("nothing to catch up with", extra={"place": str(address), "why": str(error)})
+        return None
+
+    def _keep(self, where: dict[Address, Reading], reading: Reading) -> None:
+        where.update(merged([reading, where.get(reading.address, reading)]))
+        self._left_over.set()
+
+    async def _read(self, reading: Reading) -> None:
+        """Hand over what is young enough. Raises ChannelBusy at once if Slack has no room for the call now."""
+        history = self._history_of(reading.address)
+        raw = [message async for message in history.read(reading.oldest, in_passing=True)]
         await self._hand_over(history.parsed(raw), reading)
         if reading.address.thread_ts is None and not reading.address.is_direct:
             for message in [one for one in raw if one.get("reply_count")][:MOST_UNKNOWN_THREADS]:
                 thread = Address(reading.address.team, reading.address.channel, str(message["ts"]))
                 if thread not in self._planned:
-                    self._late.append(Reading(thread, reading.oldest))
-                    self._called.set()
-        return None
+                    self._keep(self._late, Reading(thread, reading.oldest))
 
     async def _hand_over(self, said: list[Said], reading: Reading) -> None:
         times = [one.sent_at or one.received_at for one in said]
         max_age_s = self._surroundings.catch_up_max_age_s
-        old = split_by_age(times, self._surroundings.clock.now(), max_age_s)
+        old = split_by_age(times, self._clock.now(), max_age_s)
         if old:
             log.warning(
                 "messages came while nobody listened and are too old to answer",
@@ -123,3 +194,7 @@ class CatchUp:
         # The newest of the old ones too: the house refuses it, tells its owner, and the next reading begins behind it.
         for one in said[max(old - 1, 0) :]:
             await self._intake.hand_over(one)
+
+
+def _pause_s(attempt: int) -> float:
+    return delay_s(attempt, random.random())  # noqa: S311 - spreads retries, hides nothing

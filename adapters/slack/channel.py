@@ -115,8 +115,9 @@ class SlackChannel:
         try:
             return await self._posting.post(message)
         except ChannelGone:
-            # A slash command works where the bot is no member; its answer goes the way the question came.
-            if message.interaction is None:
+            # A slash command works where the bot is no member; its answer goes the way the question came. A frame of a
+            # preview does not: nothing that went that way can be changed or taken back.
+            if message.interaction is None or not (message.key or message.buttons):
                 raise
             await self.interactions.respond(message.interaction, message)
             return SentRef(message.key or "response", RESPONSE)
@@ -138,14 +139,16 @@ class SlackChannel:
         """Shown to one person where it is known to whom; else sent for the caller to delete.
 
         What is silent tells of something that goes on. Slack never takes back what it showed to one person, so that is
-        the status line of a thread, and in a direct message a message that can be deleted.
+        the status line of a thread, and in a direct message a message that can be deleted. It never uses up an
+        interaction, which answers five times: the answer itself may have no other way.
         """
-        if message.silent and not message.buttons:
+        passing = message.silent and not message.buttons
+        if passing:
             if await self._presence.tell(_words(message)):
                 return SentRef(str(self._address.thread_ts), STATUS)
             if self._address.is_direct:
                 return await self._posting.post(message)
-        if message.interaction is not None and to in (None, person_of(message.interaction)):
+        if not passing and message.interaction is not None and to in (None, person_of(message.interaction)):
             try:
                 await self.interactions.respond(message.interaction, message)
             except ChannelRejected:
@@ -159,15 +162,16 @@ class SlackChannel:
         return None
 
     async def _send_files(self, message: Outbound) -> SentRef:
-        sent = None
-        if message.key:
-            # Text and files are two steps for Slack: a repeat must not write the text again.
-            sent = await self.history.find(message.key)
+        # Text and files are two steps for Slack: a repeat goes on where the one before it broke off.
+        trace = await self.history.trace(message.key) if message.key else None
+        if trace is not None and trace.is_whole:
+            return trace.sent
+        sent = trace.sent if trace is not None else None
         uploads = {await self.files.place(file): file.name for file in message.files}
         if sent is None and (message.document or message.buttons or message.key):
             names = ", ".join(file.name for file in message.files)
             anchor = message if message.document else replace(message, document=(Plain(names),))
-            sent = await self._posting.post(replace(anchor, files=()))
+            sent = await self._posting.post(anchor)
         await self.files.show(self._address, uploads)
         return sent or SentRef(next(iter(uploads)), FILE)
 

@@ -1,13 +1,14 @@
 """What Slack remembers of a conversation: people's words since a message, and our own messages by their key."""
 
 from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from adapters.slack.account import Account
 from adapters.slack.address import Address, is_ts
 from adapters.slack.api import SlackApi
 from adapters.slack.parse import parse_message
-from adapters.slack.render import key_of
+from adapters.slack.render import files_promised, key_of
 from gateway.channels.adapter import Surroundings
 from gateway.channels.errors import ChannelGone
 from gateway.channels.inbound import Said
@@ -16,6 +17,14 @@ from gateway.channels.outbound import SentRef
 PAGE = 200
 MOST_PAGES = 5
 OWN_WINDOW_S = 24 * 3600.0  # how far back one of our own messages is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What there is of a message of ours. It `is_whole` once the files that belong to it stand below its text."""
+
+    sent: SentRef
+    is_whole: bool
 
 
 class SlackHistory:
@@ -42,15 +51,29 @@ class SlackHistory:
         return self.parsed(messages)[-limit:]
 
     async def find(self, key: str) -> SentRef | None:
-        """A message of ours of the last day that carries this key."""
+        """A message of ours of the last day that carries this key, with its files if it has any."""
+        trace = await self.trace(key)
+        return trace.sent if trace is not None and trace.is_whole else None
+
+    async def trace(self, key: str) -> Trace | None:
+        """The same, also when its files are missing: Slack takes text and files in two steps, so one may be cut off.
+
+        Files carry no key: they are known by their place, since nothing else of ours is sent before they are.
+        """
         oldest = f"{self._clock.now().timestamp() - OWN_WINDOW_S:.6f}"
+        found: Mapping[str, Any] | None = None
+        files: list[tuple[float, int]] = []
         try:
             async for message in self.read(oldest, metadata=True):
                 if key_of(message) == key:
-                    return SentRef(str(message["ts"]))
+                    found = message
+                elif message.get("files") and self._account().wrote(message):
+                    files.append((float(message["ts"]), len(message["files"])))
+                if found is not None and _has_its_files(found, files):
+                    return Trace(SentRef(str(found["ts"])), is_whole=True)
         except ChannelGone:
             return None  # no such thread: then there is no message in it either
-        return None
+        return Trace(SentRef(str(found["ts"])), is_whole=False) if found is not None else None
 
     async def read(
         self, oldest: str | None, *, metadata: bool = False, in_passing: bool = False
@@ -91,3 +114,8 @@ class SlackHistory:
         ]
         said = [one for one in found if one is not None and not one.sender.is_bot]
         return sorted(said, key=lambda one: float(one.message_id))
+
+
+def _has_its_files(text: Mapping[str, Any], files: Sequence[tuple[float, int]]) -> bool:
+    """`files` are the messages of ours with files: when, and how many."""
+    return sum(count for at, count in files if at > float(text["ts"])) >= files_promised(text)

@@ -2,18 +2,17 @@
 
 import logging
 import random
-from collections.abc import Awaitable, Callable
 
 import aiohttp
-import anyio
 
 from adapters.slack.api import SlackApi
+from adapters.slack.catch_up import CatchUp
 from adapters.slack.intake import Intake
 from adapters.slack.lanes import Lanes
 from adapters.slack.limits import delay_s
 from adapters.slack.pulse import Pulse
 from adapters.slack.settings import SlackSettings
-from adapters.slack.socket_mode import STUCK_AFTER_PROBES, Ending, Envelope, SocketLink, connected
+from adapters.slack.socket_mode import Ending, Envelope, SocketLink, connected
 from gateway.channels.adapter import State, Surroundings
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal
 
@@ -34,7 +33,7 @@ class Listening:
         lanes: Lanes,
         intake: Intake,
         pulse: Pulse,
-        catch_up: Callable[[], Awaitable[None]],
+        catch_up: CatchUp,
     ) -> None:
         self._settings = settings
         self._surroundings = surroundings
@@ -56,8 +55,10 @@ class Listening:
                 raise
             except ChannelBusy as busy:
                 why, wait_s = str(busy), busy.after_s
-            except (ChannelError, aiohttp.ClientError, OSError, TimeoutError) as error:
-                why = str(error) or type(error).__name__
+            except (ChannelError, ConnectionError) as error:
+                why = str(error)
+            except (aiohttp.ClientError, OSError) as error:  # a deadline is one of them
+                why = type(error).__name__
             steady = self._clock.monotonic() - began > STEADY_S
             self._pulse.turn(State.RECONNECTING, f"{why} ({ending})" if why else str(ending))
             attempt = 0 if steady else attempt + 1
@@ -86,10 +87,7 @@ class Listening:
             if link.connections > 1:
                 # Slack deals events out among all sockets of an app, also to one that nobody reads any more.
                 log.warning(_detail(link.connections))
-            with anyio.move_on_after(self._settings.ping_every_s * STUCK_AFTER_PROBES) as scope:
-                await self._catch_up()
-            if scope.cancelled_caught:
-                return Ending.STUCK
+            await self._catch_up.begin()
 
             async def handle(envelope: Envelope) -> None:
                 await self._handle(link, envelope)
@@ -101,11 +99,14 @@ class Listening:
     async def _handle(self, link: SocketLink, envelope: Envelope) -> None:
         kind, payload = str(envelope.get("type")), envelope.get("payload") or {}
 
+        lane = self._intake.lane_of(kind, payload)
+
         async def job() -> None:
+            await self._catch_up.before(lane)
             await self._intake.take(kind, payload)
             await link.acknowledge(str(envelope["envelope_id"]))
 
-        await self._lanes.put(self._intake.lane_of(kind, payload), job)
+        await self._lanes.put(lane, job)
 
 
 def _detail(connections: int) -> str:

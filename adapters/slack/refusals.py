@@ -41,6 +41,8 @@ _CLOSED = frozenset(
         "user_is_deactivated",
     }
 )
+# Of `chat.postEphemeral` they tell of the one it is for, who has left or is no more; the place is as open as before.
+_PERSONS = frozenset({"user_not_found", "user_disabled", "user_not_in_channel", "user_is_deactivated"})
 _BLOCKS = frozenset(
     {
         "invalid_blocks",
@@ -112,6 +114,8 @@ def refusal(
         return AlreadyDone(says)
     if code in _MISSING:
         return MessageGone(says)
+    if code in _PERSONS and method == "chat.postEphemeral":
+        return ChannelRejected(says)
     if code in _CLOSED:
         return ChannelGone(says)
     return ChannelRejected(says)

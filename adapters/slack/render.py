@@ -30,7 +30,7 @@ def rich(message: Outbound) -> Body:
     """Text, blocks and key of a message."""
     blocks = [_text_block(part, shown) for part in _parts(message.document) if (shown := _shown(part)).strip()]
     blocks += [_actions(row, index) for index, row in enumerate(message.buttons) if row]
-    return {"text": mrkdwn(message.document), "blocks": blocks, **keyed(message.key)}
+    return {"text": mrkdwn(message.document), "blocks": blocks, **keyed(message.key, len(message.files))}
 
 
 def poor(message: Outbound) -> Body:
@@ -39,20 +39,28 @@ def poor(message: Outbound) -> Body:
     text = mrkdwn(message.document)
     if blocks and text:
         blocks = [{"type": "section", "text": {"type": "mrkdwn", "text": piece}} for piece in _pieces(text)] + blocks
-    return {"text": text, "blocks": blocks, **keyed(message.key)}
+    return {"text": text, "blocks": blocks, **keyed(message.key, len(message.files))}
 
 
-def keyed(key: str) -> Body:
-    """Message metadata by which the message can be found again."""
-    return {"metadata": {"event_type": KEY_EVENT, "event_payload": {"key": key}}} if key else {}
+def keyed(key: str, files: int = 0) -> Body:
+    """Message metadata by which the message can be found again, with the number of files that follow it."""
+    payload = {"key": key, "files": files} if files else {"key": key}
+    return {"metadata": {"event_type": KEY_EVENT, "event_payload": payload}} if key else {}
 
 
 def key_of(message: Mapping[str, Any]) -> str | None:
     """The key in a message's metadata."""
+    return _payload(message).get("key")
+
+
+def files_promised(message: Mapping[str, Any]) -> int:
+    """How many files follow it, as its metadata says."""
+    return int(_payload(message).get("files") or 0)
+
+
+def _payload(message: Mapping[str, Any]) -> Mapping[str, Any]:
     metadata = message.get("metadata") or {}
-    if metadata.get("event_type") != KEY_EVENT:
-        return None
-    return (metadata.get("event_payload") or {}).get("key")
+    return (metadata.get("event_payload") or {}) if metadata.get("event_type") == KEY_EVENT else {}
 
 
 def action_blocks(message: Outbound) -> list[Body]:

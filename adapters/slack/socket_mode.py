@@ -186,10 +186,16 @@ async def connected(
     ping_every_s: float,
     idle_refresh_s: float,
 ) -> AsyncIterator[SocketLink]:
-    """A socket that has said hello, closed at the end. Raises ConnectionError, TimeoutError, aiohttp.ClientError."""
-    with anyio.fail_after(HELLO_S):
-        # No automatic pongs and heartbeats: the probe wants to see every sign of life itself.
-        socket = await session.ws_connect(url, autoping=False, proxy=proxy, max_msg_size=16 * 1024 * 1024)
+    """A socket that has said hello, closed at the end. Raises ConnectionError in words of our own, and TimeoutError."""
+    try:
+        with anyio.fail_after(HELLO_S):
+            # No automatic pongs and heartbeats: the probe wants to see every sign of life itself.
+            socket = await session.ws_connect(url, autoping=False, proxy=proxy, max_msg_size=16 * 1024 * 1024)
+    except aiohttp.ClientResponseError as error:
+        # Neither the library's words nor its error go on: both hold the address, and the address holds the ticket.
+        raise ConnectionError(f"Slack refused the socket: HTTP {error.status}") from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise ConnectionError(f"no socket to Slack: {type(error).__name__}") from None
     try:
         link = SocketLink(socket, surroundings, ping_every_s=ping_every_s, idle_refresh_s=idle_refresh_s)
         await link.hello()

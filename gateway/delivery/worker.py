@@ -19,7 +19,7 @@ from agent.storage.moments import to_us
 from gateway.channels.channel import Channel
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelBusy, ChannelError
-from gateway.channels.keys import ConversationKey
+from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import Outbound
 from gateway.delivery import rows
 from gateway.delivery.hands import Hands, Taken
@@ -111,7 +111,7 @@ class Worker:
                 outcome = self._given_up(claimed, await self._deliver(claimed))
                 settle, pause_s, closed = self._conclude(claimed, outcome)
                 if isinstance(outcome, Refused):
-                    pause_s = await self._apologise(outcome.reason)
+                    pause_s = await self._apologise(claimed, outcome.reason)
                 if pause_s:
                     await self._clock.sleep(pause_s)
             claimed = await self._next(settle, closed=closed, due=due)
@@ -221,15 +221,20 @@ class Worker:
         if not account and rows.set_gone(conn, self._conversation, self._now()):
             self._gone_for = reason
 
-    async def _apologise(self, reason: str) -> float:
+    async def _apologise(self, row: Claimed, reason: str) -> float:
         """One short sentence instead of the message that was refused; if that fails too, the operator knows.
 
-        Gives how long the platform wants to be left alone.
+        What was for one person alone is no news for the others there. Gives how long the platform wants to be left
+        alone.
         """
         try:
             with anyio.fail_after(CALL_DEADLINE_S):
-                notice = self._phrase("undeliverable", self._language, reason=reason[:200])
-                await self._channel.send(Outbound(document=(Plain(notice),)))
+                words = self._phrase("undeliverable", self._language, reason=reason[:200])
+                notice = Outbound(document=(Plain(words),))
+                if row.say.private_to is not None and self._channel.capabilities.ephemeral:
+                    await self._channel.whisper(notice, UserId(row.say.private_to.partition(":")[2]))
+                else:
+                    await self._channel.send(notice)
         except ChannelBusy as error:
             return error.after_s
         except (ChannelError, TimeoutError) as error:

@@ -3,15 +3,18 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import anyio
 import pytest
 
-from adapters.slack.catch_up_plan import readings, split_by_age
-from gateway.channels.adapter import Place
+from adapters.slack.address import Address
+from adapters.slack.catch_up_plan import Reading, merged, readings, split_by_age
+from gateway.channels.adapter import Place, State
 from gateway.channels.inbound import Mention
 from gateway.channels.keys import ConversationKey
-from tests.adapters.slack.world import DM, running, workspace
+from tests.adapters.slack.world import DM, World, running, workspace
 from tests.contracts.channel_contract import eventually
 from tests.doubles.slack_api import BOT_USER, TEAM
+from tests.fakes.clock import HastyClock
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -52,6 +55,26 @@ def test_what_is_read_and_from_where_on() -> None:
 def test_old_ones_are_counted() -> None:
     ages = [NOW - timedelta(minutes=minutes) for minutes in (60, 16, 14, 1)]
     assert split_by_age(ages, NOW, 900.0) == 2
+
+
+def test_what_is_read_late_is_read_from_before_what_came_meanwhile() -> None:
+    behind = NOW - timedelta(minutes=5)
+    then = ts_at(behind - timedelta(minutes=15))
+    long_ago, just_now = ts_at(NOW - timedelta(hours=1)), ts_at(NOW - timedelta(minutes=1))
+    plan = readings(
+        [place("T1:D1", just_now), place("T1:D2", long_ago), place("T1:C1", None)], NOW, 900.0, behind=behind
+    )
+    assert [(str(reading.address), reading.oldest) for reading in plan] == [
+        ("T1:D1", then),
+        ("T1:D2", long_ago),
+        ("T1:C1", then),
+    ]
+
+
+def test_what_is_still_to_be_read_keeps_its_earlier_beginning() -> None:
+    first, second = Address("T1", "D1"), Address("T1", "D2")
+    found = merged([Reading(first, "20.0"), Reading(second, "5.0")], [Reading(first, "9.0"), Reading(second, "30.0")])
+    assert found == {first: Reading(first, "9.0"), second: Reading(second, "5.0")}
 
 
 async def test_at_start_what_was_missed_is_read_after_the_last_stored_message(tmp_path: Path) -> None:
@@ -150,15 +173,87 @@ async def test_a_place_that_is_gone_does_not_stop_the_others(tmp_path: Path) -> 
             await eventually(lambda: [said.text for said in world.said()] == ["missed"])
 
 
-async def test_conversations_that_cannot_be_looked_up_do_not_end_the_account(
+def texts(world: World) -> list[str]:
+    return [said.text for said in world.said()]
+
+
+async def test_conversations_that_cannot_be_looked_up_are_looked_up_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with workspace() as world:
-        world.broken_lookups = 1
+        world.places = [place(DM, world.unheard("stored"))]
+        world.unheard("missed")
+        world.broken_lookups = 3
+        async with running(world, tmp_path, clock=HastyClock()):
+            await eventually(lambda: texts(world) == ["missed"])
+            assert len(world.calls("apps.connections.open")) == 1
+        assert "read later, the places are not known: the database is locked" in caplog.text
+
+
+@pytest.mark.requirement("G-12")
+async def test_what_is_live_comes_behind_what_was_missed_also_when_the_first_look_failed(tmp_path: Path) -> None:
+    async with workspace() as world:
+        world.places = [place(DM, world.unheard("stored"))]
+        world.unheard("missed one")
+        world.unheard("missed two")
+        world.broken_lookups = 2
         async with running(world, tmp_path):
-            (delivery,) = await world.event(text="hello")
+            await world.write("live")
+            await eventually(lambda: len(world.said()) >= 3)
+            assert texts(world) == ["missed one", "missed two", "live"]
+
+
+async def test_what_was_stored_before_a_look_succeeds_hides_nothing(tmp_path: Path) -> None:
+    async with workspace() as world:
+        world.places = [place(DM, world.unheard("stored"))]
+        world.unheard("missed")
+        world.broken_lookups = 100
+        async with running(world, tmp_path, clock=HastyClock()):
+            world.places = [place(DM, await world.write("live"))]
+            assert texts(world) == ["live"]  # it is not kept waiting either
+            world.broken_lookups = 0
+            await eventually(lambda: "missed" in texts(world))
+            assert sorted(texts(world)) == ["live", "missed", "stored"]  # a repeat is nothing new to the house
+
+
+async def test_a_look_that_hangs_makes_nobody_deaf(tmp_path: Path) -> None:
+    async with workspace() as world:
+        world.places = [place(DM, world.unheard("stored"))]
+        world.unheard("missed")
+        world.lookup_gate = anyio.Event()
+        async with running(world, tmp_path, ready=False) as adapter:
+            adapter._catch_up._held_s = 0.01
+            await eventually(lambda: adapter.health().state is State.CONNECTED)
+            (delivery,) = await world.event(text="live")
             assert delivery["acked"]
-        assert "nothing is caught up with on this connection" in caplog.text
+            assert texts(world) == ["live"]
+            world.lookup_gate.set()
+            await eventually(lambda: "missed" in texts(world))
+
+
+async def test_what_was_read_and_could_not_be_stored_is_read_again(tmp_path: Path) -> None:
+    async with workspace() as world:
+        world.places = [place(DM, world.unheard("stored"))]
+        world.unheard("missed one")
+        world.unheard("missed two")
+        world.broken_admits = 2
+        async with running(world, tmp_path, clock=HastyClock()):
+            await eventually(lambda: len(world.said()) == 2)
+            assert texts(world) == ["missed one", "missed two"]
+
+
+async def test_what_slack_had_no_room_for_is_read_from_where_it_began_after_a_reconnect_too(tmp_path: Path) -> None:
+    async with workspace() as world:
+        world.places = [place(DM, world.unheard("stored"))]
+        world.unheard("missed")
+        world.fault("conversations.history", "rate_limit", retry_after=8)
+        async with running(world, tmp_path, clock=HastyClock()):
+            await eventually(lambda: bool(world.calls("conversations.history")))
+            world.places = [place(DM, await world.write("live"))]
+            for link in list(world.double.sockets):
+                await link.close()
+            await eventually(lambda: "missed" in texts(world))
+            assert len(world.calls("apps.connections.open")) == 2
 
 
 async def test_by_http_it_catches_up_at_start(tmp_path: Path) -> None:

@@ -270,6 +270,20 @@ async def test_an_unreachable_slack_is_tried_again(tmp_path: Path) -> None:
             assert len(world.calls("apps.connections.open")) == 3
 
 
+@pytest.mark.requirement("G-28")
+async def test_a_refused_socket_is_told_without_its_ticket(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    async with workspace() as world:
+        world.double.settings["refused_links"] = 1
+        async with running(world, tmp_path, ready=False) as adapter:
+            await eventually(lambda: adapter.health().state is State.RECONNECTING)
+            assert "Slack refused the socket: HTTP 503" in adapter.health().detail
+            await eventually(lambda: adapter.health().state is State.CONNECTED)
+    told = [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
+    assert any("HTTP 503" in line for line in told)
+    assert not any("ticket" in line for line in told if "tieline" in line)
+
+
 async def test_an_uninstalled_app_ends_the_account(tmp_path: Path) -> None:
     async with workspace() as world, running(world, tmp_path) as adapter:
         world.double.bot_token = "xoxb-reinstalled"

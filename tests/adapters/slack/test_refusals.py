@@ -27,6 +27,10 @@ from gateway.channels.errors import (
         ("chat.postMessage", "is_archived", 200, ChannelGone),
         ("chat.postMessage", "not_in_channel", 200, ChannelGone),
         ("chat.postMessage", "account_inactive", 200, ChannelGone),
+        ("chat.postMessage", "user_is_deactivated", 200, ChannelGone),
+        ("chat.postEphemeral", "user_not_in_channel", 200, ChannelRejected),  # who has left; the place is open
+        ("chat.postEphemeral", "user_not_found", 200, ChannelRejected),
+        ("chat.postEphemeral", "not_in_channel", 200, ChannelGone),
         ("auth.test", "account_inactive", 200, ChannelFatal),
         ("auth.test", "invalid_auth", 200, ChannelFatal),
         ("chat.postMessage", "token_revoked", 200, ChannelFatal),

@@ -14,7 +14,7 @@ from gateway.delivery.markdown import parse
 from gateway.delivery.splitting import split
 from tests.adapters.slack.world import ANN, DM, free_port, running, shown, workspace
 from tests.contracts.channel_contract import eventually
-from tests.doubles.slack_api import TEAM
+from tests.doubles.slack_api import BOT_USER, TEAM
 
 OTHER = f"{TEAM}:C0GENERAL"
 LONG = Path(__file__).with_name("long_answer.md").read_text()
@@ -156,12 +156,52 @@ async def test_a_closed_place_is_gone_but_answers_to_commands_still_get_there(tm
             await channel.send(plain("x"))
         await world.event(kind="slash", command="/status", channel="C0OTHER")
         (said,) = world.said()
-        sent = await channel.send(plain("*fine* & well", interaction=said.interaction))
+        sent = await channel.send(plain("*fine* & well", key="o1-0", interaction=said.interaction))
         (answer,) = world.double.ephemeral
         assert (answer["to"], shown(answer)) == (ANN, "*fine* & well")
         await channel.delete(sent)  # it goes by itself
         with pytest.raises(ChannelRejected):
             await channel.edit(sent, plain("y"))
+
+
+async def test_what_passes_uses_up_no_answer_to_a_command(tmp_path: Path) -> None:
+    """Five answers are allowed, and where the bot is no member the last word has no other way."""
+    async with workspace() as world, running(world, tmp_path) as adapter:
+        world.double.channels["C0OTHER"]["members"] = [ANN]
+        await world.event(kind="slash", command="/tieline", text="weather?", channel="C0OTHER")
+        interaction = world.said()[-1].interaction
+        channel = adapter.channel(f"{TEAM}:C0OTHER")
+        for _ in range(6):
+            with pytest.raises(ChannelGone):
+                await channel.whisper(plain("Running a tool…", silent=True, interaction=interaction), ANN)
+        with pytest.raises(ChannelGone):  # a frame: it would stay, half a sentence above the whole answer
+            await channel.send(plain("The weather in Berl", interaction=interaction))
+        await channel.send(plain("The weather in Berlin is fine.", key="o1-0", interaction=interaction))
+        asked = Outbound(
+            document=(Plain("Sure?"),), buttons=((Button(label="Go", action="go"),),), interaction=interaction
+        )
+        await channel.send(asked)
+        assert [shown(one) for one in world.double.ephemeral] == ["The weather in Berlin is fine.", "Sure?"]
+
+
+async def test_a_status_where_the_bot_is_a_member_is_shown_beside_the_command(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path) as adapter:
+        await world.event(kind="slash", command="/tieline", text="weather?", channel="C0GENERAL")
+        interaction = world.said()[-1].interaction
+        status = plain("Running a tool…", silent=True, interaction=interaction)
+        assert await adapter.channel(OTHER).whisper(status, ANN) is None
+        assert [(one["to"], shown(one)) for one in world.double.ephemeral] == [(ANN, "Running a tool…")]
+        assert world.calls("response_url") == []
+
+
+async def test_somebody_who_has_left_closes_the_place_for_nobody(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path) as adapter:
+        world.double.channels["C0GENERAL"]["members"] = [BOT_USER]
+        channel = adapter.channel(OTHER)
+        with pytest.raises(ChannelRejected) as refused:
+            await channel.whisper(plain("busy"), ANN)
+        assert not isinstance(refused.value, ChannelGone)
+        await channel.send(plain("for the others"))
 
 
 @pytest.mark.requirement("G-08")

@@ -34,7 +34,7 @@ DM = f"{TEAM}:D0ANN"
 
 @dataclass
 class World:
-    """The double, and what the adapter admitted. `admitting` may be set to fail or to wait."""
+    """The double, and what the adapter admitted. Both that and looks may be set to fail or to wait."""
 
     double: SlackDouble
     base: str
@@ -43,6 +43,7 @@ class World:
     broken_admits: int = 0  # so many admits fail, as with a full disk
     broken_lookups: int = 0  # so many looks at the known places too
     gate: anyio.Event | None = None
+    lookup_gate: anyio.Event | None = None
     home: Path = Path()
 
     async def admit(self, inbound: Inbound) -> Receipt:
@@ -55,6 +56,8 @@ class World:
         return Receipt(Outcome.ACCEPTED)
 
     async def known_places(self, channel_type: str) -> Sequence[Place]:
+        if self.lookup_gate is not None:
+            await self.lookup_gate.wait()
         if self.broken_lookups:
             self.broken_lookups -= 1
             raise HouseTrouble("the database is locked")
@@ -120,9 +123,11 @@ async def workspace() -> AsyncIterator[World]:
 
 
 @asynccontextmanager
-async def running(world: World, home: Path, *, ready: bool = True, **keys: Any) -> AsyncIterator[SlackAdapter]:
+async def running(
+    world: World, home: Path, *, ready: bool = True, clock: Clock | None = None, **keys: Any
+) -> AsyncIterator[SlackAdapter]:
     """The adapter at work by Socket Mode (or, with `app_token=None`, by signed HTTP behind a web server)."""
-    adapter = SlackAdapter(world.settings(**keys), world.surroundings(home))
+    adapter = SlackAdapter(world.settings(**keys), world.surroundings(home, clock=clock))
     # A fixture begins and ends in different tasks, which a task group may not: plain tasks, cancelled and awaited.
     tasks = [asyncio.ensure_future(adapter.run(world.admit))]
     try:

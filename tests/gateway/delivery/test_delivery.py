@@ -176,6 +176,20 @@ async def test_a_refused_message_is_dead_and_the_next_one_goes(world: World) -> 
     assert world.reports.dead_rows == [("fake:1", 1, "bad request")]
 
 
+async def test_a_private_word_that_is_refused_is_no_news_for_the_others(
+    sqlite_database: Database, clock: FakeClock, tmp_path: Path
+) -> None:
+    """Where the person has left, that fails as well, and nobody reads of it."""
+    world = World(sqlite_database, clock, tmp_path, replace(DEFAULT, ephemeral=True))
+    world.screen().fail("whisper", ChannelRejected("not there"), times=3)
+    async with world.process():
+        await world.commit(Say(text="psst", private_to=ANN), Say(text="psst", private_to=ANN))
+        await world.until_idle()
+    assert await world.statuses() == ["dead", "dead"]
+    (shown,) = world.screen().shown
+    assert (shown.text.startswith("My answer could not be shown"), shown.private_to) == (True, "ann")
+
+
 @pytest.mark.requirement("Z-35")
 async def test_when_even_the_apology_fails_the_conversation_goes_on(world: World) -> None:
     """SPEC 20.6, row 1.2: an error while telling of an error."""
