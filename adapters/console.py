@@ -216,10 +216,6 @@ class Screen:
         self.standing: set[str] = {line["event"]["id"] for line in self._kept}
         self.commands: Event | None = None
 
-    @property
-    def is_looked_at(self) -> bool:
-        return bool(self._readers)
-
     def new_id(self) -> str:
         return str(next(self._numbers))
 

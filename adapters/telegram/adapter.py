@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 import anyio
+from anyio.abc import TaskGroup
 from starlette.routing import BaseRoute
 from telegram.error import InvalidToken, TelegramError
 
@@ -63,7 +64,7 @@ class TelegramAdapter:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._tell_moves, admit)
             try:
-                await self._listen(intake)
+                await self._listen(intake, tasks)
             except ChannelFatal as error:
                 fatal = error
             tasks.cancel_scope.cancel()
@@ -71,9 +72,10 @@ class TelegramAdapter:
             self._pulse.failed(str(fatal))
             raise fatal
 
-    async def _listen(self, intake: Intake) -> None:
+    async def _listen(self, intake: Intake, tasks: TaskGroup) -> None:
         if self._webhook is None:
-            await Polling(self._api, intake, self._pulse, self._clock, self._settings.poll_timeout_s).run()
+            timeout_s = self._settings.poll_timeout_s
+            await Polling(self._api, intake, self._pulse, self._clock, timeout_s, tasks=tasks).run()
             return
         self._webhook.open(intake, self._pulse)
         try:

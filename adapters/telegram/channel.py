@@ -33,32 +33,38 @@ class TelegramChannel:
     def __init__(self, account: Account, key: ConversationKey, chat: int, topic: int | None) -> None:
         settings = account.settings
         private = chat > 0  # groups and channels have negative ids
-        takes_drafts = private and account.drafts.usable(account.clock.monotonic())
         edit_every_s = settings.stream_interval_ms / 1000 if private else settings.group_interval_s
         self._account = account
         self._chat = chat
         self._topic = topic
         self._takes_rich = str(chat) not in settings.rich_off_in
         self.key = key
-        self.capabilities = Capabilities(
+        self._editing = Capabilities(
             measure=measure,
             text_limit=TEXT_LIMIT,
             threads=topic is not None,
             reactions=settings.reactions,
             typing=True,
             typing_every_s=4.0,
-            stream_every_s=settings.draft_interval_ms / 1000 if takes_drafts else edit_every_s,
+            stream_every_s=edit_every_s,
             upload_limit=UPLOAD_LIMIT,
         )
+        self._drafting = replace(self._editing, stream_every_s=settings.draft_interval_ms / 1000)
         self.streams: Streams | None = (
             ChatDrafts(account, chat, topic, self._takes_rich, self._send, self.edit, self.delete)
-            if takes_drafts
+            if private and settings.drafts
             else None
         )
         self.presence: Presence | None = ChatPresence(account, chat, topic)
         self.files: Files | None = AccountFiles(account)
         self.history: History | None = None  # the Bot API gives none; what came meanwhile waits as updates for a day
         self.interactions: Interactions | None = ButtonAnswers(account)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """A server that refuses drafts is asked again later, so their pace is no property of the chat."""
+        drafts = self.streams is not None and self._account.drafts.usable(self._now)
+        return self._drafting if drafts else self._editing
 
     async def send(self, message: Outbound) -> SentRef:
         return await self._send(message, bool(message.key))

@@ -1,7 +1,7 @@
-"""Hands updates over: many places at once, one place in order, and says which may be acknowledged."""
+"""Hands updates over, one place in order, and says whether they may be acknowledged."""
 
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
@@ -13,57 +13,20 @@ from gateway.channels.errors import HouseTrouble
 
 log = logging.getLogger("tieline.telegram")
 
+TAKE_WITHIN_S = 120.0  # its files and a press's answer have deadlines of their own, well below
+
 
 class Intake:
-    def __init__(self, admit: Admit, context: Callable[[], Context]) -> None:
+    def __init__(self, admit: Admit, context: Callable[[], Context], *, within_s: float = TAKE_WITHIN_S) -> None:
         self._admit = admit
         self._context = context
+        self._within_s = within_s
         self._places: dict[str, _Line] = {}
 
-    async def take_all(self, updates: Sequence[Json]) -> set[int]:
-        """The ids of the updates that are dealt with. Behind one that is not, its place waits."""
-        done: set[int] = set()
-        by_place: dict[str, list[Json]] = {}
-        for update in updates:
-            by_place.setdefault(place_of(update), []).append(update)
-
-        async def take_in_order(line: list[Json]) -> None:
-            for update in line:
-                if not await self._take(update):
-                    return
-                done.add(update["update_id"])
-
-        if len(by_place) == 1:
-            await take_in_order(*by_place.values())
-        else:
-            async with anyio.create_task_group() as tasks:
-                for line in by_place.values():
-                    tasks.start_soon(take_in_order, line)
-        return done
-
-    async def take(self, update: Json) -> bool:
-        """One update that came by itself, behind those of its place that came before."""
-        async with self._turn(place_of(update)):
-            return await self._take(update)
-
-    async def _take(self, update: Json) -> bool:
-        try:
-            inbound = parse(update, self._context())
-        except Exception:  # the channel loop
-            # An update we cannot read would come again for ever and hold up all others.
-            log.exception("unreadable update skipped", extra={"update_id": update.get("update_id")})
-            return True
-        if inbound is None:
-            return True
-        try:
-            await self._admit(inbound)
-        except HouseTrouble as error:
-            log.warning("an update will come again: %s", error, extra={"update_id": update.get("update_id")})
-            return False
-        return True
-
     @asynccontextmanager
-    async def _turn(self, place: str) -> AsyncIterator[None]:
+    async def turn(self, update: Json) -> AsyncIterator[None]:
+        """Its place is the caller's meanwhile; who asked for it first has it first."""
+        place = place_of(update)
         line = self._places.setdefault(place, _Line())
         line.waiting += 1
         try:
@@ -73,6 +36,28 @@ class Intake:
             line.waiting -= 1
             if not line.waiting:
                 del self._places[place]
+
+    async def take(self, update: Json) -> bool:
+        """One try, in its place's turn; True when it is dealt with, else it must be given again."""
+        where = {"update_id": update.get("update_id")}
+        try:
+            inbound = parse(update, self._context())
+        except Exception:  # the channel loop
+            # An update we cannot read would come again for ever and hold up all others.
+            log.exception("unreadable update skipped", extra=where)
+            return True
+        if inbound is None:
+            return True
+        try:
+            with anyio.fail_after(self._within_s):
+                await self._admit(inbound)
+        except HouseTrouble as error:
+            log.warning("an update will come again: %s", error, extra=where)
+            return False
+        except TimeoutError:
+            log.warning("an update will come again: not stored within %.0f s", self._within_s, extra=where)
+            return False
+        return True
 
 
 class _Line:

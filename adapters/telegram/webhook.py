@@ -67,12 +67,14 @@ class Webhook:
         update = await _update_in(request)
         if update is None:
             return Response("not an update\n", 400)
-        if self._intake is None or self._pulse is None:
+        intake = self._intake
+        if intake is None or self._pulse is None:
             return Response("not listening yet\n", 503)
         self._pulse.beat()
         stored = False
         with anyio.move_on_after(ADMIT_S):
-            stored = await self._intake.take(update)
+            async with intake.turn(update):
+                stored = await intake.take(update)
         return Response(status_code=200) if stored else Response("not stored; send it again\n", 503)
 
     async def keep(self, api: Api, pulse: Pulse, clock: Clock) -> None:

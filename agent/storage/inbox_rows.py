@@ -204,9 +204,14 @@ def waiting(conn: Connection, conversation: ConversationId) -> tuple[InboxRow, .
     return tuple(_row(row) for row in conn.execute(_ALL_WAITING, {"conversation": conversation}))
 
 
+def waiting_count(conn: Connection, conversation: ConversationId) -> int:
+    """How many of people's messages wait for their run."""
+    return cast(int, _DEPTH.scalar(conn, {"conversation": conversation}))
+
+
 def people_wait(conn: Connection, conversation: ConversationId) -> bool:
     """Whether people's messages wait for their run."""
-    return bool(_DEPTH.scalar(conn, {"conversation": conversation}))
+    return waiting_count(conn, conversation) > 0
 
 
 def clear_waiting(conn: Connection, conversation: ConversationId, *, note: str) -> int:

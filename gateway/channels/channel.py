@@ -88,12 +88,15 @@ class Channel(Protocol):
     """One place where people talk, keyed by (channel_type, channel_id). Cheap to make, holds no connection."""
 
     key: ConversationKey
-    capabilities: Capabilities
     streams: Streams | None
     presence: Presence | None
     files: Files | None
     history: History | None
     interactions: Interactions | None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Looked at anew for each message: a platform may take tomorrow what it refuses today."""
 
     async def send(self, message: Outbound) -> SentRef:
         """Deliver once, no retry inside. Raises ChannelBusy, ChannelUnsure, ChannelRejected (ChannelGone)."""

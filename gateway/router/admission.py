@@ -55,6 +55,7 @@ class Admission:
     def __init__(self, house: House) -> None:
         self._house = house
         self._flood: tuple[int, Flood] | None = None
+        self._refused = albums.Refused()
 
     async def take(self, said: Said, role: Role, origin: Pressed | None = None) -> Receipt:
         """Store it, once. `origin` is the button whose command this is; its identity counts."""
@@ -77,6 +78,8 @@ class Admission:
                 return await self._end(arrival, "done", "answered a question", Outcome.ACCEPTED)
         found = house.desk.find(said.text)
         is_part = await self._is_part(arrival)  # of what was counted already
+        if not is_part and self._refused.has(said):
+            return await self._end(arrival, "refused", "part of an album that was refused", Outcome.REFUSED)
         if (
             not is_part
             and (found is None or not found[0].unlimited)
@@ -111,10 +114,12 @@ class Admission:
         house, said = self._house, arrival.said
         if (said.attachments or interrupt) and await self._is_known(arrival):
             return Receipt(Outcome.DUPLICATE)
+        limit, full = self._room(arrival)
+        if said.attachments and await self._is_full(arrival, limit):  # before files are fetched in vain
+            return await self._end(arrival, "refused", "queue full", Outcome.REFUSED, full)
         incoming = await self._with_files(arrival) if said.attachments else incoming_from(said, arrival.role)
         if interrupt:  # before it is stored: the turn that is stopped must not be its own
             house.conversations.stop(arrival.conversation, "a newer message came")
-        limit, full = self._room(arrival)
 
         def work(conn: Connection) -> inbox_rows.Admitted:
             album = inbox_rows.waiting_album(conn, arrival.conversation, incoming)
@@ -151,19 +156,30 @@ class Admission:
         return await self._house.database.read(read) is not None
 
     async def _is_part(self, arrival: _Arrival) -> bool:
-        """The same; then the album waits while the files of this part are fetched."""
+        """The same; then the album waits while the files of this part are fetched, if it is not there already."""
         if arrival.said.album is None:
             return False
         incoming = incoming_from(arrival.said, arrival.role)
 
         def hold(conn: Connection) -> bool:
             album = inbox_rows.waiting_album(conn, arrival.conversation, incoming)
-            if album is not None:
+            if album is not None and not _is_known(conn, arrival):
                 until = self._in(albums.FETCHING)
                 inbox_rows.join(conn, album, album.incoming, part=None, not_before=until)
             return album is not None
 
         return await self._house.database.write(hold)
+
+    async def _is_full(self, arrival: _Arrival, limit: int) -> bool:
+        """No message more may wait there; a part of an album that waits is none."""
+        incoming = incoming_from(arrival.said, arrival.role)
+
+        def look(conn: Connection) -> bool:
+            if inbox_rows.waiting_count(conn, arrival.conversation) < limit:
+                return False
+            return inbox_rows.waiting_album(conn, arrival.conversation, incoming) is None
+
+        return await self._house.database.read(look)
 
     async def _wake_settled(self, conversation: ConversationId) -> None:
         """(After a crash, and should the clock be set back, the dispatcher finds it when it looks around.)"""
@@ -275,12 +291,11 @@ class Admission:
         return Receipt(outcome, why)
 
     def _note(self, said: Said, why: str) -> None:
+        self._refused.note(said)
         self._house.decisions.note(str(said.key), unanswered(said, why, self._house.clock.now()))
 
     async def _is_known(self, arrival: _Arrival) -> bool:
-        return await self._house.database.read(
-            lambda conn: inbox_rows.is_known(conn, dedup=arrival.dedup, event_dedup=arrival.event)
-        )
+        return await self._house.database.read(lambda conn: _is_known(conn, arrival))
 
     def _insert(
         self, conn: Connection, arrival: _Arrival, incoming: Incoming, limit: int | None
@@ -317,3 +332,7 @@ class Admission:
         if self._flood is None or self._flood[0] != limit:
             self._flood = (limit, Flood(per_s=limit / 60, burst=limit))
         return self._flood[1]
+
+
+def _is_known(conn: Connection, arrival: _Arrival) -> bool:
+    return inbox_rows.is_known(conn, dedup=arrival.dedup, event_dedup=arrival.event)

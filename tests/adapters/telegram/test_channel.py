@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from adapters.telegram.drafts import DRAFT
+from adapters.telegram.learned import RETRY_AFTER_S
 from gateway.channels.channel import Channel
 from gateway.channels.document import (
     Bold,
@@ -417,8 +419,23 @@ async def test_a_server_without_drafts_is_asked_once_and_sees_edits(tmp_path: Pa
         await streams.drop(await streams.open(frame("x"), reply_to=None, to=None))
         assert len(await actor.seen()) == 1
         assert len(actor.telegram.calls("sendMessageDraft")) == 1
-        assert actor.adapter.channel("77").streams is None
-        assert actor.adapter.channel("77").capabilities.stream_every_s == 3.0
+
+
+async def test_a_chat_takes_drafts_again_when_its_server_does(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with stage(tmp_path, clock) as actor:
+        await actor.telegram.settings(drafts="absent")
+        streams = actor.channel.streams
+        assert streams is not None
+        during: list[float] = []
+        for _ in range(2):
+            assert (await streams.open(frame("a"), reply_to=None, to=None)).kind != DRAFT
+            during.append(actor.channel.capabilities.stream_every_s)
+        assert len(actor.telegram.calls("sendMessageDraft")) == 1
+        await actor.telegram.settings(drafts="accept")
+        clock.advance(RETRY_AFTER_S)
+        assert (await streams.open(frame("b"), reply_to=None, to=None)).kind == DRAFT
+        assert [*during, actor.channel.capabilities.stream_every_s] == [3.0, 3.0, 1.0]
 
 
 async def test_a_draft_that_a_message_took_the_place_of_needs_no_clearing(tmp_path: Path) -> None:

@@ -11,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.telegram.adapter import TelegramAdapter
-from adapters.telegram.polling import CONFLICT_CAP_S, Offset, pause_s
+from adapters.telegram.intake import Intake
+from adapters.telegram.parse import Context
+from adapters.telegram.polling import CONFLICT_CAP_S, Offset, look_again_s, pause_s
+from adapters.telegram.wording import Me
 from agent.core.clock import Clock
 from gateway.channels.adapter import State
 from gateway.channels.errors import ChannelFatal, HouseTrouble
@@ -46,39 +49,71 @@ async def advanced(clock: FakeClock, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("batches", "asks_for"),
+    ("answers", "asks_for"),
     [
         pytest.param([([5, 6], {5, 6})], 7, id="all stored"),
         pytest.param([([5, 6, 7], {6, 7})], 5, id="the first is not"),
         pytest.param([([5, 6, 7], {5, 7})], 6, id="one in between is not"),
-        pytest.param([([5, 6, 7], {5, 7}), ([6, 7], {6})], 8, id="what was stored meanwhile counts"),
+        pytest.param([([5, 6], {6}), ([5, 6, 7], {7}), ([5, 6, 7], {5})], 8, id="what was stored meanwhile counts"),
+        pytest.param([([5], set()), ([], set())], 5, id="what is under way is not acknowledged by silence"),
         pytest.param([([5], {5}), ([], set())], None, id="after silence no number is kept"),
         pytest.param([([5], {5}), ([], set()), ([2], {2})], 3, id="numbers may begin anew"),
     ],
 )
 @pytest.mark.requirement("G-12")
-def test_offset(batches: list[tuple[list[int], set[int]]], asks_for: int | None) -> None:
+def test_offset(answers: list[tuple[list[int], set[int]]], asks_for: int | None) -> None:
     offset = Offset()
-    for batch, done in batches:
-        offset.after(batch, done)
+    for answer, stored in answers:
+        offset.new_in(answer)
+        for update_id in stored:
+            offset.stored(update_id)
     assert offset.next == asks_for
 
 
-@given(st.lists(st.integers(1, 60), unique=True, min_size=1), st.randoms(use_true_random=False))
-def test_nothing_is_acknowledged_unstored_nor_stored_twice(ids: list[int], random: Any) -> None:
-    """A server that keeps what is not acknowledged; each try stores some of what it is given."""
-    offset, queue, stored = Offset(), sorted(ids), list[int]()
-    for _ in range(200):
-        if not queue:
-            break
-        if offset.next is not None:
-            queue = [update_id for update_id in queue if update_id >= offset.next]
-        batch = queue[:10]
-        fresh = [update_id for update_id in batch if not offset.is_done(update_id)]
-        done = {update_id for update_id in fresh if random.random() < 0.6}
-        stored += done
-        offset.after(batch, done)
-    assert sorted(stored) == sorted(ids)
+class Queue:
+    """A server that keeps what is not acknowledged, and the run that asks it; `kill` begins another run."""
+
+    def __init__(self) -> None:
+        self.came, self.waiting, self.stored = 0, list[int](), set[int]()
+        self.kill()
+
+    def kill(self) -> None:
+        self.offset, self.under_way, self.begun = Offset(), list[int](), set[int]()
+
+    def ask(self, come: int) -> None:
+        self.waiting += range(self.came, self.came + come)
+        self.came += come
+        first = self.offset.next or 0
+        assert self.stored.issuperset(update_id for update_id in self.waiting if update_id < first)
+        self.waiting = [update_id for update_id in self.waiting if update_id >= first]
+        new = self.offset.new_in(self.waiting[:10])
+        assert not new & self.begun
+        self.begun |= new
+        self.under_way += sorted(new)
+
+    def store(self, number: int) -> None:
+        """One of those under way."""
+        update_id = self.under_way.pop(number % len(self.under_way))
+        self.stored.add(update_id)
+        self.offset.stored(update_id)
+        assert self.offset.all_stored == (not self.under_way)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.lists(st.integers(0, 9), max_size=4), st.booleans()), max_size=12))
+def test_nothing_is_acknowledged_unstored_nor_begun_twice_in_one_run(rounds: list[tuple[int, list[int], bool]]) -> None:
+    queue = Queue()
+    for come, ending, killed in [*rounds, *[(0, [0] * 10, False)] * 10]:
+        queue.ask(come)
+        for number in ending[: len(queue.under_way)]:
+            queue.store(number)
+        if killed:
+            queue.kill()
+    assert queue.stored == set(range(queue.came))
+
+
+@pytest.mark.parametrize(("looks", "pause"), [(0, 0.5), (20, 1.0), (100, 3.0), (100_000, 10.0)])
+def test_what_takes_long_is_looked_at_less_often(looks: int, pause: float) -> None:
+    assert look_again_s(looks) == pause
 
 
 class Reluctant(Stage):
@@ -137,6 +172,22 @@ async def test_a_kill_before_storing_brings_it_again_and_after_it_does_not(tmp_p
             await texts_come(third, "more")
 
 
+async def test_a_kill_brings_again_what_was_under_way_and_all_behind_it(tmp_path: Path) -> None:
+    async with Telegram().running() as telegram:
+        first = reluctant(telegram, tmp_path)
+        first.held["77"] = anyio.Event()
+        async with listening(first):
+            await telegram.update(text="a slow file")
+            await telegram.update(user={"id": 5}, text="b1")
+            await texts_come(first, "b1")
+            assert pending(telegram) == 2
+        async with acting(telegram, tmp_path) as second:
+            await eventually(lambda: {said.text for said in second.said} == {"a slow file", "b1"})
+            await eventually(lambda: pending(telegram) == 0)
+        ids = {(said.event_id, said.message_id, said.key) for said in [*first.said, *second.said] if said.text == "b1"}
+        assert len(ids) == 1
+
+
 async def test_many_places_are_admitted_at_once_one_place_in_order(tmp_path: Path) -> None:
     async with Telegram().running() as telegram:
         specs: list[dict[str, Any]] = [{"user": PERSON, "text": "a1"}, {"user": {"id": 5}, "text": "b1"}]
@@ -151,7 +202,29 @@ async def test_many_places_are_admitted_at_once_one_place_in_order(tmp_path: Pat
             await eventually(lambda: [said.text for said in actor.said if said.place == "77"] == ["a1", "a2"])
 
 
-async def test_what_could_not_be_stored_comes_again_in_order(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_slow_file_in_one_chat_keeps_no_other_waiting(tmp_path: Path) -> None:
+    async with Telegram().running() as telegram:
+        actor = reluctant(telegram, tmp_path)
+        actor.held["77"] = anyio.Event()
+        async with listening(actor):
+            await telegram.update(text="a slow file")
+            await eventually(lambda: actor.begun == ["a slow file"])
+            await telegram.update(user={"id": 5}, text="/stop")
+            await telegram.update(text="behind the file")
+            await texts_come(actor, "/stop")
+            await telegram.update(user={"id": 5}, text="more")
+            await texts_come(actor, "/stop", "more")
+            assert actor.adapter.health().hears
+            assert actor.begun == ["a slow file", "/stop", "more"]
+            assert pending(telegram) == 4
+            actor.held["77"].set()
+            await texts_come(actor, "/stop", "more", "a slow file", "behind the file")
+            await eventually(lambda: pending(telegram) == 0)
+
+
+async def test_what_could_not_be_stored_is_tried_again_in_order(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     clock = FakeClock()
     async with Telegram().running() as telegram:
         specs: list[dict[str, Any]] = [{"user": PERSON, "text": "a1"}, {"user": PERSON, "text": "a2"}]
@@ -162,10 +235,29 @@ async def test_what_could_not_be_stored_comes_again_in_order(tmp_path: Path, cap
             await eventually(lambda: actor.adapter.health().state is State.RECONNECTING)
             assert "could not be stored" in actor.adapter.health().detail
             assert not actor.adapter.health().hears
+            assert [said.text for said in actor.said] == ["b1"]
+            await telegram.update(user={"id": 5}, text="b2")
+            await texts_come(actor, "b1", "b2")
+            assert pending(telegram) == 4
             await advanced(clock, 1.0)
-            await eventually(lambda: [said.text for said in actor.said] == ["b1", "a1", "a2"])
-            assert actor.adapter.health().hears
+            await texts_come(actor, "b1", "b2", "a1", "a2")
+            await eventually(lambda: pending(telegram) == 0)
+            await eventually(lambda: actor.adapter.health().hears)
     assert "disk full" in caplog.text
+
+
+async def test_storing_that_hangs_is_given_up_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    async def hang(_: Inbound) -> Receipt:
+        await anyio.sleep_forever()
+        return Receipt(Outcome.ACCEPTED)
+
+    def context() -> Context:
+        return Context(channel_type="telegram", me=Me(id=1, username="bot"), received_at=FakeClock().now())
+
+    chat = {"id": 77, "type": "private"}
+    update = {"update_id": 1, "message": {"message_id": 1, "date": 1, "chat": chat, "from": PERSON, "text": "hi"}}
+    assert not await Intake(hang, context, within_s=0.01).take(update)
+    assert "not stored within" in caplog.text
 
 
 async def test_an_unreadable_update_does_not_hold_up_the_others(
@@ -180,11 +272,13 @@ async def test_an_unreadable_update_does_not_hold_up_the_others(
 
 
 @pytest.mark.requirement("G-12")
-async def test_the_same_update_twice_is_given_with_the_same_id(tmp_path: Path) -> None:
+async def test_an_update_that_comes_twice_is_begun_once(tmp_path: Path) -> None:
     async with stage(tmp_path) as actor:
         await actor.telegram.update(text="twice", duplicate=1)
-        await texts_come(actor, "twice", "twice")
-        assert len({(said.event_id, said.message_id, said.key) for said in actor.said}) == 1
+        await texts_come(actor, "twice")
+        await eventually(lambda: pending(actor.telegram) == 0)
+        await actor.telegram.update(text="more")
+        await texts_come(actor, "twice", "more")
 
 
 async def test_what_was_written_while_we_were_away_comes_too(tmp_path: Path) -> None:

@@ -7,9 +7,12 @@ from typing import Any
 
 import anyio
 import pytest
+from sqlalchemy import select
 
 from agent.core.messages import FilePart
 from agent.inbox import Incoming
+from agent.storage.inbox_rows import MAX_WAITING
+from agent.storage.tables import inbox, outbox
 from gateway.channels.inbound import Mention, Receipt
 from gateway.router.albums import joined
 from tests.gateway.world import ANN, BOB, GROUP, World, file, slowly
@@ -34,7 +37,8 @@ async def sends(world: World, *names: str, caption: str = "what is this", **fiel
     receipts = []
     for number, name in enumerate(names):
         text = "" if number else caption
-        receipts.append(await world.say(text, album="g1", attachments=(file(name, f"in {name}"),), **fields))
+        values = {"album": "g1", "attachments": (file(name, f"in {name}"),)} | fields
+        receipts.append(await world.say(text, **values))
     return receipts
 
 
@@ -68,6 +72,38 @@ async def test_its_parts_take_one_place_in_the_queue_and_count_once(world_of: Ca
         await world.shows("and this")
 
 
+@pytest.mark.parametrize(
+    ("before", "waiting", "limit", "why", "notices"),
+    [
+        pytest.param((), MAX_WAITING, 1000, "queue full", 2, id="queue full"),
+        pytest.param(("/queue drop",), 0, 1000, "busy", 2, id="busy"),
+        pytest.param((), 0, 1, "flood limit", 1, id="too many, which is said once for all"),
+    ],
+)
+async def test_an_album_is_refused_once(
+    world_of: Callable[..., World], before: tuple[str, ...], waiting: int, limit: int, why: str, notices: int
+) -> None:
+    world = world_of()
+    world.access = f"messages_per_minute = {limit}"
+
+    async def said_so_far() -> int:
+        return await world.database.read(lambda conn: len(conn.execute(select(outbox.c.id)).all()))
+
+    async with world.process():
+        world.script({**slowly("slow"), "times": 1})
+        for text in (*before, "slow please"):
+            await world.say(text)
+        await world.until_asked()
+        for number in range(waiting):
+            await world.say(f"m{number}")
+        shown = await said_so_far()
+        receipts = await sends(world, "a.txt", "b.txt", "c.txt")
+        assert [receipt.reason for receipt in receipts] == [why, *["part of an album that was refused"] * 2]
+        assert (await sends(world, "d.txt", album="g2"))[0].reason == why
+        assert await said_so_far() - shown == notices
+        assert not (world.home / "files").exists()  # nothing was fetched in vain
+
+
 async def test_parts_without_the_caption_are_meant_for_the_bot_too(world: World) -> None:
     await world.say("what is this", chat=GROUP, album="g1", attachments=(file("a.txt", "in a.txt"),))
     receipt = await world.say(
@@ -81,9 +117,15 @@ async def test_parts_without_the_caption_are_meant_for_the_bot_too(world: World)
 
 
 async def test_a_repeat_of_a_part_adds_nothing(world: World) -> None:
+    async def due_at() -> int | None:
+        return await world.database.read(lambda conn: conn.execute(select(inbox.c.not_before)).scalars().first())
+
     await sends(world, "a.txt")
     again = world.said("", album="g1", attachments=(file("b.txt", "in b.txt"),), id="9")
-    assert [(await world.hears(again)).outcome for _ in range(2)] == ["accepted", "duplicate"]
+    assert (await world.hears(again)).outcome == "accepted"
+    due = await due_at()
+    assert (await world.hears(again)).outcome == "duplicate"
+    assert await due_at() == due  # and delays nothing
     await one_turn(world, "a.txt", "b.txt")
     (body,) = world.llm.bodies
     assert str(body).count("in b.txt") == 1
