@@ -77,6 +77,8 @@ class Admission:
             if await self._answers_a_tool(arrival):
                 return await self._end(arrival, "done", "answered a question", Outcome.ACCEPTED)
         found = house.desk.find(said.text)
+        if said.from_history and await self._is_known(arrival):  # histories are read more than once: that costs nobody
+            return Receipt(Outcome.DUPLICATE)
         is_part = await self._is_part(arrival)  # of what was counted already
         if not is_part and self._refused.has(said):
             return await self._end(arrival, "refused", "part of an album that was refused", Outcome.REFUSED)

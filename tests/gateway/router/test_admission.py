@@ -181,6 +181,16 @@ class TestFlood:
             world.clock.ahead_s += 60
             assert (await world.say("later")).outcome == "accepted"
 
+    async def test_what_a_history_repeats_costs_nothing(self, world_of: Callable[..., World]) -> None:
+        world = world_of()
+        world.access = "messages_per_minute = 2"
+        async with world.process():
+            first = world.said("/whoami")
+            assert (await world.hears(first)).outcome == "accepted"
+            repeats = [await world.hears(replace(first, from_history=True)) for _ in range(5)]
+            assert [receipt.outcome for receipt in repeats] == ["duplicate"] * 5
+            assert (await world.say("/whoami")).outcome == "accepted"
+
 
 class TestBeforeTheTurn:
     def changed(self, world: World, said: Said, **fields: Any) -> Mapping[str, Any]:
