@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from agent.storage.conflicts import or_ignore, or_update
+from agent.storage.hot import Hot
 from gateway.scheduler.schedule import ZoneSource
 from gateway.scheduler.zones import is_zone
 from gateway.storage.tables import person_zone as table
@@ -12,7 +13,7 @@ from gateway.storage.tables import person_zone as table
 _WHO = table.c.person == bindparam("who")
 _SET = or_update(insert(table), key=("person",), columns=("zone", "updated_at"))
 _ASKED = or_ignore(insert(table)).returning(table.c.person)
-_GET = select(table.c.zone).where(_WHO)
+_GET = Hot(select(table.c.zone).where(_WHO))  # every turn tells its model the time
 _FORGET = delete(table).where(_WHO)
 
 
@@ -26,7 +27,7 @@ class Zone:
 
 def zone_of(conn: Connection, person: str | None, told: str | None, *, assumed: str) -> Zone:
     """Where the person lives: by their own word, else the platform's (`told`), else as is assumed."""
-    own = conn.execute(_GET, {"who": person}).scalar_one_or_none() if person else None
+    own = _GET.scalar(conn, {"who": person}) if person else None
     if own is not None:
         return Zone(own, "person")
     if told is not None and is_zone(told):
