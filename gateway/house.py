@@ -36,6 +36,7 @@ from gateway.running.loops import Loops
 from gateway.running.overview import OverviewDesk
 from gateway.running.upkeep import Upkeep
 from gateway.scheduler.runner import Runner
+from gateway.storage import preferences
 
 _log = logging.getLogger("tieline.house")
 
@@ -105,10 +106,22 @@ class House:
     async def warm_up(self, first_turn: anyio.Event) -> None:
         """Libraries that turns need, in the background: the providers' when expected, the tokenizer's 40 MB by need."""
         await self.accounts.wait_open()
+        await self._expect_chosen()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.loops.keep, "providers", self.providers.run)
             await first_turn.wait()
             await self.tokenizer.warm_up()
+
+    async def _expect_chosen(self) -> None:
+        """Providers that chats chose before the start are loaded before anybody there writes."""
+        try:
+            chosen = await self.database.read(preferences.providers)
+        except StorageError as error:
+            _log.warning("which providers were chosen cannot be read, they are loaded when called: %s", error)
+            return
+        for name in chosen:
+            if name in self.providers:
+                self.providers.expect(self.providers.get(name))
 
     async def _reap(self) -> None:
         """End what nobody answered in time."""

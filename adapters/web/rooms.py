@@ -24,7 +24,6 @@ PER_PERSON = 200
 TITLE = 60  # characters
 
 _CHANNEL_ID = re.compile(r"([a-z0-9_-]{1,64}):([a-z0-9]{1,32})")
-_TAGS = re.compile(r"<[^>]*>")
 
 
 class TooMany(Exception):
@@ -153,9 +152,8 @@ def entry_of(name: str, messages: Sequence[Shown]) -> Entry:
 
 
 def title_of(shown: Shown) -> str:
-    """A name for the conversation from its message: its first line, shortened."""
-    text = shown.text or _TAGS.sub("", " ".join(shown.blocks[:1]))
-    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    """A name for the conversation from a person's message: its first line, shortened; the bot's own give none."""
+    line = next((line.strip() for line in shown.text.splitlines() if line.strip()), "")
     if line.startswith("/"):
         return ""  # a command says nothing about what follows
     return line if len(line) <= TITLE else line[: TITLE - 1].rstrip() + "…"

@@ -46,7 +46,8 @@ class Surroundings:
 
 
 class LazyProvider:
-    """A configured provider. Until it is opened its window is the configured one or the default, its prices likewise.
+    """A configured provider. Until it is opened its window is the configured one or the default, its prices likewise;
+    `look_up_window` knows it earlier.
 
     Opening happens at the first call or in `warm_up`, whichever comes first, and never on the event loop.
     """
@@ -74,6 +75,15 @@ class LazyProvider:
     def is_called(self) -> bool:
         """Whether a call goes on, on its connections."""
         return self._calls > 0
+
+    async def look_up_window(self) -> int:
+        """How much it holds, from the price list where neither settings nor library said so yet; opens nothing."""
+        if self._opened is None and self.settings.context_window is None:
+            card = await anyio.to_thread.run_sync(
+                lookup, self.settings.type, self.settings.model, abandon_on_cancel=True
+            )
+            self.context_window = card.window or DEFAULT_WINDOW
+        return self.context_window
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         opened = self._opened or await self.open()

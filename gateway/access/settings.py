@@ -1,11 +1,15 @@
 """Who may talk to the bot, as the operator wrote it. Closed unless opened (DESIGN §6)."""
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 DirectPolicy = Literal["pairing", "allowlist", "open", "closed"]
 GroupPolicy = Literal["allowlist", "open", "closed"]
 BotPolicy = Literal["ignore", "mentions"]
+
+_USERNAME = re.compile(r"telegram:(?!-?[0-9]+$).*")
+_LEARN_IT = "when they write to the bot, the log and `tieline pair list` show it, and later /whoami"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +43,22 @@ class AccessSettings:
             ("block", self.block),
         )
         found = [
-            f'access.{key}: {name!r} names no platform; write it as "telegram:77"'
+            f'access.{key}: {name!r} names no platform; write it as "{_example(key)}"'
             for key, names in named
             for name in names
             if ":" not in name
         ]
+        # A username there would let in, shut out and make an admin nobody, without a word.
+        found += [
+            f'access.{key}: {name!r}: a person\'s id on Telegram is a number, as in "{_example(key)}"; {_LEARN_IT}'
+            for key, names in named
+            for name in names
+            if key != "allow_groups" and _USERNAME.fullmatch(name)
+        ]
         if self.messages_per_minute < 1:
             found.append(f"access.messages_per_minute: {self.messages_per_minute} is too small; use 1 or more")
         return found
+
+
+def _example(key: str) -> str:
+    return "telegram:-1005" if key == "allow_groups" else "telegram:77"

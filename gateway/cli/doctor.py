@@ -64,7 +64,7 @@ async def _everything(settings: Settings, offline: bool) -> Sequence[Diagnosis]:
     running = is_running(settings.home)
     found = [
         _line("Python", f"{sys.version.split()[0]}"),
-        _line("configuration", f"{settings.source or 'no file, defaults'} is fine"),
+        _line("configuration", f"{settings.source} is fine" if settings.source else "no file, so the defaults hold"),
         *_home(settings.home),
         _line("gateway", "runs" if running else "does not run"),
     ]
@@ -164,7 +164,10 @@ def _agents(settings: Settings) -> Iterator[Diagnosis]:
     for name in sorted({*definitions.names(), settings.agent.name}):
         try:
             definitions.load(name)
-        except (errors.AgentMissing, errors.AgentInvalid) as error:
+        except errors.AgentMissing as error:
+            fix = f"name one of those in [agent] name, or write agents/{name}/AGENT.md"
+            yield Diagnosis(subject=f"agent {name}", level="error", finding=str(error), fix=fix)
+        except errors.AgentInvalid as error:
             yield Diagnosis(subject=f"agent {name}", level="error", finding=str(error), fix="correct its AGENT.md")
         else:
             yield _line(f"agent {name}", "its AGENT.md is fine")

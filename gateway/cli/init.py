@@ -169,12 +169,13 @@ def _ask_platform(answers: Answers, platform: str, *, check: bool) -> None:
 
 
 def _ask_access(answers: Answers) -> None:
-    policy, admins = "pairing", ""
+    policy = "pairing"
     while True:
         click.secho("\nWho may write to the bot directly?", bold=True)
         policy = choose("Policy", POLICIES, policy)
         question = "Who may administer it, such as telegram:77, separated by blanks (may be empty)"
-        admins = click.prompt(question, default=admins, show_default=bool(admins))
+        # A mistyped one is not offered again: Enter means nobody, as the question says.
+        admins = click.prompt(question, default="", show_default=False)
         answers.sections["access"] = {"dm": policy, "admins": admins.replace(",", " ").split()}
         mistakes = _mistakes(answers)
         if not mistakes:

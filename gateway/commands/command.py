@@ -73,7 +73,7 @@ class Command:
 
     `admin_in_groups` asks for the role where several people share the chat, `admin` asks for it everywhere. An
     `unlimited` command is taken even of somebody who writes too much. `platform` is the only one where it does
-    anything; "": all of them.
+    anything; "": all of them. `examples` is the phrase that shows how it is written; "": its usage says it all.
     """
 
     name: str
@@ -87,6 +87,7 @@ class Command:
     hidden: bool = False
     unlimited: bool = False
     platform: str = ""
+    examples: str = ""
 
     @property
     def summary_key(self) -> str:

@@ -45,9 +45,9 @@ async def context(call: Call) -> Reply:
         for one in seen.fillings
     ]
     if seen.cleared:
-        lines.append(phrase("context_cleared", language, count=seen.cleared))
+        lines += ["", phrase("context_cleared", language, count=seen.cleared)]
     if seen.badge:
-        lines.append(phrase("context_badge", language, badge=seen.badge))
+        lines += ["", phrase("context_badge", language, badge=seen.badge)]
     return Reply(text="\n".join(lines), private=True)
 
 

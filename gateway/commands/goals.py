@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from agent.core.ids import ConversationId
 from agent.core.outbox import Button
 from agent.goals.desk import GoalRefused
-from agent.goals.stored import Goal, Owner
+from agent.goals.stored import Auto, Goal, Owner
 from agent.goals.telling import progress, why_of
 from agent.goals.ticks import short
 from agent.storage.moments import to_us
@@ -124,7 +124,7 @@ async def _status(call: Call, words: str) -> Reply:
     if found.why is not None:
         lines.append(why_of(found.why, phrase, language))
     if found.auto is not None:
-        lines.append(fleet_line(call, found))
+        lines.append(_work_line(call, found))
     if found.owner.display:
         lines.append(phrase("goal_by", language, who=found.owner.display))
     return Reply(text="\n".join(lines), buttons=_buttons(call, found), private=True, verbatim=True)
@@ -232,13 +232,6 @@ def fleet_line(call: Call, goal: Goal) -> str:
     """State, turns, time and what the last check said."""
     phrase, language, auto = call.house.phrase, call.incoming.language, goal.auto
     assert auto is not None
-    until = call.house.clock.now() if goal.is_autonomous else goal.updated_at
-    minutes = max(0, int((until - goal.created_at).total_seconds())) // 60
-    checked = (
-        phrase("agents_verdict", language, turn=auto.verified_at, reason=auto.verdict or "–")
-        if auto.verified_at
-        else phrase("agents_unchecked", language)
-    )
     line = phrase(
         "agents_line",
         language,
@@ -247,10 +240,33 @@ def fleet_line(call: Call, goal: Goal) -> str:
         state=phrase(f"auto_{auto.state}", language),
         turns=auto.turns,
         most=auto.most,
-        elapsed=f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min",
+        elapsed=_elapsed(call, goal),
         goal=short(goal.text),
     )
-    return f"{line}\n   {checked}"
+    return f"{line}\n   {_checked(call, auto)}"
+
+
+def _work_line(call: Call, goal: Goal) -> str:
+    """The same below the goal itself: what was said of it there is not said again."""
+    phrase, language, auto = call.house.phrase, call.incoming.language, goal.auto
+    assert auto is not None
+    state = f" · {phrase(f'auto_{auto.state}', language)}" if goal.is_autonomous else ""
+    elapsed = _elapsed(call, goal)
+    line = phrase("goal_work", language, turns=auto.turns, most=auto.most, elapsed=elapsed, state=state)
+    return f"{line}\n   {_checked(call, auto)}"
+
+
+def _elapsed(call: Call, goal: Goal) -> str:
+    until = call.house.clock.now() if goal.is_autonomous else goal.updated_at
+    minutes = max(0, int((until - goal.created_at).total_seconds())) // 60
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+
+
+def _checked(call: Call, auto: Auto) -> str:
+    phrase, language = call.house.phrase, call.incoming.language
+    if not auto.verified_at:
+        return phrase("agents_unchecked", language)
+    return phrase("agents_verdict", language, turn=auto.verified_at, reason=auto.verdict or "–")
 
 
 def _limits(call: Call, goal: Goal) -> str:

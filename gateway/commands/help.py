@@ -22,6 +22,8 @@ def help_of(commands: Commands, call: Call) -> Reply:
         lines.append(phrase("help_also", language, names=", ".join(f"/{alias}" for alias in found.aliases)))
     if not found.allowed(call.role, in_group=call.in_group):
         lines.append(phrase("help_admins", language))
+    if found.examples:
+        lines += ["", phrase(found.examples, language)]
     return Reply(text="\n".join(lines), private=True)
 
 

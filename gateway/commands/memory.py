@@ -70,7 +70,7 @@ async def _list(call: Call, rest: str) -> Reply:
     lines = [phrase("memory_title_private" if scope.is_private else "memory_title_group", language), ""]
     lines += [_line(call, fact) for fact in facts] or [phrase("memory_no_facts", language)]
     if counts.get("fact", 0) > PAGE * page:
-        lines.append(phrase("memory_more", language, page=page + 1))
+        lines += ["", phrase("memory_more", language, page=page + 1)]
     said = counts.get("said", 0) + counts.get("code", 0)
     lines += ["", phrase("memory_counts", language, facts=counts.get("fact", 0), said=said)]
     if style.window:

@@ -145,7 +145,7 @@ async def persona(call: Call) -> Reply:
     names = call.agent.personas()
     if not call.words:
         current = (await call.agent.status()).persona
-        lines = [f"- {'▸' if name == current else '–'} {name}" for name in names]
+        lines = [f"- {'▸ ' if name == current else ''}{name}" for name in names]
         buttons = choices("persona", (name for name in names if name != current), most=MOST_BUTTONS)
         title = phrase("persona_title", language, current=current)
         return Reply(text="\n".join([title, "", *lines]), buttons=buttons)
@@ -171,10 +171,10 @@ async def _list(call: Call) -> Reply:
         phrase(
             "provider_line",
             language,
-            mark="▸" if name == status.provider else "–",
+            mark="▸ " if name == status.provider else "",
             name=name,
             model=registry.get(name).model,
-            window=f"{registry.get(name).context_window:,}",
+            window=f"{await registry.get(name).look_up_window():,}",
         )
         for name in registry.names
     ]

@@ -159,9 +159,23 @@ def zone_buttons(call: Call) -> list[tuple[Button, ...]]:
     return [tuple(buttons[first : first + 2]) for first in range(0, len(buttons), 2)]
 
 
-REMIND = Command(name="remind", run=remind, group="later", usage="<when> <text>", aliases=("reminder",), immediate=True)
+REMIND = Command(
+    name="remind",
+    run=remind,
+    group="later",
+    usage="<when> <text>",
+    aliases=("reminder",),
+    immediate=True,
+    examples="remind_usage",
+)
 LOOP_COMMAND = Command(
-    name="loop", run=loop, group="later", usage="<text> every <time> | stop", immediate=True, admin_in_groups=True
+    name="loop",
+    run=loop,
+    group="later",
+    usage="<text> every <time> | stop",
+    immediate=True,
+    admin_in_groups=True,
+    examples="loop_usage",
 )
 HEARTBEAT_COMMAND = Command(
     name="heartbeat",
@@ -170,4 +184,5 @@ HEARTBEAT_COMMAND = Command(
     usage="every <time> [between <time> and <time>] <checklist> | off",
     immediate=True,
     admin_in_groups=True,
+    examples="heartbeat_usage",
 )

@@ -10,6 +10,7 @@ from agent.core.outbox import Button, FileRef, Question
 from agent.operations import TakenBack
 from gateway.access.policy import Role
 from gateway.commands.command import PRESS, Call, Command, Reply
+from gateway.scheduler.zones import zone_named
 
 SHOWN_ID = 8  # characters of a session's id that people see and type
 
@@ -80,15 +81,17 @@ async def sessions(call: Call) -> Reply:
     if not found:
         return Reply(text=phrase("sessions_none", language))
     current = (await call.agent.status()).session
+    zone = await call.house.schedules.zone_of(call.incoming.person, call.incoming.zone)
+    here = zone_named(zone.name)
     lines = [
         phrase(
             "sessions_line",
             language,
-            mark="▸" if session.id == current else "–",
+            mark="▸ " if session.id == current else "",
             id=session.id[:SHOWN_ID],
             title=session.title or "…",
             count=session.message_count,
-            when=f"{session.updated_at:%Y-%m-%d %H:%M}",
+            when=f"{session.updated_at.astimezone(here):%Y-%m-%d %H:%M %Z}",
         )
         for session in found
     ]

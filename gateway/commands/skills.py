@@ -32,7 +32,7 @@ async def skills(call: Call) -> Reply:
         for skill in usable[:MOST_LISTED]
     ] or [phrase("skills_none", language)]
     if len(usable) > MOST_LISTED:
-        lines.append(phrase("skills_more", language, count=len(usable) - MOST_LISTED))
+        lines += ["", phrase("skills_more", language, count=len(usable) - MOST_LISTED)]
     waiting = [entry for entry in snapshot.entries.values() if entry.standing == "quarantined"]
     revoked = [entry.skill.name for entry in snapshot.entries.values() if entry.standing == "revoked"]
     if waiting and _decides(call):

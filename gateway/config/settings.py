@@ -175,21 +175,27 @@ def read(data: Mapping[str, Any], environ: Mapping[str, str], *, home: Path, sou
     mistakes: list[str] = []
     values = resolved(overlaid(data, environ), environ=environ, home=home, mistake=unread.append)
     channels = _channels(values.pop("channels", []), mistakes)
-    sections: Sections | None = None
-    try:
-        sections = Sections.model_validate(values)
-    except ValidationError as error:
-        mistakes += lines(error.errors(), Sections)
-    if sections is not None:
-        mistakes += _conflicts(sections)
+    sections, unusable = _sections(values, mistakes)
+    mistakes += _conflicts(sections)
+    if "llm" not in unusable:
         mistakes += _unknown_providers(sections, channels)
     mistakes = told_once(unread, mistakes)
-    if mistakes or sections is None:
+    if mistakes:
         raise ConfigError(str(source or "environment"), list(dict.fromkeys(mistakes)))
     chosen = {name: getattr(sections, name) for name in Sections.model_fields}
     if not sections.llm.providers:
         chosen["llm"] = replace(sections.llm, providers=from_environment(environ))
     return Settings.model_construct(**chosen, channels=channels, home=home, source=source)
+
+
+def _sections(values: Mapping[str, Any], mistakes: list[str]) -> tuple[Sections, frozenset[str]]:
+    """Every section, and which hold a mistake: their defaults stand in, so that the others can be checked further."""
+    try:
+        return Sections.model_validate(values), frozenset()
+    except ValidationError as error:
+        mistakes += lines(error.errors(), Sections)
+        unusable = frozenset(str(one["loc"][0]) for one in error.errors())
+    return Sections.model_validate({name: value for name, value in values.items() if name not in unusable}), unusable
 
 
 def _channels(entries: Any, mistakes: list[str]) -> tuple[ChannelSettings, ...]:

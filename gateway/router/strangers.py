@@ -70,9 +70,10 @@ class Strangers:
         return True
 
     def _tell_operator(self, said: Said) -> None:
-        house, name = self._house, " ".join(said.sender.display.split())[:LONGEST_NAME]
-        values: dict[str, object] = {"who": f"{name} ({person_name(said)})".lstrip(), "channel": said.key.channel_type}
-        is_news = self._news.take(person_name(said), house.clock.monotonic()) is Take.TAKEN
+        house, name, person = self._house, " ".join(said.sender.display.split())[:LONGEST_NAME], person_name(said)
+        values: dict[str, object] = {"who": f"{name} ({person})".lstrip(), "channel": said.key.channel_type}
+        values["person"] = person
+        is_news = self._news.take(person, house.clock.monotonic()) is Take.TAKEN
         if is_news and self._crowd.take("", house.clock.monotonic()) is Take.TAKEN:
             house.tell_owner("owner_pairing", values)  # which logs it, too
         else:

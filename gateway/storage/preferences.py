@@ -29,6 +29,7 @@ _PLACE = (table.c.channel_type == bindparam("type"), table.c.channel_id == bindp
 _SAVE = or_update(insert(table), key=("channel_type", "channel_id"), columns=_FIELDS)
 _LOAD = select(table).where(*_PLACE)
 _ALL = select(table).order_by(table.c.channel_type, table.c.channel_id)
+_PROVIDERS = select(table.c.provider).distinct().order_by(table.c.provider)
 _FORGET = delete(table).where(*_PLACE)
 
 
@@ -48,6 +49,11 @@ def load(conn: Connection, channel_type: str, channel_id: str) -> Preference | N
 def load_all(conn: Connection) -> tuple[Preference, ...]:
     """Every channel's, sorted by key."""
     return tuple(_preference(row) for row in conn.execute(_ALL))
+
+
+def providers(conn: Connection) -> tuple[str, ...]:
+    """Every provider that some channel prefers, by name."""
+    return tuple(conn.execute(_PROVIDERS).scalars())
 
 
 def forget(conn: Connection, channel_type: str, channel_id: str) -> bool:

@@ -1,6 +1,7 @@
 """Goals through the whole house: commands, the message that follows the work, the fleet, a death (SPEC §10)."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,9 @@ async def test_it_is_stopped(world: World, how: str) -> None:
         await until(lambda: not any("Working on" in text for text in world.texts()))
         assert len(world.llm.calls) == 1
         assert "stopped" in await world.asks("/agents", "Autonomous Goals")
+        told = await world.asks("/goal 1", "1 · paused")
+        assert re.search(r"^By myself: turn \d+/\d+ · 0 min$", told, re.MULTILINE)
+        assert (told.count("tidy up the wiki"), "stopped" in told) == (1, False), "each thing once"
 
 
 async def test_a_person_is_answered_in_between(world: World) -> None:

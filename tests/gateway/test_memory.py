@@ -11,6 +11,7 @@ from sqlalchemy import Insert, insert, text
 from agent.core.outbox import FileRef, Say
 from agent.storage.payloads import encode_say
 from agent.storage.tables import approval, approval_rule, goal, outbox, tool_call
+from gateway.commands.memory import PAGE
 from gateway.storage.opening import SCHEMA
 from tests.fakes.waiting import until
 from tests.gateway.world import BOB, GROUP, World, calling
@@ -104,6 +105,12 @@ async def test_what_a_group_said_stays_there(world: World) -> None:
     assert "Blue Heron" in sent(world, "which café")
     await world.answered("tell me: which café was it on Thursdays?")
     assert "Blue Heron" not in sent(world, "tell me: which")
+
+
+async def test_the_way_to_the_other_facts_stands_apart_from_the_list(world: World) -> None:
+    for number in range(PAGE + 1):
+        await world.asks(f"/memory add Shelf {number} holds box{number}", "Kept as fact")
+    assert "\n\n… more: /memory list 2\n\n" in await world.asks("/memory", "/memory list 2")
 
 
 async def test_people_see_and_take_back_what_is_kept(world: World) -> None:

@@ -2,10 +2,13 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Literal
 
 import anyio
 import pytest
 
+from adapters.web.rooms import TITLE, entry_of
+from adapters.web.shown import Shown
 from gateway.channels.adapter import SignedIn
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelGone, ChannelRejected, HouseTrouble
@@ -153,6 +156,26 @@ async def test_conversations_are_listed_and_told_of_each_other(site: Site, visit
                     break
     listed = (await visitor.client.get("/chat/conversations")).json()["conversations"]
     assert {entry["id"]: entry["title"] for entry in listed}["main"] == "About the garden"
+
+
+@pytest.mark.parametrize(
+    ("messages", "title"),
+    [
+        pytest.param([("person", "/remind in 1 min tea"), ("bot", "I will remind you"), ("person", "Hi\nthere")], "Hi",
+                     id="the answer to a command is no title"),
+        pytest.param([("bot", "⏰ tea")], "", id="nor is what the bot says by itself"),
+        pytest.param([("person", "x" * 100)], "x" * (TITLE - 1) + "…", id="long words are shortened"),
+    ],
+)  # fmt: skip
+def test_a_conversation_is_called_as_its_person_began_it(
+    messages: list[tuple[Literal["person", "bot"], str]], title: str
+) -> None:
+    shown = [
+        Shown(id=str(order), order=order, who=who, at="", text=said if who == "person" else "",
+              blocks=() if who == "person" else (f"<p>{said}</p>",))
+        for order, (who, said) in enumerate(messages)
+    ]  # fmt: skip
+    assert entry_of("main", shown).title == title
 
 
 async def test_nobody_reaches_the_conversations_or_files_of_another(site: Site, visitor: Visitor) -> None:

@@ -129,6 +129,17 @@ async def test_the_demo_beside_a_model_is_told_only_where_it_answers_first(doubl
     assert not any("demo" in line for line in found["!"])
 
 
+def test_an_agent_that_is_not_there_is_no_broken_file(tieline: Tieline, home: Path) -> None:
+    ran = tieline("doctor", "--offline", config='[agent]\nname = "nope"\n')
+    assert "there is no agent 'nope'; known: default" in ran.output
+    assert "or write agents/nope/AGENT.md" in ran.output
+    assert "correct its AGENT.md" not in ran.output
+
+
+def test_without_a_file_it_says_what_holds(tieline: Tieline) -> None:
+    assert "configuration: no file, so the defaults hold" in tieline("doctor", "--offline").output
+
+
 @pytest.mark.slow  # a program and two commands beside it
 async def test_beside_a_running_gateway_it_takes_nothing_away(doubles: Doubles, home: Path) -> None:
     program = Program(home, configs.models(doubles, "a") + configs.telegram(doubles))

@@ -147,6 +147,14 @@ def test_wrong_admins_and_addresses_are_asked_for_again(tieline: Tieline, home: 
     assert settings.access.admins == ("telegram:77",)
 
 
+def test_a_mistyped_admin_is_taken_back_with_enter(tieline: Tieline, home: Path) -> None:
+    ran = tieline("init", "--no-check", stdin=typed("demo", "", "", "", "", "ann", "", "", ""))
+    assert ran.exit_code == 0, ran.output
+    assert ran.output.count("'ann' names no platform") == 1
+    assert "[ann]" not in ran.output
+    assert load(environ={"TIELINE_HOME": str(home)}).access.admins == ()
+
+
 def test_options_are_chosen_by_number_too(tieline: Tieline, home: Path) -> None:
     ran = tieline("init", stdin=typed("9", "4", "", "", "", "2", "", "5"))
     assert ran.exit_code == 0, ran.output

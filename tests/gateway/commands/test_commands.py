@@ -102,6 +102,7 @@ async def test_help_tells_of_one_command(world: World) -> None:
     remind = await world.asks("/help /remind", "<when> <text>")
     assert "Also: /reminder" in remind
     assert "/status" not in remind
+    assert "/remind every weekday 8:30 stand-up" in remind, "how it is written, as /remind alone tells"
     assert "Here it is for admins." in await world.asks("/help provider", "Here it is", person=BOB, chat=GROUP)
     assert "Did you mean /provider?" in await world.asks("/help provier")
     assert world.llm.calls == []

@@ -30,6 +30,8 @@ async def test_compact_summarises_now_and_status_shows_what_it_gained(world: Wor
     await world.answered("go on", "fine")
     assert "conversation summary" in str(world.llm.bodies[-1]["messages"])
     assert "Compaction: " in await world.asks("/status", "Status")
+    shown = await world.asks("/context", "What fills my window")
+    assert "\n\nLast compaction: " in shown, "right after a list it would be part of its last line"
 
 
 async def test_context_lists_what_fills_the_window(world: World) -> None:

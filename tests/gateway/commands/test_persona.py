@@ -22,7 +22,7 @@ async def test_it_lists_the_agents_with_a_button_for_each_other_one(world: World
     answer = await world.asks("/persona")
     assert "(here: default)" in answer
     assert "▸ default" in answer
-    assert "– pirate" in answer
+    assert "• pirate" in answer
     assert world.screen().shown[-1].actions == ("c:/persona pirate",)
 
 

@@ -1,12 +1,19 @@
 """/provider and /model: a choice of one chat, kept with who made it (SPEC §6.1, §19.2)."""
 
 from collections.abc import Callable
+from functools import partial
 
+import anyio
 import pytest
+from pydantic import SecretStr
 
 from agent.core.provider_events import ProviderSwitched
+from agent.providers.prices import lookup
+from agent.providers.settings import ProviderSettings
 from gateway.storage import preferences
 from gateway.storage.preferences import Preference
+from tests.fakes.running import running
+from tests.fakes.waiting import until
 from tests.gateway.world import ANN, BOB, GROUP, World
 
 
@@ -29,6 +36,14 @@ async def test_the_list_shows_what_is_in_use_and_offers_the_others(world: World)
     assert "model-b" in answer
     assert world.screen().shown[-1].actions == ("c:/provider b",)
     assert await world.asks("/provider status") == answer
+
+
+async def test_the_list_knows_the_window_of_what_was_never_called(world: World) -> None:
+    pool, model = world.house.providers, "claude-haiku-4-5"
+    unused = ProviderSettings(name="c", type="anthropic", model=model, api_key=SecretStr("k"))
+    pool.reload([*(pool.get(name).settings for name in pool.names), unused])
+    assert f"• c: {model}, window {lookup('anthropic', model).window:,}" in await world.asks("/provider")
+    assert pool.get("c")._opened is None
 
 
 @pytest.mark.requirement("Z-65", "Z-73")
@@ -62,6 +77,8 @@ async def test_the_choice_is_taken_up_at_the_next_start_by_that_chat_alone(world
     async with world.process():
         await world.asks("/provider b", "now uses")
     async with world.process():
+        async with running(partial(world.house.warm_up, anyio.Event())):
+            await until(lambda: world.house.providers.get("b").is_warm)  # who writes first waits for no library
         assert "this chat uses b, chosen here" in await world.asks("/provider", "Providers")
         assert await model_for(world, "mine") == "model-b"
         assert await model_for(world, "the group's", GROUP) == "model-a"

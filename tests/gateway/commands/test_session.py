@@ -44,6 +44,9 @@ async def test_sessions_are_resumed_by_id_by_button_and_by_last(world: World) ->
     listed = await world.asks("/sessions", "Conversations")
     (other,) = world.screen().shown[-1].actions
     assert re.search(rf"▸ \w+ heron .*\n.*{other.split()[1]}", listed)
+    assert re.search(r"\(2 messages, [\d-]+ [\d:]+ UTC\)", listed)
+    await world.asks("/timezone Asia/Tokyo", "Your time zone")
+    assert re.search(r"\(2 messages, [\d-]+ [\d:]+ JST\)", await world.asks("/sessions", "JST"))
     await world.press(other)
     assert "Back in “plover” (2 messages)" in await world.shows("Back in")
     await talk(world, "egret")

@@ -1,9 +1,11 @@
 """/skills and /skill: what people see, who decides, and that the word reaches the next turn (SPEC §14.1)."""
 
+import re
 from collections.abc import Callable
 
 import pytest
 
+from gateway.commands.skills import MOST_LISTED
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, BOB, GROUP, World
 
@@ -89,6 +91,13 @@ async def test_skills_are_called_up_and_read_anew(world: World) -> None:
     await until(read)
     await world.answered("/skill digits how many has 45?", "how many has 45?", chat=ANN)
     assert "Add the digits." in system(world)
+
+
+async def test_what_the_list_has_no_room_for_stands_apart_from_its_last_line(world: World) -> None:
+    for number in range(MOST_LISTED):
+        write(world, f"digits-{number}", DIGITS.replace("Counts", f"{number} counts"))
+    assert "May be used: " in await world.asks("/skill reload")
+    assert re.search(r"\n\n… and \d+ more\.\n\n", await world.asks("/skills", "Skills"))
 
 
 async def test_switched_off_there_are_none(world_of: Callable[..., World]) -> None:

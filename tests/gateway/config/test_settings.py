@@ -100,6 +100,32 @@ def test_all_mistakes_come_at_once_with_the_nearest_key(tmp_path: Path) -> None:
     assert all("\n" not in line for line in found)
 
 
+@pytest.mark.requirement("G-29")
+def test_a_mistake_in_one_section_hides_none_of_another(tmp_path: Path) -> None:
+    found = mistakes(
+        {
+            "queue": {"mode": "quque"},
+            "web": {"port": 99999},
+            "scheduler": {"zone": "Mars/Phobos"},
+            "access": {"allow_groups": ["-1005"]},
+            "llm": {"failover": ["other"]},
+        },
+        tmp_path,
+    )
+    for key in ("queue.mode", "web.port", "scheduler", "access.allow_groups", "llm.failover"):
+        assert any(line.startswith(key) for line in found), key
+    assert len(found) == 5
+
+
+def test_what_names_a_provider_waits_until_the_providers_can_be_read(tmp_path: Path) -> None:
+    found = mistakes({"llm": {"providers": 1}, "memory": {"summary_provider": "mine"}}, tmp_path)
+    assert [line.partition(":")[0] for line in found] == ["llm.providers"]
+
+
+def test_people_on_telegram_may_be_chats_too(tmp_path: Path) -> None:
+    assert reading({"access": {"block": ["telegram:-1005", "slack:U0ANN"]}}, tmp_path).access.block
+
+
 @pytest.mark.parametrize(
     ("data", "wanted"),
     [
@@ -115,6 +141,15 @@ def test_all_mistakes_come_at_once_with_the_nearest_key(tmp_path: Path) -> None:
         pytest.param({"web": {"port": "x"}}, "web.port: must be a whole number, not 'x'", id="no number"),
         pytest.param(
             {"web": {"allow_remote": "x"}}, "web.allow_remote: must be true or false, not 'x'", id="no yes or no"
+        ),
+        pytest.param(
+            {"access": {"allow_groups": ["-1005"]}}, 'write it as "telegram:-1005"', id="a group without a platform"
+        ),
+        *(
+            pytest.param(
+                {"access": {key: ["telegram:@ann"]}}, "on Telegram is a number", id=f"a username in access.{key}"
+            )
+            for key in ("allow", "admins", "block")
         ),
         pytest.param({"foo": {}}, "foo: unknown key; known here: ", id="like nothing that there is"),
         pytest.param({"budget": {"max_cost_usd": float("inf")}}, "finite", id="an infinite budget"),
