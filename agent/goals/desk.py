@@ -140,7 +140,7 @@ class Goals:
             )
             over = spent_limit(goal.limits, goal.used)
             if over is not None:
-                raise GoalRefused("goal_limit_reached", id=goal.id, why=over)
+                raise GoalRefused("goal_limit_reached", id=goal.id, why=over, goal=goal)
             if autonomous:
                 self._check_room(conn)
                 last = goal.auto

@@ -145,6 +145,18 @@ async def test_done_and_the_other_words(world: World) -> None:
         assert "Goal" not in await world.asks("/status", "Status")
 
 
+async def test_at_a_limit_the_button_gives_as_much_again(world: World) -> None:
+    async with world.process():
+        await world.asks("/goal create tidy up the wiki --turns 1", "Limits: 1 turn")
+        await world.answered("begin with the first page")
+        await world.shows("The limit of 1 turn is reached.")
+        refused = await world.asks("/goal resume 1", "Goal 1: ")
+        assert refused == "Goal 1: The limit of 1 turn is reached. Give it more: /goal resume 1 --turns 2"
+        await world.press("c:/goal resume 1 --turns 2")
+        await world.shows("Goal 1 is active again")
+        await world.asks("/goal", "Limits: 2 turns")
+
+
 async def test_status_goal_and_done_tell_of_one_goal(world: World) -> None:
     async with world.process():
         await world.asks("/goal", "There is no goal here")
