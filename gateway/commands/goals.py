@@ -111,8 +111,7 @@ async def _status(call: Call, words: str) -> Reply:
     goals, conversation = call.house.goals, _conversation(call)
     found = await (goals.find(conversation, number) if number is not None else goals.active(conversation))
     if found is None and number is None:
-        paused = [each for each in await goals.all_of(conversation) if each.status == "paused"]
-        found = paused[0] if paused else None
+        found = await _resting(call)
     phrase, language = call.house.phrase, call.incoming.language
     after = await aim(call) if number is None and (found is None or found.status != "active") else ""
     told = [phrase("goal_session", language, goal=short(after))] if after else []
@@ -194,6 +193,12 @@ def _conversation(call: Call) -> ConversationId:
     return ConversationId(str(call.key))
 
 
+async def _resting(call: Call) -> Goal | None:
+    """The newest that is paused."""
+    goals = await call.house.goals.all_of(_conversation(call))
+    return next((goal for goal in goals if goal.status == "paused"), None)
+
+
 def _may_change(call: Call, goal: Goal) -> bool:
     return not call.in_group or call.role >= Role.ADMIN or goal.owner.person == call.incoming.person
 
@@ -202,7 +207,12 @@ async def _check_right(call: Call, number: int | None) -> None:
     goals, conversation = call.house.goals, _conversation(call)
     if not call.in_group or call.role >= Role.ADMIN:
         return
-    meant = await (goals.find(conversation, number) if number is not None else goals.active(conversation))
+    if number is not None:
+        meant = await goals.find(conversation, number)
+    else:
+        meant = await goals.active(conversation) or await _resting(call)
+        if meant is None:
+            raise GoalRefused("goal_none")
     if meant is None or not _may_change(call, meant):
         raise GoalRefused("goal_not_yours")
 
