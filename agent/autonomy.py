@@ -25,6 +25,7 @@ from agent.goals.driver import (
     after_turn,
     at_wake_up,
 )
+from agent.goals.lifecycle import SessionGoal, is_worth_telling
 from agent.goals.prompts import tick_text
 from agent.goals.stored import Goal, Reason, Used
 from agent.goals.telling import live_line
@@ -127,13 +128,14 @@ class Autonomy:
                 checking = goal.is_autonomous and goal.auto.state == "verifying"
                 self._follow(Moved(goal=goal, next=Verify() if checking else Tick(0.0)))
         if completed is not None:
-            self.tell_completed(completed.text, work.incoming.language)
+            self._tell_completed(completed, work.incoming.language)
 
-    def tell_completed(self, text: str, language: str, goal: int | None = None) -> None:
-        """A status line that does not stay, shown by quiet channels too (Z-93)."""
+    def _tell_completed(self, goal: SessionGoal, language: str) -> None:
+        """An event, and where it tells people something a status line that does not stay (Z-93)."""
         runtime, conversation = self._states.runtime, self._states.session.conversation
-        runtime.bus.publish(GoalCompleted(conversation=conversation, goal=goal))
-        runtime.outbox.status(runtime.phrases("goal_reached", language, goal=short(text)))
+        runtime.bus.publish(GoalCompleted(conversation=conversation))
+        if is_worth_telling(goal):
+            runtime.outbox.status(runtime.phrases("goal_reached", language, goal=short(goal.text)))
 
     # -- what follows
 

@@ -126,7 +126,7 @@ class Operations:
         if found is None or found[0].id is None:
             return None
         last, person = found
-        self._staged = StagedChanges(hide_from=last.id, hide_from_people=True)
+        self._staged = StagedChanges(hide_from=last.id, hide_from_people=True, taken_back=words_of(last))
         files = tuple(part for part in last.parts if isinstance(part, FilePart))
         return TakenBack(text=words_of(last), files=files, quoted=quoted_in(last), person=person)
 

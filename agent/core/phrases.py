@@ -85,6 +85,7 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "goal_live_verdict": "Checked after turn {turn}, not reached: {reason}",
         "goal_over_reached": "🎯 Goal {id} is reached: {goal}",
         "goal_over_paused": "⏸ Goal {id} is paused: {goal}",
+        "goal_why_one_turn": "The limit of 1 turn is reached.",
         "goal_why_turns": "The limit of {limit} turns is reached.",
         "goal_why_tokens": "The limit of {limit} tokens is reached.",
         "goal_why_usd": "The limit of {limit} USD is reached.",

@@ -140,7 +140,7 @@ class Goals:
             )
             over = spent_limit(goal.limits, goal.used)
             if over is not None:
-                raise GoalRefused("goal_limit_reached", id=goal.id, why=over)
+                raise GoalRefused("goal_limit_reached", id=goal.id, why=over, goal=goal)
             if autonomous:
                 self._check_room(conn)
                 last = goal.auto
@@ -252,7 +252,7 @@ class Goals:
 
         def work(conn: Connection) -> Goal:
             conversation_rows.lock_row(conn, conversation)
-            goal = self._pick(conn, conversation, id, "active", "paused" if status == "cleared" else None)
+            goal = self._pick(conn, conversation, id, "active", "paused")
             self._check_move(goal, status)
             return self._put_down(conn, goal, status, why, at)
 
@@ -286,8 +286,11 @@ class Goals:
         raise GoalRefused("goal_none")
 
     def _check_move(self, goal: Goal, status: Status) -> None:
-        if status not in MOVES[goal.status]:
-            raise GoalRefused("goal_no_move", id=goal.id, status=goal.status)
+        if status in MOVES[goal.status]:
+            return
+        if goal.status == "paused":
+            raise GoalRefused("goal_rests", id=goal.id)
+        raise GoalRefused("goal_no_move", id=goal.id, status=goal.status)
 
     def _at(self) -> int:
         return to_us(self._clock.now())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from agent.goals.settings import GoalSettings
-from agent.goals.stored import LIVE, AutoState, Goal, Reason, Used, rested, spent_limit
+from agent.goals.stored import LIVE, AutoState, Goal, Reason, Used, rested, spent_limit, turn_limit
 from agent.goals.stuck import digest_of, streak_after
 
 BUSY_PAUSE_S = 5.0  # until a supervisor that had too many calls is asked again (SPEC §10.4)
@@ -228,7 +228,7 @@ def _over(goal: Goal, settings: GoalSettings) -> Reason | None:
 
 def _turn_limit(goal: Goal) -> Reason:
     assert goal.auto is not None
-    return Reason(key="goal_why_turns", values={"limit": str(goal.auto.most)})
+    return turn_limit(goal.auto.most)
 
 
 def _ended(goal: Goal, state: AutoState, why: Reason | None) -> Moved:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from agent.goals.claims import claims
+
 State = Literal["idle", "active", "completed"]
 
 LONGEST = 2_000  # characters of a goal (SPEC §10.2)
@@ -57,8 +59,7 @@ def after_message(goal: SessionGoal, words: str) -> SessionGoal:
 
 def after_reply(goal: SessionGoal, text: str, *, tool_calls: bool, completion: re.Pattern[str] | None) -> SessionGoal:
     """Completed when the last answer says so and its turn called no tool (Z-89)."""
-    said = completion is not None and not tool_calls and completion.search(text) is not None
-    return completed(goal) if said else goal
+    return completed(goal) if not tool_calls and claims(text, completion) else goal
 
 
 def completed(goal: SessionGoal) -> SessionGoal:
@@ -70,6 +71,11 @@ def completion_pattern(phrases: Iterable[str]) -> re.Pattern[str] | None:
     """Finds any of the phrases as whole words, in any letter case; None where there are none (Z-90)."""
     words = [r"\s+".join(map(re.escape, phrase.split())) for phrase in phrases]
     return re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)", re.IGNORECASE) if words else None
+
+
+def is_worth_telling(goal: SessionGoal) -> bool:
+    """Whether people are told that it is reached: what nobody asked for ("Hello there") ends without a word."""
+    return goal.text != "" and is_request(goal.text)
 
 
 def is_request(words: str) -> bool:

@@ -11,9 +11,10 @@ COMPLETION_PHRASES = ("task complete", "done", "finished", "completed")
 class GoalSettings:
     """Numbers of SPEC §10.1 and §10.3; the caps in tokens, money and number are ours.
 
-    `completion_phrases` end a goal when an answer without tool calls has one of them. `autonomous_max_turns` is both
-    what `--auto` gets without `--turns` and the most it may ask for. `autonomous_max_tokens` and
-    `autonomous_max_cost_usd` hold for every autonomous goal that sets no limit of its own (None: no cap).
+    `completion_phrases` end a goal when an answer without tool calls says one of them and means it (`claims`).
+    `autonomous_max_turns` is both what `--auto` gets without `--turns` and the most it may ask for.
+    `autonomous_max_tokens` and `autonomous_max_cost_usd` hold for every autonomous goal that sets no limit of its own
+    (None: no cap).
     `supervisor_provider` None: the supervisor asks the conversation's own provider.
     """
 

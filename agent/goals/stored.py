@@ -118,7 +118,7 @@ class Goal:
 def spent_limit(limits: Limits, used: Used) -> Reason | None:
     """The first limit that is reached. With a limit in money, a call of unknown price ends it too (DESIGN §13.10)."""
     if limits.turns is not None and used.turns >= limits.turns:
-        return Reason(key="goal_why_turns", values={"limit": str(limits.turns)})
+        return turn_limit(limits.turns)
     if limits.tokens is not None and used.tokens >= limits.tokens:
         return Reason(key="goal_why_tokens", values={"limit": f"{limits.tokens:,}"})
     if limits.usd is not None and used.usd >= limits.usd:
@@ -126,6 +126,20 @@ def spent_limit(limits: Limits, used: Used) -> Reason | None:
     if limits.usd is not None and used.unpriced:
         return Reason(key="goal_why_unpriced")
     return None
+
+
+def turn_limit(limit: int) -> Reason:
+    return Reason(key="goal_why_turns" if limit != 1 else "goal_why_one_turn", values={"limit": str(limit)})
+
+
+def raised(limits: Limits, used: Used) -> Limits:
+    """The limits that are reached, with as much again: what going on takes. None where one is not reached."""
+    turns, tokens, usd = limits.turns, limits.tokens, limits.usd
+    return Limits(
+        turns=(used.turns // turns + 1) * turns if turns is not None and used.turns >= turns else None,
+        tokens=(used.tokens // tokens + 1) * tokens if tokens is not None and used.tokens >= tokens else None,
+        usd=(int(used.usd / usd + 1e-9) + 1) * usd if usd is not None and used.usd >= usd else None,
+    )
 
 
 def rested(goal: Goal, status: Status, state: AutoState, why: Reason | None) -> Goal:

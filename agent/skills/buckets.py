@@ -90,6 +90,15 @@ class Buckets:
             tools=tuple(bucket.tools),
         )
 
+    def take_back(self, conversation: ConversationId, signature: str) -> None:
+        """One turn of this kind counts no longer: its answer was taken back."""
+        key = (conversation, signature)
+        bucket = self._buckets.get(key)
+        if bucket is not None:
+            bucket.count -= 1
+            if not bucket.count:
+                del self._buckets[key]
+
     def forget(self, conversation: ConversationId, holds: Holds | None, only_by: PersonId | None = None) -> None:
         """Drop what was quoted there, where `holds` says so of it (None: all); `only_by`: of that person alone."""
         for key, bucket in list(self._buckets.items()):

@@ -137,6 +137,10 @@ class Learning:
             self._work.set()
         return trigger
 
+    def take_back(self, conversation: ConversationId, text: str) -> None:
+        """A person took back this request with its answer: it counts no longer, once for each time it did."""
+        self.buckets.take_back(conversation, signature_of(self._redact(without_call(text))))
+
     def hinted(self, conversation: ConversationId) -> Hinted | None:
         """The last hint there, since the process began: what `/why skill` tells of."""
         return self._hinted.get(conversation)

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from agent.core.ids import SessionId
 from agent.core.outbox import Say
 from agent.goals import lifecycle, store, ticks
+from agent.goals.claims import claims
 from agent.goals.driver import Came, Moved, Outcome, Tick, after_person, after_turn
 from agent.goals.lifecycle import SessionGoal
 from agent.goals.stored import Goal, Reason, Used
@@ -162,8 +163,8 @@ def outcome_of(executed: Executed, run: Run) -> Outcome:
     elif came == "gave_up":
         why = Reason(key="goal_why_gave_up")
     pattern = lifecycle.completion_pattern(run.settings.agent.goal.completion_phrases)
-    claims = came == "went" and pattern is not None and pattern.search(executed.text) is not None
-    return Outcome(came=came, text=executed.text, actions=actions_of(run), claims=claims, why=why)
+    claimed = came == "went" and claims(executed.text, pattern)
+    return Outcome(came=came, text=executed.text, actions=actions_of(run), claims=claimed, why=why)
 
 
 def actions_of(run: Run) -> tuple[str, ...]:

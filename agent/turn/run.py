@@ -68,6 +68,7 @@ class StagedChanges:
 
     hide_from: int | None = None  # messages of the current session from this id on
     hide_from_people: bool = False
+    taken_back: str = ""  # the request whose answer goes with that: it has not gone well
     complete_goal: bool = False
     switch_session: bool = False
     session: SessionId | None = None  # the session to switch to; None: a fresh one with the next message

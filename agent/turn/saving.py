@@ -157,6 +157,8 @@ def settle_staged(staged: StagedChanges, states: States) -> None:
     if staged.switch_session or staged.hide_from is not None:
         states.metrics.context_raw = 0  # of what is no longer there
         states.provider.cache.forget()
+    if staged.taken_back:
+        states.runtime.learning.take_back(states.session.conversation, staged.taken_back)
     if staged.complete_goal:
         states.goal.of_session = states.goal.completed = completed(states.goal.of_session)
     elif staged.any:

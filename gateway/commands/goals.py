@@ -11,6 +11,7 @@ from agent.goals.ticks import short
 from agent.storage.moments import to_us
 from gateway.access.policy import Role
 from gateway.commands.command import PRESS, Call, Command, Reply, refused
+from gateway.commands.goal_buttons import go_on_button, raising, told_limits, told_turns
 from gateway.commands.goal_words import is_number, read_wanted
 from gateway.commands.remind import origin_of
 
@@ -97,9 +98,10 @@ async def _create(call: Call, words: str) -> Reply:
     if before is not None and before.is_autonomous:
         _let_go(call, conversation, but=made.id)
     key = "goal_set" if made.auto is None else "goal_set_auto"
-    values = {"id": made.id, "goal": short(made.text, 200), "turns": made.auto.most if made.auto is not None else 0}
+    most = told_turns(made.auto.most, phrase, language) if made.auto is not None else ""
+    values = {"id": made.id, "goal": short(made.text, 200), "turns": most}
     lines = [phrase(key, language, **values)]
-    if limits := _limits(call, made):
+    if limits := told_limits(made.limits, phrase, language):
         lines.append(phrase("goal_limits", language, limits=limits))
     return Reply(text="\n".join(lines), verbatim=True)
 
@@ -109,8 +111,7 @@ async def _status(call: Call, words: str) -> Reply:
     goals, conversation = call.house.goals, _conversation(call)
     found = await (goals.find(conversation, number) if number is not None else goals.active(conversation))
     if found is None and number is None:
-        paused = [each for each in await goals.all_of(conversation) if each.status == "paused"]
-        found = paused[0] if paused else None
+        found = await _resting(call)
     phrase, language = call.house.phrase, call.incoming.language
     after = await aim(call) if number is None and (found is None or found.status != "active") else ""
     told = [phrase("goal_session", language, goal=short(after))] if after else []
@@ -119,7 +120,7 @@ async def _status(call: Call, words: str) -> Reply:
             return Reply(text=told[0], private=True, verbatim=True)
         raise GoalRefused("goal_none") if number is None else GoalRefused("goal_unknown", id=number)
     lines = [*told, _line(call, found), progress(found, phrase, language)]
-    if limits := _limits(call, found):
+    if limits := told_limits(found.limits, phrase, language):
         lines.append(phrase("goal_limits", language, limits=limits))
     if found.why is not None:
         lines.append(why_of(found.why, phrase, language))
@@ -168,9 +169,10 @@ async def _resume(call: Call, words: str) -> Reply:
     resumed = await call.house.goals.resume(
         conversation, wanted.number, limits=wanted.limits, autonomous=wanted.autonomous, turns=wanted.turns
     )
+    phrase, language = call.house.phrase, call.incoming.language
     key = "goal_is_resumed_auto" if wanted.autonomous else "goal_is_resumed"
-    turns = resumed.auto.most if resumed.auto is not None else 0
-    return Reply(text=call.house.phrase(key, call.incoming.language, id=resumed.id, turns=turns))
+    turns = told_turns(resumed.auto.most, phrase, language) if resumed.auto is not None else ""
+    return Reply(text=phrase(key, language, id=resumed.id, turns=turns))
 
 
 _ACTIONS: dict[str, Callable[[Call, str], Awaitable[Reply]]] = {
@@ -191,6 +193,12 @@ def _conversation(call: Call) -> ConversationId:
     return ConversationId(str(call.key))
 
 
+async def _resting(call: Call) -> Goal | None:
+    """The newest that is paused."""
+    goals = await call.house.goals.all_of(_conversation(call))
+    return next((goal for goal in goals if goal.status == "paused"), None)
+
+
 def _may_change(call: Call, goal: Goal) -> bool:
     return not call.in_group or call.role >= Role.ADMIN or goal.owner.person == call.incoming.person
 
@@ -199,7 +207,12 @@ async def _check_right(call: Call, number: int | None) -> None:
     goals, conversation = call.house.goals, _conversation(call)
     if not call.in_group or call.role >= Role.ADMIN:
         return
-    meant = await (goals.find(conversation, number) if number is not None else goals.active(conversation))
+    if number is not None:
+        meant = await goals.find(conversation, number)
+    else:
+        meant = await goals.active(conversation) or await _resting(call)
+        if meant is None:
+            raise GoalRefused("goal_none")
     if meant is None or not _may_change(call, meant):
         raise GoalRefused("goal_not_yours")
 
@@ -219,7 +232,10 @@ def _said(call: Call, refusal: GoalRefused) -> str:
         values["why"] = why_of(refusal.why, phrase, language)
     if "status" in values:
         values["status"] = phrase(f"goal_{values['status']}", language)
-    return phrase(refusal.key, language, **values)
+    said = phrase(refusal.key, language, **values)
+    at_limit = refusal.values.get("goal")
+    command = raising(at_limit) if isinstance(at_limit, Goal) else ""
+    return f"{said} {phrase('goal_limit_raise', language, command=command)}" if command else said
 
 
 def _line(call: Call, goal: Goal) -> str:
@@ -269,18 +285,6 @@ def _checked(call: Call, auto: Auto) -> str:
     return phrase("agents_verdict", language, turn=auto.verified_at, reason=auto.verdict or "–")
 
 
-def _limits(call: Call, goal: Goal) -> str:
-    phrase, language, limits = call.house.phrase, call.incoming.language, goal.limits
-    shown = []
-    if limits.turns is not None:
-        shown.append(phrase("goal_limit_turns", language, limit=limits.turns))
-    if limits.tokens is not None:
-        shown.append(phrase("goal_limit_tokens", language, limit=f"{limits.tokens:,}"))
-    if limits.usd is not None:
-        shown.append(phrase("goal_limit_usd", language, limit=f"{limits.usd:g}"))
-    return " · ".join(shown)
-
-
 def _buttons(call: Call, goal: Goal) -> tuple[tuple[Button, ...], ...]:
     if not _may_change(call, goal):
         return ()
@@ -288,8 +292,7 @@ def _buttons(call: Call, goal: Goal) -> tuple[tuple[Button, ...], ...]:
     if goal.status == "active":
         return ((Button(label=phrase("button_goal_stop", language), action=f"{PRESS}/goal pause {goal.id}"),),)
     if goal.status == "paused":
-        auto = " --auto" if goal.auto is not None else ""
-        return ((Button(label=phrase("button_goal_go_on", language), action=f"{PRESS}/goal resume {goal.id}{auto}"),),)
+        return go_on_button(goal, phrase, language)
     return ()
 
 

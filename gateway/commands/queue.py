@@ -83,8 +83,8 @@ async def stop(call: Call) -> Reply:
         return halted_reply(call, halted)
     if paused is not None:
         return Reply(text=house.phrase("goal_is_paused", call.incoming.language, id=paused.id))
-    if stopped and call.in_group and call.incoming.interaction is None:
-        return Reply()  # the turn's own end tells everybody; a second sentence would be noise
+    if stopped and call.incoming.interaction is None:  # a press and a slash command want an answer of their own
+        return Reply()  # the turn's own end tells it; a second sentence would be noise
     return Reply(text=call.house.phrase("stopping" if stopped else "nothing_to_stop", call.incoming.language))
 
 

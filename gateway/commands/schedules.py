@@ -33,12 +33,12 @@ async def schedules(call: Call) -> Reply:
     words = call.words
     try:
         if not words or words[0].lower() == "list":
-            return await _list(call)
+            return await _list(call, words[1] if len(words) > 1 else "")
         if words[0].lower() == "quiet":
             return await _quiet(call, " ".join(words[1:]))
         change = _CHANGES.get(words[0].lower())
         if change is None:
-            return await _show(call, await call.house.schedules.find(conversation_of(call), call.args))
+            return await _show(call, await _named(call))
         if len(words) < 2:
             raise Mistake("schedule_which", verb=words[0].lower())
         schedule = await call.house.schedules.find(conversation_of(call), words[1])
@@ -53,7 +53,8 @@ async def schedules(call: Call) -> Reply:
 # --- looking ----------------------------------------------------------------------------------------
 
 
-async def _list(call: Call) -> Reply:
+async def _list(call: Call, wanted: str) -> Reply:
+    """A page of it, what comes next first; one too far is the last."""
     phrase, language = call.house.phrase, call.incoming.language
     found = await call.house.schedules.all_of(conversation_of(call))
     quiet = await _quiet_hours(call)
@@ -62,18 +63,33 @@ async def _list(call: Call) -> Reply:
     reader = await call.house.schedules.zone_of(call.incoming.person, call.incoming.zone)
     zone = zone_named(reader.name) if reader.source != "assumed" else None  # one for all, where it is known
     lines = [phrase("schedules_title", language, count=len(found))]
-    for schedule in found[:MOST_LISTED]:
+    page = int(wanted) if wanted.isdecimal() and len(wanted) < 6 else 1
+    first = MOST_LISTED * (max(1, min(page, -(-len(found) // MOST_LISTED))) - 1)
+    listed = found[first : first + MOST_LISTED]
+    for schedule in listed:
         state = _state(call, schedule, zone or schedule.zone)
         lines += ["", f"{_MARKS[schedule.state]} #{schedule.id} {schedule.title}", f"   {state}"]
-    if len(found) > MOST_LISTED:
-        lines += ["", phrase("schedules_more", language, count=len(found) - MOST_LISTED)]
+    left = len(found) - first - len(listed)
+    if left:
+        lines += ["", phrase("schedules_more", language, count=left, page=first // MOST_LISTED + 2)]
     if quiet:
         lines += ["", phrase("quiet_now", language, window=quiet)]
     buttons = tuple(
         (Button(label=f"#{one.id} {one.title}"[:40], action=f"{PRESS}/schedules {one.id}"),)
-        for one in found[:MOST_BUTTONS]
+        for one in listed[:MOST_BUTTONS]
     )
     return Reply(text="\n".join(lines), buttons=buttons, private=True, verbatim=True)
+
+
+async def _named(call: Call) -> Schedule:
+    """The one that is meant by its number or name."""
+    try:
+        return await call.house.schedules.find(conversation_of(call), call.args)
+    except Mistake:
+        if call.words[0].removeprefix("#").isdecimal():
+            raise
+        there = ", ".join(("list", *_CHANGES, "quiet"))
+        raise Mistake("schedules_words", wanted=call.args[:40], words=there) from None
 
 
 async def _show(call: Call, schedule: Schedule) -> Reply:
@@ -238,7 +254,7 @@ SCHEDULES = Command(
     name="schedules",
     run=schedules,
     group="later",
-    usage="[number | pause|resume|run|skip|edit|late|delete number | quiet 22-7]",
+    usage="[number | list page | pause|resume|run|skip|edit|late|delete number | quiet 22-7]",
     aliases=("scheduler", "schedule"),
     immediate=True,
 )

@@ -14,6 +14,7 @@ from agent.plans.desk import Plans
 from gateway.access.book import AccessBook
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import PRESS
+from gateway.commands.goal_buttons import go_on_button
 from gateway.commands.plan_buttons import plan_buttons
 from gateway.config.live import Live
 from gateway.delivery.delivery import Delivery
@@ -30,8 +31,7 @@ def goal_buttons(phrase: Catalogue) -> Buttoned:
         if offer == "stop":
             action = f"{PRESS}/goal pause {goal.id}"
             return ((Button(label=phrase("button_goal_stop", language), action=action, style="danger"),),)
-        action = f"{PRESS}/goal resume {goal.id}{' --auto' if goal.auto is not None else ''}"
-        return ((Button(label=phrase("button_goal_go_on", language), action=action, style="primary"),),)
+        return go_on_button(goal, phrase, language)
 
     return buttons
 

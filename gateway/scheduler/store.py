@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, literal_column, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, literal_column, not_, select, update
 
 from agent.core.ids import ConversationId, PersonId
 from agent.inbox import AccessRole, ChatType
@@ -41,7 +41,12 @@ _ADD = or_ignore(insert(table)).returning(table.c.id)
 _BY_ID = select(table).where(_ONE)
 _BY_NAME = select(table).where(_CONV, table.c.name == bindparam("wanted"))
 _BY_ORIGIN = select(table).where(table.c.origin == bindparam("wanted"))
-_OF_CONVERSATION = select(table).where(_CONV, _THERE).order_by(table.c.id).limit(bindparam("most"))
+_OF_CONVERSATION = (
+    select(table)
+    .where(_CONV, _THERE)
+    .order_by(not_(_ACTIVE), table.c.next_at.is_(None), table.c.next_at, table.c.id)
+    .limit(bindparam("most"))
+)
 _OF_PERSON = select(table).where(table.c.person == bindparam("who"), _THERE).order_by(table.c.id)
 _COUNT_HERE = select(func.count()).select_from(table).where(_CONV, _THERE)
 _COUNT_THEIRS = select(func.count()).select_from(table).where(table.c.person == bindparam("who"), _THERE)
@@ -102,7 +107,7 @@ def by_origin(conn: Connection, origin: str) -> Schedule | None:
 
 
 def of_conversation(conn: Connection, conversation: ConversationId, *, most: int = 1000) -> tuple[Schedule, ...]:
-    """What is set there, oldest first; what has ended is left out."""
+    """What is set there, what comes next first and what rests last; what has ended is left out."""
     found = conn.execute(_OF_CONVERSATION, {"conversation": conversation, "most": most})
     return _parsed(found.all())[0]
 

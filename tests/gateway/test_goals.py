@@ -135,6 +135,8 @@ async def test_done_and_the_other_words(world: World) -> None:
         await world.asks("/done", "Reached: write a poem")
         await world.asks("/goal tidy up the wiki", "🎯 Goal 1: tidy up the wiki")
         await world.asks("/goal pause", "Goal 1 is paused")
+        for word in ("complete", "pause", "complete 1"):
+            assert "/goal resume 1 goes on" in await world.asks(f"/goal {word}", "Goal 1 is paused. /goal")
         await world.asks("/goal resume", "Goal 1 is active again")
         await world.asks("/goal create another one --usd 1,50 --turns 3", "Limits: 3 turns · 1.5 USD")
         await world.asks("/goal status 1", "Another goal took its place")
@@ -147,6 +149,18 @@ async def test_done_and_the_other_words(world: World) -> None:
         await world.asks("/goal create x --speed 9", "I do not understand “--speed”")
         await world.asks("/goal pause 77", "There is no goal 77 here")
         assert "Goal" not in await world.asks("/status", "Status")
+
+
+async def test_at_a_limit_the_button_gives_as_much_again(world: World) -> None:
+    async with world.process():
+        await world.asks("/goal create tidy up the wiki --turns 1", "Limits: 1 turn")
+        await world.answered("begin with the first page")
+        await world.shows("The limit of 1 turn is reached.")
+        refused = await world.asks("/goal resume 1", "Goal 1: ")
+        assert refused == "Goal 1: The limit of 1 turn is reached. Give it more: /goal resume 1 --turns 2"
+        await world.press("c:/goal resume 1 --turns 2")
+        await world.shows("Goal 1 is active again")
+        await world.asks("/goal", "Limits: 2 turns")
 
 
 async def test_status_goal_and_done_tell_of_one_goal(world: World) -> None:
@@ -170,6 +184,16 @@ async def test_in_a_group_only_admins_let_it_work_by_itself(world: World) -> Non
         await world.asks("/goal create tidy up --auto", "admin", person=BOB, chat=GROUP)
         await world.asks("/goal create tidy up", "Goal 1", person=ANN, chat=GROUP)
         await world.asks("/goal pause", "Only who set it", person=BOB, chat=GROUP)
+        await world.asks("/goal pause", "Goal 1 is paused", person=ANN, chat=GROUP)
+        await world.asks("/goal clear", "Only who set it", person=BOB, chat=GROUP)
+
+
+async def test_in_a_group_who_set_a_goal_goes_on_with_it(world: World) -> None:
+    async with world.process():
+        await world.asks("/goal pause", "There is no goal here", person=BOB, chat=GROUP)
+        await world.asks("/goal create tidy up", "Goal 1", person=BOB, chat=GROUP)
+        await world.asks("/goal pause", "Goal 1 is paused", person=BOB, chat=GROUP)
+        await world.asks("/goal resume", "Goal 1 is active again", person=BOB, chat=GROUP)
 
 
 async def test_a_wake_up_that_is_given_up_puts_its_goal_down(world: World) -> None:

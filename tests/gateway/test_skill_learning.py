@@ -65,6 +65,18 @@ async def test_a_draft_waits_is_approved_hinted_credited_and_revoked(world: Worl
     assert not folder(world).exists(), "what was revoked is not drafted again"
 
 
+@pytest.mark.requirement("W-57")
+async def test_one_request_retried_is_still_one(world: World) -> None:
+    await world.answered(ASKED, ASKED)
+    for number in range(3):
+        await world.answered("/retry", ASKED)
+        assert len(world.house.learning.buckets) == 1, number
+    await world.house.learning.flush()
+    assert not folder(world).exists()
+    await world.asks("/undo", "Taken back")
+    assert len(world.house.learning.buckets) == 0
+
+
 async def test_what_was_learnt_outlives_the_process(world_of: object) -> None:
     world: World = world_of()  # type: ignore[operator]
     async with world.process():

@@ -261,7 +261,7 @@ async def test_stop_ends_a_running_answer(stage: Stage) -> None:
     await bea.say("a never ending story")
     await drafted(bea, "word5")
     await bea.say("/stop")
-    await bea.hears("Stopping")
+    await bea.hears("Stopped")
     assert (await stage.over("never ending"))["client_closed"]
     kept = await bea.hears("word5")
     assert "word299" not in kept

@@ -35,9 +35,9 @@ async def test_the_same_message_twice_makes_one(database: Database, tmp_path: Pa
 @pytest.mark.parametrize(
     ("steps", "refused"),
     [
-        (["pause", "pause"], "goal_none"),
+        (["pause", "pause"], "goal_rests"),
         (["complete", "resume"], "goal_none"),
-        (["pause", "complete"], "goal_none"),
+        (["pause", "complete"], "goal_rests"),
         (["pause", "clear", "resume"], "goal_none"),
         (["pause", "resume", "complete", "clear"], "goal_none"),
         (["resume"], "goal_none"),

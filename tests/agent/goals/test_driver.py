@@ -138,7 +138,7 @@ def test_nothing_goes_on_where_something_forbids_it() -> None:
             goal(digest=digest_of("step", ()), streak=2), WENT, ("stuck", Rest(), "goal_why_stuck"), id="stuck"
         ),
         pytest.param(goal(digest=digest_of("step", ())), WENT, ("running", Tick(0.5), None), id="one repeat is none"),
-        pytest.param(goal(limits=Limits(turns=1)), WENT, ("aborted", Rest(), "goal_why_turns"), id="the goal's turns"),
+        pytest.param(goal(limits=Limits(turns=1)), WENT, ("aborted", Rest(), "goal_why_one_turn"), id="its turns"),
     ],
 )
 def test_after_a_turn(before: Goal, outcome: Outcome, expected: tuple[str, object, str | None]) -> None:

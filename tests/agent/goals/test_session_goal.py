@@ -55,6 +55,23 @@ async def test_it_is_active_then_completed_then_the_next(database: Database, tmp
     assert world.outbox.statuses.count("🎯 Goal reached: write a poem about the sea") == 1
 
 
+@pytest.mark.requirement("Z-93")
+async def test_what_nobody_asked_for_is_completed_without_a_line(sqlite_database: Database, tmp_path: Path) -> None:
+    world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[says("I am the bot. All done.")]))
+    await world.say("hello there, who are you")
+    assert (await world.agent.operations.session_goal()).state == "completed"
+    assert [event.name for event in world.events if isinstance(event, GoalCompleted)] == ["goal_completed"]
+    assert world.outbox.status_line == ""
+
+
+@pytest.mark.requirement("Z-89")
+async def test_a_denial_does_not_complete_it(sqlite_database: Database, tmp_path: Path) -> None:
+    world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[says("No, nothing is done yet.")]))
+    await world.say("write a poem about the sea")
+    assert (await world.agent.operations.session_goal()).state == "active"
+    assert world.outbox.status_line == ""
+
+
 @pytest.mark.requirement("Z-89")
 async def test_a_turn_with_tools_does_not_complete_it(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[calls("current_time"), says("All done.")])

@@ -100,6 +100,18 @@ def test_three_successes_of_one_kind_are_worth_a_draft() -> None:
     assert trigger.examples[0].startswith("refactor billing, the 0. time")
 
 
+def test_what_was_taken_back_counts_no_longer() -> None:
+    buckets = Buckets()
+    observe(buckets, "++")
+    for conversation in (THERE, HERE, HERE, HERE):  # elsewhere, and more often than it was counted
+        buckets.take_back(conversation, "billing")
+    assert len(buckets) == 0
+    observe(buckets, "++")
+    buckets.take_back(HERE, "billing")
+    assert observe(buckets, "+") == [None]
+    assert observe(buckets, "+")[0] is not None
+
+
 @pytest.mark.requirement("W-58")
 @pytest.mark.parametrize(
     ("outcomes", "drafts"),

@@ -16,6 +16,25 @@ from tests.fakes.waiting import until
 from tests.gateway.world import ANN, BOB, GROUP, World
 
 
+async def test_what_comes_next_is_listed_first_and_all_of_it_can_be_reached(world: World) -> None:
+    for number in range(1, 23):
+        await world.asks(f"/remind in {60 - number} min thing{number}", f"thing{number}")
+    first = await world.asks("/schedules", "Set here: 22")
+    assert [line.split()[2] for line in first.splitlines() if line.startswith("▸")][:2] == ["thing22", "thing21"]
+    assert "… and 2 more: /schedules list 2" in first
+    assert "c:/schedules 22" in world.screen().shown[-1].actions
+    last = await world.asks("/schedules list 2", "thing1\n")
+    assert [line.split()[2] for line in last.splitlines() if line.startswith("▸")] == ["thing2", "thing1"]
+    assert "more" not in last
+    assert await world.asks("/schedules list 99") == last
+
+
+async def test_a_word_that_there_is_not_is_answered_with_those_there_are(world: World) -> None:
+    said = await world.asks("/schedules frobnicate", "There is no frobnicate here")
+    assert "a number, list, pause, resume, run, skip, delete, edit, late, quiet." in said
+    assert "lists what is set" in await world.asks("/schedules 7", "There is no 7 here")
+
+
 async def test_without_words_it_shows_how(world: World) -> None:
     for command in ("/remind", "/loop", "/heartbeat"):
         assert f"{command} " in await world.asks(command)

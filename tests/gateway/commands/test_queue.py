@@ -75,13 +75,12 @@ async def test_stop_never_queues_and_its_repeat_does_nothing(world: World) -> No
     await busy(world)
     stop = world.said("/cancel")
     assert (await world.hears(stop)).reason == "command"
-    await world.shows("Stopping.")
     await world.shows("Stopped.")
     await busy(world)
     assert (await world.hears(stop)).outcome == "duplicate"
     world.go_on()
     await world.shows("the slow answer")
-    assert world.texts().count("Stopping.") == 1
+    assert world.texts().count("Stopped.") == 1
 
 
 @pytest.mark.requirement("G-05")
@@ -106,20 +105,20 @@ async def test_a_stop_right_behind_its_message_ends_the_turn_that_is_about_to_be
     assert not any("Nothing is running" in text for text in world.texts())
 
 
-async def test_in_a_group_a_stop_leaves_one_word(world: World) -> None:
-    world.script(slowly("slow"))
-    await world.say("slow please", chat=GROUP)
-    await world.until_asked()
-    await world.say("/stop", chat=GROUP)
-    await world.shows("Stopped.", GROUP)
+@pytest.mark.parametrize("chat", [pytest.param(ANN, id="alone"), pytest.param(GROUP, id="in a group")])
+async def test_a_stop_leaves_one_word(world: World, chat: str) -> None:
+    await busy(world, chat)
+    await world.say("/stop", chat=chat)
+    await world.shows("Stopped.", chat)
     await world.settled()
-    assert world.texts(GROUP) == ["Stopped."]
+    assert world.texts(chat) == ["Stopped."]
 
 
-async def test_a_stop_button_stops_too(world: World) -> None:
+async def test_a_stop_button_stops_too_and_gets_its_answer(world: World) -> None:
     await busy(world)
     said = world.said("/stop", id="b1", interaction="b1", interaction_id="b1")
     assert (await world.hears(said)).outcome == "accepted"
+    await world.shows("Stopping.")
     await world.shows("Stopped.")
     assert (await world.hears(said)).outcome == "duplicate"
 
