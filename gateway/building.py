@@ -195,7 +195,7 @@ async def build(
         health=partial(go_betweens.mcp_health, troubles),
         expect=executor.toolbox.expect,
     )
-    added_servers = AddedServers(database, clock, servers, partial(go_betweens.mcp_left_out, troubles))
+    added_servers = AddedServers(database, clock, servers, partial(go_betweens.mcp_health, troubles, added=True))
     await added_servers.take_up()
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor.toolbox.names | WORKING))
     tokenizer = Tokenizer(settings.context.tokenizer)

@@ -140,21 +140,15 @@ def provider_health(troubles: Troubles, name: str, trouble: str | None) -> None:
         troubles.report("provider", name, trouble, fix=fix)
 
 
-def mcp_health(troubles: Troubles, name: str, trouble: str | None) -> None:
+def mcp_health(troubles: Troubles, name: str, trouble: str | None, *, added: bool = False) -> None:
+    """`added`: in a chat, and left out; else it is in the configuration."""
     if trouble is None:
         troubles.over("mcp", name)
-    else:
-        fix = f"look at its [[mcp.servers]] entry and at logs/mcp-{name}.log in the data directory; it is tried again"
-        troubles.report("mcp", name, trouble, fix=fix)
-
-
-def mcp_left_out(troubles: Troubles, name: str, trouble: str | None) -> None:
-    """Of one that was added in a chat."""
-    if trouble is None:
-        troubles.over("mcp", name)
-    else:
+        return
+    fix = f"look at its [[mcp.servers]] entry and at logs/mcp-{name}.log in the data directory; it is tried again"
+    if added:
         fix = f"in a chat: `/mcp remove {name}`, then `/mcp add {name}` with its address anew"
-        troubles.report("mcp", name, trouble, fix=fix)
+    troubles.report("mcp", name, trouble, fix=fix)
 
 
 def storage_trouble(troubles: Troubles, reason: str | None) -> None:
