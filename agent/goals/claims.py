@@ -18,6 +18,7 @@ _ASIDE = re.compile(
     r"|\"[^\"\n]{0,300}\"|(?<!\w)['‘‚][^'’‘\n]{0,300}['’‘](?!\w)"
 )
 _EMPHASIS = re.compile(r"\*+|(?<!\w)_+|_+(?!\w)")
+_BARE = str.maketrans({"*": None, "_": " "})
 _COURTESY = re.compile(r"\b(?:no (?:problem|worries)|kein(?:e)? (?:problem|sorge))\b", re.IGNORECASE)
 
 _SENTENCE_END = re.compile(r"[.!?…]+(?=[\s)\]]|$)|[。！？]|\n\n")
@@ -42,7 +43,7 @@ _NOT_AFTER = re.compile(
 
 def claims(text: str, completion: re.Pattern[str] | None) -> bool:
     """Whether one of the phrases is said, and meant."""
-    if completion is None:
+    if completion is None or completion.search(text.translate(_BARE)) is None:  # as in nearly every answer
         return False
     said = own_words(text)
     return any(_is_meant(said, phrase) for phrase in completion.finditer(said))
