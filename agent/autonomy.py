@@ -118,8 +118,8 @@ class Autonomy:
     async def after_turn(self, work: Work) -> None:
         """Do what the commit of a turn made of goals: tell, wait, or have it checked."""
         states, wake_up = self._states, work.incoming.wake_up
-        completed, moved = states.goal.completed, states.goal.moved
-        states.goal.completed = states.goal.moved = None
+        completed, moved, by_phrase = states.goal.completed, states.goal.moved, states.goal.by_phrase
+        states.goal.completed, states.goal.moved, states.goal.by_phrase = None, None, False
         if moved is not None:
             self._follow(moved)
         elif wake_up is not None:  # its commit was written twice, or the goal was put down meanwhile
@@ -128,13 +128,13 @@ class Autonomy:
                 checking = goal.is_autonomous and goal.auto.state == "verifying"
                 self._follow(Moved(goal=goal, next=Verify() if checking else Tick(0.0)))
         if completed is not None:
-            self._tell_completed(completed, work.incoming.language)
+            self._tell_completed(completed, work.incoming.language, by_phrase=by_phrase)
 
-    def _tell_completed(self, goal: SessionGoal, language: str) -> None:
+    def _tell_completed(self, goal: SessionGoal, language: str, *, by_phrase: bool) -> None:
         """An event, and where it tells people something a status line that does not stay (Z-93)."""
         runtime, conversation = self._states.runtime, self._states.session.conversation
         runtime.bus.publish(GoalCompleted(conversation=conversation))
-        if is_worth_telling(goal):
+        if not by_phrase or is_worth_telling(goal):
             runtime.outbox.status(runtime.phrases("goal_reached", language, goal=short(goal.text)))
 
     # -- what follows

@@ -74,7 +74,7 @@ def completion_pattern(phrases: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def is_worth_telling(goal: SessionGoal) -> bool:
-    """Whether people are told that it is reached: what nobody asked for ("Hello there") ends without a word."""
+    """Whether people are told that an answer reached it: what nobody asked for ("Hello there") ends without a word."""
     return goal.text != "" and is_request(goal.text)
 
 

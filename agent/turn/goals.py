@@ -41,6 +41,7 @@ class Closed:
     session: SessionId | None = None  # whose goal was looked at
     of_session: SessionGoal | None = None
     completed: bool = False
+    by_phrase: bool = False
     moved: Moved | None = None
 
 
@@ -65,7 +66,7 @@ def settle_goals(closed: Closed, states: States) -> None:
     if closed.session is not None and closed.of_session is not None:
         goal.known_for, goal.of_session = closed.session, closed.of_session
     if closed.completed:
-        goal.completed = closed.of_session
+        goal.completed, goal.by_phrase = closed.of_session, closed.by_phrase
     goal.moved = closed.moved
 
 
@@ -102,7 +103,8 @@ def _close_session(conn: Connection, executed: Executed, run: Run, states: State
         after = lifecycle.after_reply(after, executed.text, tool_calls=bool(actions_of(run)), completion=pattern)
     if after != before:
         store.put_of_session(conn, run.session, after, at)
-    return Closed(session=run.session, of_session=after, completed=after != before and after.state == "completed")
+    done = after != before and after.state == "completed"
+    return Closed(session=run.session, of_session=after, completed=done, by_phrase=done)
 
 
 def _complete_session(conn: Connection, run: Run, states: States, at: int) -> Closed:

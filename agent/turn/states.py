@@ -292,6 +292,7 @@ class GoalState:
     of_session: SessionGoal = IDLE
     known_for: SessionId | None = None
     completed: SessionGoal | None = None
+    by_phrase: bool = False  # by what an answer said, and not by a plan or a person
     moved: Moved | None = None
     working_on: int | None = None
     gives_way: bool = False

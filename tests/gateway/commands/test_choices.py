@@ -150,7 +150,7 @@ async def test_a_changed_list_of_providers_counts_without_a_restart(world: World
     )
     world.house.providers.reload([other, settings[1]], failover=[])
     assert world.house.providers.get("b") is kept, "what did not change keeps its connections"
-    assert "• – c: model-c" in await world.asks("/provider", "Providers")
+    assert "• c: model-c" in await world.asks("/provider", "Providers")
     assert await uses(world, "still mine") == "model-b"
     await world.asks("/provider reset", "Back to the default: c")
     assert await uses(world, "the new default") == "model-c"

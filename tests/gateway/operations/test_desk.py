@@ -212,7 +212,7 @@ class TestExport:
         assert [json.loads(line)["role"] for line in current] == ["user", "assistant"]
         assert "second words" in current[0]
         listed = await world.asks("/sessions", "Conversations")
-        session = re.search(r"– (\w+) first", listed)
+        session = re.search(r"• (\w+) first", listed)
         assert session
         older = (await do(world, "export", conversation="telegram:77", session=session[1]))["lines"]
         assert "first words" in older[0]
