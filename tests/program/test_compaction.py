@@ -125,6 +125,7 @@ async def test_on_telegram(stage: Stage) -> None:
     await ann.hears("in the other shape")
 
 
+@pytest.mark.slow  # Telegram's half is in every run
 @pytest.mark.requirement("Z-75")
 async def test_on_discord(stage: Stage) -> None:
     ann = OnDiscord(stage.doubles)

@@ -120,6 +120,7 @@ async def once_everywhere(places: Sequence[Place], word: str) -> None:
         assert not flagged or place.name.startswith("telegram"), f"{place.name}: {found}"
 
 
+@pytest.mark.slow  # three kills; the schedules of tests/gateway and the sweep of tests/faults are killed in every run
 @pytest.mark.requirement("G-14", "G-15")
 async def test_each_fires_once_whenever_the_process_is_killed(doubles: Doubles, program: Start) -> None:
     accounts = configs.telegram(doubles) + configs.discord(doubles) + configs.slack(doubles)

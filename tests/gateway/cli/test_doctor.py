@@ -119,6 +119,7 @@ async def test_offline_nobody_is_asked(doubles: Doubles, home: Path) -> None:
     assert (await doubles.llm.get("calls"))["calls"] == []
 
 
+@pytest.mark.slow  # two commands
 async def test_the_demo_beside_a_model_is_told_only_where_it_answers_first(doubles: Doubles, home: Path) -> None:
     demo, real = '[[llm.providers]]\nname = "demo"\ntype = "demo"\n', configs.models(doubles, "a")
     _, found = await doctor(home, demo + real, "--offline")
