@@ -28,29 +28,6 @@ UNITS = _table(
 SECONDS: Mapping[str, int] = MappingProxyType(
     {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400, "weeks": 604_800}
 )
-NUMBERS: Mapping[str, int] = MappingProxyType(
-    {
-        word: number
-        for number, words in enumerate(
-            (
-                "a an one ein eine einem einen einer eins",
-                "two zwei other second 2nd 2. zweite zweiten zweiter",
-                "three drei third 3rd 3. dritte dritten dritter",
-                "four vier fourth 4th 4. vierte vierten vierter",
-                "five fünf fifth 5th 5. fünfte fünften fünfter",
-                "six sechs",
-                "seven sieben",
-                "eight acht",
-                "nine neun",
-                "ten zehn",
-                "eleven elf",
-                "twelve zwölf",
-            ),
-            1,
-        )
-        for word in words.split()
-    }
-)
 # Hours as words: none of these is an article.
 HOURS: Mapping[str, int] = MappingProxyType(
     {
@@ -74,6 +51,17 @@ HOURS: Mapping[str, int] = MappingProxyType(
         )
         for word in words.split()
     }
+)
+_MORE_NUMBERS = {
+    1: "a an ein eine einem einen einer",
+    2: "other second 2nd 2. zweite zweiten zweiter",
+    3: "third 3rd 3. dritte dritten dritter",
+    4: "fourth 4th 4. vierte vierten vierter",
+    5: "fifth 5th 5. fünfte fünften fünfter",
+}
+# The same, articles, and what stands before a unit: "every other day", "jede zweite Woche".
+NUMBERS: Mapping[str, int] = MappingProxyType(
+    {**HOURS, **{word: number for number, words in _MORE_NUMBERS.items() for word in words.split()}}
 )
 # Days of a month as words.
 ORDINALS: Mapping[str, int] = MappingProxyType(
