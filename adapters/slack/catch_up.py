@@ -150,7 +150,7 @@ class CatchUp:
         return outcome[0] if outcome else None
 
     async def _take(self, address: Address) -> float | None:
-        """Read it if nobody has yet; if that fails for now it is kept, and how long to wait at least is given."""
+        """Read it if nobody has yet. What has to be read again is kept; gives the least time to wait before that."""
         reading = merged(*([kept.pop(address)] for kept in (self._unread, self._late) if address in kept)).get(address)
         if reading is None:
             return None

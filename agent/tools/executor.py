@@ -117,7 +117,7 @@ class Executor:
             return Outcome(content=f"{call.name} was denied, out of scope: {error}", is_error=True, verdict="denied")
         except ToolError as error:
             return _refused(f"{call.name} was not run: {error}")
-        except Exception as error:
+        except Exception as error:  # the turn's seam, one call narrow: a model can go on without this one
             log.exception("tool %s could not be looked at", call.name, extra={"conversation": context.conversation})
             return _refused(f"{call.name} was not run ({type(error).__name__})")
         return Cleared(tool=tool, call=call, appraisal=appraisal)
@@ -183,7 +183,7 @@ class Executor:
             return Outcome(
                 content=self.redact(whole(str(error))), is_error=True, transient=error.transient, verdict=verdict
             )  # fmt: skip
-        except Exception as error:
+        except Exception as error:  # the same
             log.exception("tool %s broke", name, extra={"run": context.run, "conversation": context.conversation})
             return Outcome(content=f"{name} failed ({type(error).__name__})", is_error=True, verdict="failed")
         return Outcome(content=await self.outputs.shortened(context.conversation, self.redact(whole(content))))

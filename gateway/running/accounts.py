@@ -104,7 +104,7 @@ class Accounts:
             except StorageTrouble as error:
                 _log.warning("what came could not be stored: %s", error, extra={"conversation": str(inbound.key)})
                 raise HouseTrouble("it could not be stored") from error
-            except Exception as error:
+            except Exception as error:  # the channel seam: a defect of the house in the one word that adapters know
                 _log.exception("what came could not be taken in", extra={"conversation": str(inbound.key)})
                 raise HouseTrouble(f"it could not be taken in ({type(error).__name__})") from error
             passing("acknowledge")
