@@ -356,6 +356,21 @@ async def test_reading_above_is_not_disturbed_by_what_comes(page: Page, site: Si
     await expect(page.locator("#thread").get_by_text("the last one")).to_be_in_viewport()
 
 
+async def test_what_comes_in_the_moment_of_scrolling_up_does_not_pull_down(page: Page, site: Site) -> None:
+    await say(page, "rich")
+    await answered(page)
+    # a browser tells of scrolling with its next frame, which may be late: here it comes after the message
+    await page.evaluate(
+        """() => {
+            document.addEventListener('scroll', (event) => event.stopPropagation(), { capture: true });
+            document.getElementById('scroll').scrollTop = 0;
+        }"""
+    )
+    await site.web.channel("operator:main").send(Outbound(document=(Plain("the last one"),)))
+    await expect(page.locator("#to-end")).to_be_visible()
+    assert await page.evaluate("document.getElementById('scroll').scrollTop") == 0
+
+
 async def test_nothing_of_a_model_runs_in_the_page(page: Page, site: Site) -> None:
     await say(page, "<img src=x onerror=alert(1)> <script>alert(2)</script> [x](javascript:alert(3))")
     await expect(page.locator(".message.bot .blocks")).to_contain_text("onerror")

@@ -18,11 +18,13 @@ export class Thread {
     this.drafts = new Map();
     this.statuses = new Map();
     this.atEnd = true;
+    this.top = 0;
     this.scroll.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.toEnd.addEventListener("click", () => this.goToEnd());
     this.older.addEventListener("click", () => onOlder(this.#oldest()));
-    new ResizeObserver(() => this.atEnd && this.#jump()).observe(this.list);
-    new ResizeObserver(() => this.atEnd && this.#jump()).observe(this.scroll);
+    const sized = new ResizeObserver(() => this.#follows && this.#jump());
+    sized.observe(this.list);
+    sized.observe(this.scroll);
   }
 
   reset(state) {
@@ -87,6 +89,7 @@ export class Thread {
     if (node?.contains(document.activeElement)) byId("text").focus({ preventScroll: true });
     node?.remove();
     this.#settle();
+    if (this.#follows) this.#jump();
   }
 
   grow({ id, from, blocks, reply_to }) {
@@ -146,15 +149,26 @@ export class Thread {
 
   #jump() {
     this.scroll.scrollTop = this.scroll.scrollHeight;
+    this.top = this.scroll.scrollTop;
+  }
+
+  get #isNearEnd() {
+    return this.scroll.scrollHeight - this.scroll.scrollTop - this.scroll.clientHeight < NEAR_PX;
+  }
+
+  // What comes may come before the browser tells that a person has scrolled up: then the place itself tells.
+  get #follows() {
+    return this.atEnd && (this.scroll.scrollTop >= this.top || this.#isNearEnd);
   }
 
   #scrolled() {
-    this.atEnd = this.scroll.scrollHeight - this.scroll.scrollTop - this.scroll.clientHeight < NEAR_PX;
+    this.atEnd = this.#isNearEnd;
+    this.top = this.scroll.scrollTop;
     if (this.atEnd) this.toEnd.hidden = true;
   }
 
   #grown(isMine) {
-    if (this.atEnd || isMine) this.goToEnd();
+    if (this.#follows || isMine) this.goToEnd();
     else this.toEnd.hidden = false;
   }
 
