@@ -23,6 +23,7 @@ from agent.storage.fence import check_epoch
 from agent.storage.inbox_rows import InboxStatus
 from agent.storage.moments import to_us
 from agent.turn.intake import open_early
+from agent.turn.lifecycle import LifecycleState
 from agent.turn.pipeline import turn
 from agent.turn.room import write_window
 from agent.turn.run import StagedChanges
@@ -32,7 +33,6 @@ from agent.turn.states import (
     ContextState,
     GoalState,
     InstructionState,
-    LifecycleState,
     MemoryState,
     MessageState,
     MetricsState,
@@ -109,11 +109,7 @@ class Agent:
 
         With `agent.turn.run.SHUTDOWN` as the reason it is left unfinished, and resumed by the next owner.
         """
-        token = self.lifecycle.token
-        if token is None:
-            return False
-        token.fire(reason)
-        return True
+        return self.lifecycle.stop(reason, self.runtime.clock.now())
 
     def give_way(self) -> None:
         """A person has written: a turn of a goal's own ends after the step it is at, a plan begins no further task.

@@ -62,6 +62,7 @@ from agent.tools.workspace import workspace_of
 from agent.turn.decision import PSEUDO_TOOLS
 from agent.turn.flushing import Flushing
 from agent.turn.hooking import compaction_begins
+from agent.turn.lifecycle import LifecycleState
 from agent.turn.room import show_compaction
 from agent.turn.settings import Settings
 from agent.turn.side_calls import SideCalls
@@ -69,7 +70,6 @@ from agent.turn.states import (
     ContextState,
     GoalState,
     InstructionState,
-    LifecycleState,
     MemoryState,
     MessageState,
     MetricsState,

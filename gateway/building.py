@@ -232,9 +232,10 @@ async def build(
         preference_changed=lambda place: waking.refresh(place),
         health=accounts.health,
         stop=lambda conversation, reason, said_at: go_betweens.stop(
-            conversations, waking.running_since, conversation, reason, said_at
+            conversations, waking.is_meant, conversation, reason, said_at
         ),
         running_since=lambda conversation: waking.running_since(conversation),
+        is_ending=lambda conversation: waking.is_ending(conversation),
         approvals=approvals,
         servers=servers,
         add_server=added_servers.add,

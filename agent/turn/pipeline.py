@@ -131,7 +131,7 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
 async def _announced(run: Run, states: States) -> AsyncIterator[list[Executed]]:
     """Publish loop:start and exactly one of loop:end and loop:error, and leave the channel tidy, always (B-92)."""
     runtime, lifecycle, conversation = states.runtime, states.lifecycle, states.session.conversation
-    lifecycle.run, lifecycle.token, lifecycle.since = run.id, run.token, runtime.clock.now()
+    lifecycle.begin(run.id, run.token, at=runtime.clock.now(), said_at=run.work.incoming.received_at)
     lifecycle.language = run.audience.language
     states.goal.working_on, states.goal.gives_way = run.goal, False  # that of a person's turn is known later
     runtime.outbox.begin(run.audience)
@@ -146,7 +146,8 @@ async def _announced(run: Run, states: States) -> AsyncIterator[list[Executed]]:
         error = str(raised) if isinstance(raised, AgentError) else type(raised).__name__
         raise
     finally:
-        lifecycle.run = lifecycle.token = lifecycle.since = states.goal.working_on = None
+        lifecycle.end(runtime.clock.now())
+        states.goal.working_on = None
         if error:
             runtime.bus.publish(LoopFailed(conversation=conversation, run=run.id, error=error))
         else:

@@ -5,7 +5,6 @@ A state arrives with its feature: what is missing here belongs to a later part.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -14,7 +13,6 @@ from agent.compaction.dumps import Dumps
 from agent.compaction.engine import Engine
 from agent.compaction.state import CompactionState
 from agent.compaction.window import Window
-from agent.core.cancel import CancelToken
 from agent.core.clock import Clock
 from agent.core.events import Event, EventBus
 from agent.core.ids import ConversationId, RunId, SessionId
@@ -28,7 +26,7 @@ from agent.goals.lifecycle import IDLE, SessionGoal
 from agent.goals.roles import RoleOf, role_then
 from agent.goals.telling import Buttoned, no_buttons
 from agent.hearing import Hearing
-from agent.inbox import Incoming, Source
+from agent.inbox import Incoming
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import OverBudget
 from agent.memory.memory import Memory
@@ -45,6 +43,7 @@ from agent.style.user_model import UserModel
 from agent.tools.approvals import Approvals
 from agent.tools.executor import Executor
 from agent.tools.hooks import Hooks
+from agent.turn.lifecycle import LifecycleState
 from agent.turn.prefix import CacheWatch
 from agent.turn.run import Run
 from agent.turn.settings import Settings
@@ -251,28 +250,6 @@ class RuntimeState:
     relief: Callable[[OverBudget, Incoming, ConversationId], Buttons]
     user_model: Callable[[], UserModel | None]
     plan_buttons: PlanButtons = no_plan_buttons
-
-
-@dataclass(slots=True, kw_only=True)
-class LifecycleState:
-    """The run that goes on now, and what the next one begins with: its working directory (None: the workspace) and
-    what hooks have set in its environment. `worked_in` is where the turn before was, `changes` counts those of files.
-    `source` is where its work comes from.
-    """
-
-    run: RunId | None = None
-    token: CancelToken | None = None
-    since: datetime | None = None
-    language: str = "en"  # of the person it answers
-    cwd: Path | None = None
-    env: dict[str, str] = field(default_factory=dict)
-    worked_in: Path | None = None
-    changes: dict[str, int] = field(default_factory=dict)
-    source: Source | None = None
-
-    def move(self, folder: Path) -> None:
-        """Work there from the next turn on (Z-112)."""
-        self.cwd = folder
 
 
 @dataclass(slots=True, kw_only=True)

@@ -63,6 +63,7 @@ class House:
     health: Callable[[], Mapping[str, Health]]
     stop: Callable[[ConversationId, str, datetime], bool]  # the reason, and when the word came
     running_since: Callable[[ConversationId], datetime | None]
+    is_ending: Callable[[ConversationId], bool]  # a turn runs there, and was told to stop
     approvals: Approvals
     servers: Servers
     add_server: Callable[[str, str], Awaitable[None]]  # its name and address; raises ValueError

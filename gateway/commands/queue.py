@@ -73,11 +73,12 @@ async def stop(call: Call) -> Reply:
     house, conversation, reason = call.house, ConversationId(str(call.key)), f"stopped by {call.incoming.person}"
     paused = await pause_work(call)
     halted = await halt_plan(call) if house.plan_of(conversation) is not None else None
+    once_more = house.is_ending(conversation)  # that turn was stopped before: who says it again means the next
     stopped = house.stop(conversation, reason, call.incoming.received_at)
     # Before a plan that waits is looked for: meanwhile the turn could begin, and would not be meant any more.
-    waits = paused is None and halted is None and not stopped and house.running_since(conversation) is None
-    if waits:
-        stopped = await _stop_what_is_about_to_begin(call, conversation, reason)
+    waits = once_more or (not stopped and house.running_since(conversation) is None)
+    if waits and paused is None and halted is None:
+        stopped = await _stop_what_is_about_to_begin(call, conversation, reason) or stopped
     halted = halted or await halt_plan(call)  # one whose next wake-up waits
     if halted is not None:
         return halted_reply(call, halted)
@@ -90,13 +91,13 @@ async def stop(call: Call) -> Reply:
 
 async def _stop_what_is_about_to_begin(call: Call, conversation: ConversationId, reason: str) -> bool:
     """A message that was said before the stop may be stored and its turn not yet under way: that turn is meant."""
-    house = call.house
-    since = await house.database.read(lambda conn: inbox_rows.open_since(conn, conversation))
-    if since is None or since > to_us(call.incoming.received_at):
-        return False
+    house, said_at = call.house, to_us(call.incoming.received_at)
     gives_up = house.clock.monotonic() + BEGINS_WITHIN_S
     while house.clock.monotonic() < gives_up:
-        if house.stop(conversation, reason, house.clock.now()):
+        since = await house.database.read(lambda conn: inbox_rows.open_since(conn, conversation))
+        if since is None or since > said_at:
+            return False
+        if not house.is_ending(conversation) and house.stop(conversation, reason, house.clock.now()):
             return True
         await house.clock.sleep(LOOK_EVERY_S)
     return False

@@ -145,6 +145,16 @@ class Waking:
         awake = self._awake.get(conversation)
         return awake.agent.lifecycle.since if awake else None
 
+    def is_ending(self, conversation: ConversationId) -> bool:
+        """Whether a turn runs there that was told to stop."""
+        awake = self._awake.get(conversation)
+        return awake is not None and awake.agent.lifecycle.is_ending
+
+    def is_meant(self, conversation: ConversationId, stop_at: datetime) -> bool:
+        """Whether a stop that was said at that moment is for the turn that runs there now."""
+        awake = self._awake.get(conversation)
+        return awake is None or awake.agent.lifecycle.is_meant(stop_at)
+
     async def _build(self, conversation: ConversationId) -> Awake:
         key = ConversationKey.parse(conversation)
         slot = ProviderSlot(self._providers())

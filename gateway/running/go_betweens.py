@@ -94,19 +94,18 @@ async def known_places(database: Database, clock: Clock, channel_type: str) -> S
 
 def stop(
     conversations: Conversations,
-    running_since: Callable[[ConversationId], datetime | None],
+    is_meant: Callable[[ConversationId, datetime], bool],
     conversation: ConversationId,
     reason: str,
     said_at: datetime,
 ) -> bool:
-    """End the run that went on when the word came: one that began later was not meant (PEERS §3, theme 17).
+    """End the run that was meant when the word came.
 
     Where nothing runs itself, what is meant are the threads: a Slack command cannot be given in one.
     """
 
     def meant(key: ConversationId) -> bool:
-        since = running_since(key)
-        return since is None or since <= said_at
+        return is_meant(key, said_at)
 
     if meant(conversation) and conversations.stop(conversation, reason):
         return True

@@ -105,6 +105,18 @@ async def test_a_stop_right_behind_its_message_ends_the_turn_that_is_about_to_be
     assert not any("Nothing is running" in text for text in world.texts())
 
 
+@pytest.mark.requirement("G-05")
+async def test_who_stops_twice_while_the_first_still_ends_means_the_next_turn_too(world: World) -> None:
+    await busy(world)
+    world.script(slowly("never"))
+    await world.say("never")
+    await world.say("/stop")
+    await world.say("/stop")
+    await until(lambda: world.texts().count("Stopped.") == 2)
+    await world.settled()
+    assert world.texts() == ["Stopped.", "Stopped."]
+
+
 @pytest.mark.parametrize("chat", [pytest.param(ANN, id="alone"), pytest.param(GROUP, id="in a group")])
 async def test_a_stop_leaves_one_word(world: World, chat: str) -> None:
     await busy(world, chat)

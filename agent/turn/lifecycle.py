@@ -1,0 +1,68 @@
+"""The run that goes on in a conversation now, and which run a stop is meant for (SPEC §2.6)."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from agent.core.cancel import CancelToken
+from agent.core.ids import RunId
+from agent.inbox import Source
+
+
+@dataclass(slots=True, kw_only=True)
+class LifecycleState:
+    """The run that goes on now, and what the next one begins with: its working directory (None: the workspace) and
+    what hooks have set in its environment. `worked_in` is where the turn before was, `changes` counts those of files.
+    `source` is where its work comes from.
+    """
+
+    run: RunId | None = None
+    token: CancelToken | None = None
+    since: datetime | None = None
+    said_at: datetime | None = None  # when the words came that it answers
+    free_since: datetime | None = None  # when the run before it ended, or was told to
+    language: str = "en"  # of the person it answers
+    cwd: Path | None = None
+    env: dict[str, str] = field(default_factory=dict)
+    worked_in: Path | None = None
+    changes: dict[str, int] = field(default_factory=dict)
+    source: Source | None = None
+
+    def begin(self, run: RunId, token: CancelToken, *, at: datetime, said_at: datetime) -> None:
+        """A run goes on from now on."""
+        self.run, self.token, self.since, self.said_at = run, token, at, said_at
+
+    def end(self, at: datetime) -> None:
+        """It is over."""
+        if not self.is_ending:
+            self.free_since = at
+        self.run = self.token = self.since = self.said_at = None
+
+    def stop(self, reason: str, at: datetime) -> bool:
+        """Tell the run that goes on to end; False when there is none. Telling it twice is telling it once."""
+        if self.token is None:
+            return False
+        if not self.is_ending:
+            self.free_since = at
+        self.token.fire(reason)
+        return True
+
+    @property
+    def is_ending(self) -> bool:
+        """A run goes on that was told to end."""
+        return self.token is not None and self.token.fired
+
+    def is_meant(self, stop_at: datetime) -> bool:
+        """Whether a stop that was said at that moment is for the run that goes on now (PEERS §3, theme 17).
+
+        It is when the run went on then, or when it was the next to begin: its words were there and no other run was in
+        their way. A stop that was said of the run before it never ends this one.
+        """
+        if self.since is None or self.said_at is None or self.since <= stop_at:
+            return True
+        was_next = self.free_since is None or self.free_since <= stop_at
+        return was_next and self.said_at <= stop_at
+
+    def move(self, folder: Path) -> None:
+        """Work there from the next turn on (Z-112)."""
+        self.cwd = folder
