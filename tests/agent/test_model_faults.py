@@ -74,6 +74,20 @@ def named(fault: dict[str, Any]) -> str:
     return "-".join(str(fault[key]) for key in ("kind", "status", "code", "after_tokens") if key in fault)
 
 
+def everywhere(faults: list[dict[str, Any]]) -> list[Any]:
+    """Each at every position; all but one of these, by turns, wait for `make slow`."""
+    return [
+        pytest.param(
+            fault,
+            position,
+            id=f"{named(fault)}-at-{position}",
+            marks=() if number % len(POSITIONS) == position else (pytest.mark.slow,),
+        )
+        for number, fault in enumerate(faults)
+        for position in POSITIONS
+    ]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """A model double, and conversations with it over one wire format."""
@@ -133,32 +147,32 @@ async def goes_on(world: World, server: LlmServer) -> None:
 
 
 @pytest.mark.requirement("W-41", "W-42", "B-32", "Z-33", "W-39", "Z-80", "Z-82")
-@pytest.mark.parametrize("fault", PASSING, ids=named)
-async def test_what_passes_is_not_noticed_wherever_it_happens(place: Place, fault: dict[str, Any]) -> None:
-    for position in POSITIONS:
-        conversation, server = place.conversation(), place.server
-        assert await asked(conversation, server, position, fault) == [f"One.\n\n{ANSWER}"]
-        messages = [stored.message for stored in await conversation.transcript()]
-        results = [part for message in messages for part in message.tool_results]
-        assert [result.content for result in results] == ["a", "b", "c"], "each tool ran once"
-        await goes_on(conversation, server)
+@pytest.mark.parametrize(("fault", "position"), everywhere(PASSING))
+async def test_what_passes_is_not_noticed_wherever_it_happens(
+    place: Place, fault: dict[str, Any], position: int
+) -> None:
+    conversation, server = place.conversation(), place.server
+    assert await asked(conversation, server, position, fault) == [f"One.\n\n{ANSWER}"]
+    messages = [stored.message for stored in await conversation.transcript()]
+    results = [part for message in messages for part in message.tool_results]
+    assert [result.content for result in results] == ["a", "b", "c"], "each tool ran once"
+    await goes_on(conversation, server)
 
 
 @pytest.mark.requirement("W-43", "B-33", "Z-33", "W-39", "Z-80", "Z-82")
-@pytest.mark.parametrize("fault", LASTING, ids=named)
+@pytest.mark.parametrize(("fault", "position"), everywhere(LASTING))
 async def test_what_stays_ends_in_one_sentence_and_the_conversation_goes_on(
-    place: Place, fault: dict[str, Any]
+    place: Place, fault: dict[str, Any], position: int
 ) -> None:
-    for position in POSITIONS:
-        conversation, server = place.conversation(), place.server
-        got = await asked(conversation, server, position, {**fault, "times": 99})
-        assert got[-1].rstrip().endswith((".", "message.")), got
-        assert len(got) == (1 if position == 0 and len(got) == 1 else 2), got
-        assert len(got[-1]) < 200
-        assert len(server.calls) <= position + 4, "bounded"
-        open_uses = await unanswered(conversation)
-        assert open_uses == set()
-        await goes_on(conversation, server)
+    conversation, server = place.conversation(), place.server
+    got = await asked(conversation, server, position, {**fault, "times": 99})
+    assert got[-1].rstrip().endswith((".", "message.")), got
+    assert len(got) == (1 if position == 0 and len(got) == 1 else 2), got
+    assert len(got[-1]) < 200
+    assert len(server.calls) <= position + 4, "bounded"
+    open_uses = await unanswered(conversation)
+    assert open_uses == set()
+    await goes_on(conversation, server)
 
 
 async def unanswered(world: World) -> set[str]:

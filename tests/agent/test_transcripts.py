@@ -24,6 +24,7 @@ def conversations(sqlite_template: Path) -> type[Conversation]:
     return type("Conversations", (Conversation,), {"template": sqlite_template})
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("Z-80", "Z-82", "W-39", "B-89", "B-90")
 def test_any_history_is_taken_in_both_forms(conversations: type[Conversation]) -> None:
     run_state_machine_as_test(conversations, settings=QUICK)

@@ -45,6 +45,7 @@ async def test_during_the_model_call(home: Path) -> None:
         await scene.settled(FIRST, SECOND)
 
 
+@pytest.mark.slow  # the short form of test_points kills it there as well
 @pytest.mark.requirement("W-13", "G-08", "B-52")
 async def test_while_the_answer_streams(home: Path) -> None:
     async with on_three_platforms(home, stream=True) as scene:
@@ -114,6 +115,7 @@ async def test_after_the_send_before_it_was_noted(home: Path) -> None:
         await scene.settled(FIRST, SECOND, repeats=True)
 
 
+@pytest.mark.slow  # the short form of test_points kills it there as well
 @pytest.mark.requirement("G-27", "W-13")
 async def test_during_the_drain_of_a_shutdown(home: Path) -> None:
     async with on_three_platforms(home, stream=True) as scene:

@@ -113,6 +113,7 @@ async def received(doubles: Doubles) -> str:
     return json.dumps(calls)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.requirement("G-01", "G-02", "G-03", "G-35", "R-51", "Z-14")
 async def test_asked_killed_pressed_done_once_on_all_five(tmp_path_factory: pytest.TempPathFactory) -> None:

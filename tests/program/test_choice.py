@@ -47,6 +47,7 @@ async def test_a_choice_outlives_restarts_and_falls_back_silently(doubles: Doubl
         assert not any("b" in text and "provider" in text.lower() for text in (await telegram.texts())[-1:])
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("Z-02", "Z-20")
 async def test_a_button_switches_and_reset_keeps_the_history(doubles: Doubles, program: Start) -> None:
     telegram = OnTelegram(doubles)

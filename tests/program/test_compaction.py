@@ -95,6 +95,7 @@ async def goes_on(stage: Stage, person: Any, name: str) -> None:
     await person.hears("and now?")
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("Z-29", "Z-75", "B-53", "B-54")
 async def test_on_telegram(stage: Stage) -> None:
     ann = OnTelegram(stage.doubles)

@@ -23,6 +23,7 @@ async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage
         yield stage
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("W-10", "W-68")
 async def test_told_in_a_direct_chat_and_known_after_a_kill(stage: Stage) -> None:
     ann = OnTelegram(stage.doubles)

@@ -132,6 +132,7 @@ async def test_a_bad_token_is_told_and_readiness_is_red_while_the_rest_works(dou
     assert "hello" in (await tieline.cli("console", stdin="echo hello\n/exit\n")).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("G-27")
 async def test_sigterm_ends_in_order(doubles: Doubles, program: Start) -> None:
     await doubles.llm.post("script", [{"match": {}, "reply": {"text": "the last words", "hold": "last"}}])

@@ -36,6 +36,7 @@ async def calls_with(doubles: Doubles, words: str) -> int:
     return sum(words in json.dumps(call["body"]["messages"][-1]) for call in made)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.requirement("Z-09")
 async def test_plans_on_the_running_program(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -63,6 +63,7 @@ async def test_from_the_folder_to_the_prompt(stage: Stage) -> None:
     assert "Begin with the berth." in await system(stage, "for June")
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("W-57", "W-59", "W-07", "W-08", "G-26")
 async def test_what_goes_well_is_drafted_approved_hinted_and_revoked(stage: Stage) -> None:
     ann, name = OnTelegram(stage.doubles), "billing-module-refactor"

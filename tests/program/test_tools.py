@@ -309,6 +309,7 @@ async def test_a_stop_does_not_wait_for_them_and_leaves_a_sound_history(stage: S
     assert all(STOPPED in one for one in [one["content"] for one in messages if one["role"] == "tool"][-6:])
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("G-18")
 async def test_what_a_server_asks_survives_a_kill_and_the_answer_reaches_the_model(stage: Stage) -> None:
     ann = OnTelegram(stage.doubles)

@@ -50,7 +50,9 @@ def broken(kind: str, after_tokens: int, **more: Any) -> Reply:
     return {"text": ANSWER, "token_delay": 0.01, "fault": {"kind": kind, "after_tokens": after_tokens, **more}}
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["openai", "anthropic"])
+@pytest_asyncio.fixture(
+    scope="module", loop_scope="module", params=["openai", pytest.param("anthropic", marks=pytest.mark.slow)]
+)
 async def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
     async with all_doubles() as doubles:
         program = Program(tmp_path_factory.mktemp("h", numbered=True), "")

@@ -155,6 +155,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "told"),
     [
