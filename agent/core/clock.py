@@ -7,6 +7,12 @@ from typing import Protocol
 import anyio
 
 
+def shown_zone(name: str) -> str:
+    """An IANA name as people and models read it: `Etc/GMT-2`, whose sign is the wrong way round (POSIX), is UTC+2."""
+    area, _, offset = name.partition("Etc/GMT")
+    return name if area or offset[:1] not in ("+", "-") else f"UTC{'-' if offset[0] == '+' else '+'}{offset[1:]}"
+
+
 class Clock(Protocol):
     """Where the house takes its time from."""
 

@@ -148,9 +148,10 @@ class Memory:
         strategy: Strategy | None = None,
         kinds: Sequence[Kind] = EVERYTHING,
         limit: int,
+        code: int = 0,
         unasked: bool = False,
     ) -> Recollected:
-        """What fits the question, best first, at most `limit`.
+        """What fits the question, best first, at most `limit`, and at most so much `code` that holds its words.
 
         `strategy` None goes by the question. `unasked`: only what is surely about it, since nobody asked to see it.
         Raises StorageError or SQLAlchemyError when the words themselves cannot be looked up.
@@ -167,17 +168,17 @@ class Memory:
         similar: dict[int, Item] = {}
         if chosen != "keyword" and vectors is not None:
             similar = await self._by_meaning(query, scope, kinds, bill, vectors, unasked=unasked)
-        by_words: tuple[Item, ...] = ()
         # What was chosen by the question alone gets the words' say too: vectors found less without (docs/memory.md).
         only_vectors = chosen == "semantic" and (strategy or self.settings.recall.strategy) == "semantic"
-        if not only_vectors or not similar:  # where vectors find nothing, words are better than that
-            by_words = await self._by_words(words, scope, kinds)
+        wanted = () if only_vectors and similar else kinds  # where vectors find nothing, words are better than that
+        by_words, with_code = await self._by_words(words, scope, wanted, ("code",) if code else ())
         if unasked:
             by_words = tuple(item for item in by_words if coverage(words, item.text) >= ENOUGH_WORDS)
         items = self._merged(words, by_words, similar, limit)
         if chosen == "hybrid" and not items:
             self._missed(scope, query, "hybrid")
-        return Recollected(strategy=chosen, items=items, edges=edges)
+        surely = [item for item in with_code if coverage(words, item.text) >= ENOUGH_WORDS]
+        return Recollected(strategy=chosen, items=items, code=tuple(surely[:code]), edges=edges)
 
     async def facts_about(self, query: str, scope: Scope, *, bill: Bill) -> tuple[Item, ...]:
         """Durable facts that a new session's first words are about, at most as many as configured (W-10).
@@ -195,19 +196,11 @@ class Memory:
                 found.setdefault(item.text.casefold(), item)
         return tuple(found.values())[:most]
 
-    async def code_about(self, query: str, scope: Scope, *, most: int) -> tuple[Item, ...]:
-        """Code that was written earlier and holds the question's words."""
-        words = telling(query)
-        found = await self._by_words(words, scope, ("code",))
-        return tuple(item for item in found if coverage(words, item.text) >= ENOUGH_WORDS)[:most]
-
     async def facts_like(self, query: str, scope: Scope, *, bill: Bill, least: float) -> tuple[Item, ...]:
         """Facts that are at least so similar to the words (0..1), the nearest first: by vectors and by shared words."""
         words = telling(query)
-        found = {
-            item.id: replace(item, score=coverage(words, item.text))
-            for item in await self._by_words(words, scope, ("fact",))
-        }
+        (facts,) = await self._by_words(words, scope, ("fact",))
+        found = {item.id: replace(item, score=coverage(words, item.text)) for item in facts}
         vectors = self.vectors if self.vectors is not None and await self.vectors.is_on() else None
         if vectors is not None:
             for id, item in (await self._by_meaning(query, scope, ("fact",), bill, vectors, unasked=False)).items():
@@ -227,8 +220,15 @@ class Memory:
         configured = self.settings.recall.strategy
         return route(query) if configured == "auto" else configured
 
-    async def _by_words(self, words: Sequence[str], scope: Scope, kinds: Sequence[Kind]) -> tuple[Item, ...]:
-        return await self.database.read(lambda conn: rows.search(conn, scope, words, kinds=kinds, most=CANDIDATES))
+    async def _by_words(
+        self, words: Sequence[str], scope: Scope, *groups: Sequence[Kind]
+    ) -> Sequence[tuple[Item, ...]]:
+        """For each group of kinds what holds any of the words, best first: one trip to the database for all."""
+
+        def look(conn: Connection) -> list[tuple[Item, ...]]:
+            return [rows.search(conn, scope, words, kinds=kinds, most=CANDIDATES) if kinds else () for kinds in groups]
+
+        return await self.database.read(look) if any(groups) else [() for _ in groups]
 
     async def _by_meaning(
         self, query: str, scope: Scope, kinds: Sequence[Kind], bill: Bill, vectors: Vectors, *, unasked: bool

@@ -72,7 +72,8 @@ class Recollected:
 
     strategy: Strategy
     items: tuple[Item, ...] = ()
+    code: tuple[Item, ...] = ()
     edges: tuple[Edge, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.items or self.edges)
+        return bool(self.items or self.code or self.edges)

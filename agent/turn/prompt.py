@@ -7,6 +7,7 @@ import re
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from agent.core.clock import shown_zone
 from agent.core.framing import harmless
 from agent.core.messages import FilePart, Message, Part, TextPart
 from agent.definitions import Definition
@@ -71,7 +72,7 @@ def told_time(now: datetime, zone: str | None) -> str:
     if zone is None or zone == "UTC":
         return f"It is {now:%A, %Y-%m-%d %H:%M} UTC."
     local = now.astimezone(ZoneInfo(zone))
-    return f"It is {local:%A, %Y-%m-%d %H:%M} where this person lives ({zone}), {now:%Y-%m-%d %H:%M} UTC."
+    return f"It is {local:%A, %Y-%m-%d %H:%M} where this person lives ({shown_zone(zone)}), {now:%Y-%m-%d %H:%M} UTC."
 
 
 def with_skill(reminder: str, name: str) -> str:

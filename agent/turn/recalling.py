@@ -100,13 +100,12 @@ async def _found(
 ) -> list[tuple[str, Sequence[str]]]:
     settings = run.settings.memory.recall
     found = await memory.recall(
-        words, scope, bill=bill_of(run, states), limit=settings.limit + len(known), unasked=True
+        words, scope, bill=bill_of(run, states), limit=settings.limit + len(known), code=1, unasked=True
     )
     items = [item for item in found.items if item.id not in known][: settings.limit]
-    code = await memory.code_about(words, scope, most=1)
     return [
         ("semantic recall", lines_of(items, most_chars=settings.max_chars)),
-        ("code context", lines_of(code, most_chars=settings.max_chars)),
+        ("code context", lines_of(found.code, most_chars=settings.max_chars)),
         ("graph facts", [edge_line(edge) for edge in found.edges]),
     ]
 

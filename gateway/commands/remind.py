@@ -1,5 +1,6 @@
 """Setting what is to happen later: /remind /loop /heartbeat (DESIGN §7)."""
 
+from agent.core.clock import shown_zone
 from agent.core.ids import ConversationId
 from agent.core.outbox import Button
 from gateway.commands.command import PRESS, Call, Command, Reply
@@ -76,7 +77,7 @@ async def _set(
     ]
     asked = await zone_question(call, added)
     if asked:
-        lines += ["", phrase("zone_question", language, zone=zone.name)]
+        lines += ["", phrase("zone_question", language, zone=shown_zone(zone.name))]
         buttons += zone_buttons(call)
     return Reply(text="\n".join(lines), buttons=tuple(buttons), verbatim=True)
 

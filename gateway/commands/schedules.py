@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from zoneinfo import ZoneInfo
 
+from agent.core.clock import shown_zone
 from agent.core.outbox import Button
 from agent.storage.moments import from_us, to_us
 from gateway.access.policy import Role
@@ -99,7 +100,7 @@ async def _show(call: Call, schedule: Schedule) -> Reply:
     lines = [
         f"{_MARKS[schedule.state]} #{schedule.id} {phrase(f'action_{plan.action}', language)}: {plan.text}",
         _state(call, schedule, schedule.zone),
-        phrase("schedule_zone", language, zone=plan.zone, late=written(plan.misfire)),
+        phrase("schedule_zone", language, zone=shown_zone(plan.zone), late=written(plan.misfire)),
     ]
     if schedule.creator.person:
         lines.append(phrase("schedule_by", language, who=schedule.creator.display or schedule.creator.person))

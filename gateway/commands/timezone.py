@@ -1,5 +1,6 @@
 """Where a person lives: /timezone. Their reminders by the wall clock follow."""
 
+from agent.core.clock import shown_zone
 from gateway.commands.command import Call, Command, Reply
 from gateway.commands.remind import zone_buttons
 from gateway.scheduler.mistakes import Mistake
@@ -13,7 +14,7 @@ async def timezone(call: Call) -> Reply:
     if not call.args or person is None:
         zone = await schedules.zone_of(person, call.incoming.zone)
         now = f"{schedules.now.astimezone(zone_named(zone.name)):%H:%M}"
-        text = phrase(f"zone_{zone.source}", language, zone=zone.name, now=now)
+        text = phrase(f"zone_{zone.source}", language, zone=shown_zone(zone.name), now=now)
         return Reply(text=text, buttons=tuple(zone_buttons(call)), private=True, verbatim=True)
     if call.args.lower() == "reset":
         await schedules.forget_zone(person)
@@ -24,7 +25,7 @@ async def timezone(call: Call) -> Reply:
     except Mistake as mistake:
         return Reply(text=mistake.said(phrase, language), private=True)
     now = f"{schedules.now.astimezone(zone_named(name)):%H:%M}"
-    text = phrase("zone_set", language, zone=name, now=now)
+    text = phrase("zone_set", language, zone=shown_zone(name), now=now)
     if moved:
         text += "\n" + phrase("zone_moved", language, count=len(moved))
     return Reply(text=text, private=True, verbatim=True)

@@ -2,15 +2,12 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
 from sqlalchemy import Connection
 
 from agent.core.crash_points import passing
-from agent.core.ids import ConversationId
 from agent.core.outbox import Say
 from agent.inbox import Incoming
 from agent.storage import conversation_rows, inbox_rows
@@ -24,37 +21,24 @@ from gateway.channels.inbound import Outcome, Pressed, Receipt, Said
 from gateway.commands.approvals import answered_by_text
 from gateway.dispatch.queue_modes import Verdict, verdict
 from gateway.router import albums
+from gateway.router.arrival import Arrival
+from gateway.router.gathering import Gathering
 from gateway.router.house import House
 from gateway.router.identity import dedup_key, event_key
 from gateway.router.incoming import incoming_from, language_of, notice_for, person_of, unanswered
 
 _log = logging.getLogger("tieline.router")
 
-WAKE_MARGIN_S = 0.05  # the wall clock, by which rows are due, is not the one that sleeps
-
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Arrival:
-    """A message, as whose it is taken, and what makes it the same when it comes again."""
-
-    said: Said
-    role: Role
-    dedup: str
-    event: str | None
-
-    @property
-    def conversation(self) -> ConversationId:
-        return ConversationId(str(self.said.key))
 
 
 class Admission:
     """Takes messages of people with a role."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: House, gathering: Gathering) -> None:
         self._house = house
         self._flood: tuple[int, Flood] | None = None
+        self._albums = gathering
         self._refused = albums.Refused()
 
     async def take(self, said: Said, role: Role, origin: Pressed | None = None) -> Receipt:
@@ -63,7 +47,7 @@ class Admission:
         passing("admit.before")
         if said.parent is not None and not house.knows_parent(said.key, said.parent):
             await house.learn_parent(said.key, said.parent)
-        arrival = _Arrival(said=said, role=role, dedup=dedup_key(origin or said), event=event_key(origin or said))
+        arrival = Arrival(said=said, role=role, dedup=dedup_key(origin or said), event=event_key(origin or said))
         if self._is_too_old(said):  # before all else: neither a stale /stop nor a stale "yes" may do anything
             return await self._too_old(arrival)
         if origin is None and house.questions.waits(said.key):
@@ -79,7 +63,7 @@ class Admission:
         found = house.desk.find(said.text)
         if said.from_history and await self._is_known(arrival):  # histories are read more than once: that costs nobody
             return Receipt(Outcome.DUPLICATE)
-        is_part = await self._is_part(arrival)  # of what was counted already
+        is_part = await self._albums.hold(arrival)  # of what was counted already
         if not is_part and self._refused.has(said):
             return await self._end(arrival, "refused", "part of an album that was refused", Outcome.REFUSED)
         if (
@@ -101,7 +85,7 @@ class Admission:
             return await self._end(arrival, "refused", "busy", Outcome.REFUSED, house.phrase("busy", language_of(said)))
         return await self._queue(arrival, interrupt=what is Verdict.ADMIT_AND_CANCEL)
 
-    async def _answers_a_tool(self, arrival: _Arrival) -> bool:
+    async def _answers_a_tool(self, arrival: Arrival) -> bool:
         said = arrival.said
         return await answered_by_text(
             said.text,
@@ -111,7 +95,7 @@ class Admission:
             name=said.sender.display or person_name(said),
         )
 
-    async def _queue(self, arrival: _Arrival, *, interrupt: bool) -> Receipt:
+    async def _queue(self, arrival: Arrival, *, interrupt: bool) -> Receipt:
         """Into the inbox, for the conversation's agent."""
         house, said = self._house, arrival.said
         if (said.attachments or interrupt) and await self._is_known(arrival):
@@ -119,7 +103,7 @@ class Admission:
         limit, full = self._room(arrival)
         if said.attachments and await self._is_full(arrival, limit):  # before files are fetched in vain
             return await self._end(arrival, "refused", "queue full", Outcome.REFUSED, full)
-        incoming = await self._with_files(arrival) if said.attachments else incoming_from(said, arrival.role)
+        incoming = await self._with_files(arrival) if said.attachments else arrival.incoming
         if interrupt:  # before it is stored: the turn that is stopped must not be its own
             house.conversations.stop(arrival.conversation, "a newer message came")
 
@@ -127,8 +111,7 @@ class Admission:
             album = inbox_rows.waiting_album(conn, arrival.conversation, incoming)
             admitted = self._insert(conn, arrival, incoming, limit if album is None else None)
             if album is not None and admitted.id is not None:
-                whole = albums.joined(album.incoming, incoming)
-                inbox_rows.join(conn, album, whole, part=admitted.id, not_before=self._in(albums.SETTLES))
+                self._albums.put_to(conn, album, incoming, admitted.id)
             if admitted.refused:
                 notice = notice_for(said, full)
                 house.notices.add(conn, said.key, notice, dedup=arrival.dedup, inbox_id=admitted.id)
@@ -142,61 +125,29 @@ class Admission:
             self._note(said, "queue full")
             return Receipt(Outcome.REFUSED, "queue full")
         if said.album is not None:
-            house.later(partial(self._wake_settled, arrival.conversation))
+            house.later(partial(self._albums.wake_settled, arrival.conversation))
             return Receipt(Outcome.ACCEPTED)
         house.wake(arrival.conversation)
         if self._is_running(arrival):
             house.outbox_for(said.key).queued(admitted.depth)
         return Receipt(Outcome.ACCEPTED)
 
-    async def continues(self, said: Said) -> bool:
-        """It is a part of an album that waits for it."""
-        if said.album is None:
-            return False
-        conversation, incoming = ConversationId(str(said.key)), incoming_from(said, Role.MEMBER)
-        read = partial(inbox_rows.waiting_album, conversation=conversation, said=incoming)
-        return await self._house.database.read(read) is not None
-
-    async def _is_part(self, arrival: _Arrival) -> bool:
-        """The same; then the album waits while the files of this part are fetched, if it is not there already."""
-        if arrival.said.album is None:
-            return False
-        incoming = incoming_from(arrival.said, arrival.role)
-
-        def hold(conn: Connection) -> bool:
-            album = inbox_rows.waiting_album(conn, arrival.conversation, incoming)
-            if album is not None and not _is_known(conn, arrival):
-                until = self._in(albums.FETCHING)
-                inbox_rows.join(conn, album, album.incoming, part=None, not_before=until)
-            return album is not None
-
-        return await self._house.database.write(hold)
-
-    async def _is_full(self, arrival: _Arrival, limit: int) -> bool:
+    async def _is_full(self, arrival: Arrival, limit: int) -> bool:
         """No message more may wait there; a part of an album that waits is none."""
-        incoming = incoming_from(arrival.said, arrival.role)
 
         def look(conn: Connection) -> bool:
             if inbox_rows.waiting_count(conn, arrival.conversation) < limit:
                 return False
-            return inbox_rows.waiting_album(conn, arrival.conversation, incoming) is None
+            return inbox_rows.waiting_album(conn, arrival.conversation, arrival.incoming) is None
 
         return await self._house.database.read(look)
 
-    async def _wake_settled(self, conversation: ConversationId) -> None:
-        """(After a crash, and should the clock be set back, the dispatcher finds it when it looks around.)"""
-        await self._house.clock.sleep(albums.SETTLES_S + WAKE_MARGIN_S)
-        self._house.wake(conversation)
-
-    def _in(self, time: timedelta) -> int:
-        return to_us(self._house.clock.now() + time)
-
-    async def _at_once(self, arrival: _Arrival) -> Receipt:
+    async def _at_once(self, arrival: Arrival) -> Receipt:
         """A command that never queues: done, then noted together with its answer."""
         house, said = self._house, arrival.said
         if await self._is_known(arrival):
             return Receipt(Outcome.DUPLICATE)  # a repeated /stop must not stop the next turn
-        incoming = incoming_from(said, arrival.role)
+        incoming = arrival.incoming
         answer = await self._run(arrival, incoming)
 
         def work(conn: Connection) -> bool:
@@ -213,7 +164,7 @@ class Admission:
         house.notices.committed(said.key)
         return Receipt(Outcome.ACCEPTED, "command")
 
-    async def _run(self, arrival: _Arrival, incoming: Incoming) -> tuple[Say, ...]:
+    async def _run(self, arrival: Arrival, incoming: Incoming) -> tuple[Say, ...]:
         """What the command answers; a broken one ends in a sentence."""
         said = arrival.said
         try:
@@ -224,12 +175,12 @@ class Admission:
             _log.exception("command broke: %s", said.text.split(maxsplit=1)[0], extra={"inbox": arrival.dedup})
             return (notice_for(said, self._house.phrase("command_failed", incoming.language, ref=arrival.dedup)),)
 
-    async def _with_files(self, arrival: _Arrival) -> Incoming:
+    async def _with_files(self, arrival: Arrival) -> Incoming:
         house, said, role = self._house, arrival.said, arrival.role
         fetched = await house.attachments.fetch(house.channel(said.key), said, arrival.dedup, language_of(said))
         return incoming_from(said, role, fetched.files, fetched.notes)
 
-    def _room(self, arrival: _Arrival) -> tuple[int, str]:
+    def _room(self, arrival: Arrival) -> tuple[int, str]:
         """How many may wait there, and what is said to one too many. In mode drop nothing waits behind another."""
         house, language = self._house, language_of(arrival.said)
         if house.queue_mode(arrival.conversation) == "drop":
@@ -237,7 +188,7 @@ class Admission:
         limit = house.rules().queue_depth
         return limit, house.phrase("queue_full", language, limit=limit)
 
-    def _is_running(self, arrival: _Arrival) -> bool:
+    def _is_running(self, arrival: Arrival) -> bool:
         return self._house.conversations.is_running(arrival.conversation)
 
     def _is_too_old(self, said: Said) -> bool:
@@ -246,7 +197,7 @@ class Admission:
         age_s = (self._house.clock.now() - (said.sent_at or said.received_at)).total_seconds()
         return age_s > self._house.rules().catch_up_max_age_s
 
-    async def _too_old(self, arrival: _Arrival) -> Receipt:
+    async def _too_old(self, arrival: Arrival) -> Receipt:
         receipt = await self._end(arrival, "refused", "older than catch-up reaches", Outcome.REFUSED)
         if receipt.outcome is Outcome.REFUSED:
             self._house.tell_owner("owner_too_old", {"chat": str(arrival.said.key)})
@@ -256,7 +207,7 @@ class Admission:
         access = self._house.rules().access
         return self._bucket(access).take((person_name(said), said.place), self._house.clock.monotonic())
 
-    async def _flood_refused(self, arrival: _Arrival, how: Take) -> Receipt:
+    async def _flood_refused(self, arrival: Arrival, how: Take) -> Receipt:
         """Told once, until there is room again."""
         notice = None
         if how is Take.REFUSED_FIRST:
@@ -266,7 +217,7 @@ class Admission:
 
     async def _end(
         self,
-        arrival: _Arrival,
+        arrival: Arrival,
         status: inbox_rows.InboxStatus,
         why: str,
         outcome: Outcome,
@@ -276,7 +227,7 @@ class Admission:
         house, said = self._house, arrival.said
 
         def work(conn: Connection) -> bool:
-            admitted = self._insert(conn, arrival, incoming_from(said, arrival.role), None)
+            admitted = self._insert(conn, arrival, arrival.incoming, None)
             if admitted.id is None:
                 return False
             inbox_rows.finish(conn, [admitted.id], status, note=why)
@@ -296,12 +247,10 @@ class Admission:
         self._refused.note(said)
         self._house.decisions.note(str(said.key), unanswered(said, why, self._house.clock.now()))
 
-    async def _is_known(self, arrival: _Arrival) -> bool:
-        return await self._house.database.read(lambda conn: _is_known(conn, arrival))
+    async def _is_known(self, arrival: Arrival) -> bool:
+        return await self._house.database.read(arrival.is_known)
 
-    def _insert(
-        self, conn: Connection, arrival: _Arrival, incoming: Incoming, limit: int | None
-    ) -> inbox_rows.Admitted:
+    def _insert(self, conn: Connection, arrival: Arrival, incoming: Incoming, limit: int | None) -> inbox_rows.Admitted:
         conversation = arrival.conversation
         admitted = inbox_rows.admit(
             conn,
@@ -312,7 +261,7 @@ class Admission:
             platform_ref=arrival.said.message_id,
             payload=encode_incoming(incoming),
             at=to_us(self._house.clock.now()),
-            not_before=None if incoming.album is None else self._in(albums.SETTLES),
+            not_before=self._albums.settled_at(incoming),
             limit=limit,
         )
         if incoming.album is None and admitted.depth > 1:
@@ -334,7 +283,3 @@ class Admission:
         if self._flood is None or self._flood[0] != limit:
             self._flood = (limit, Flood(per_s=limit / 60, burst=limit))
         return self._flood[1]
-
-
-def _is_known(conn: Connection, arrival: _Arrival) -> bool:
-    return inbox_rows.is_known(conn, dedup=arrival.dedup, event_dedup=arrival.event)

@@ -32,6 +32,7 @@ from gateway.commands.command import PRESS
 from gateway.delivery.questions import Finding
 from gateway.router.admission import Admission
 from gateway.router.changes import Changes
+from gateway.router.gathering import Gathering
 from gateway.router.house import House
 from gateway.router.incoming import language_of, made_whole, person_of, unanswered
 from gateway.router.misfits import Misfits
@@ -47,7 +48,8 @@ class Router:
 
     def __init__(self, house: House) -> None:
         self._house = house
-        self._admission = Admission(house)
+        self._albums = Gathering(house)
+        self._admission = Admission(house, self._albums)
         self._changes = Changes(house)
         self._strangers = Strangers(house)
         self._misfits = Misfits(house)
@@ -85,7 +87,7 @@ class Router:
     async def _said(self, said: Said) -> Receipt:
         is_command = self._house.desk.find(said.text) is not None
         mention = said.mention
-        if mention is Mention.NONE and await self._admission.continues(said):
+        if mention is Mention.NONE and await self._albums.waits_for(said):
             mention = Mention.DIRECT  # the caption, which names the bot, stands below one picture of an album only
         role = await self._role(said, mention=mention, is_command=is_command)
         if isinstance(role, Receipt):

@@ -83,8 +83,10 @@ async def test_how_somebody_writes_is_told_in_the_next_session_too(stage: Stage)
 
 async def test_memory_shows_and_forgets(stage: Stage) -> None:
     ann = OnTelegram(stage.doubles)
+    await ann.say(f"/memory add {FACT}")
+    await ann.hears("Kept")
     await ann.say("/memory")
-    assert FACT in await ann.hears("What I have kept")
+    assert FACT in await ann.hears("What I have kept from")
     await ann.say("/memory forget albatross")
     await ann.hears("Forget this for good?")
     await ann.say("yes")

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from agent.core.clock import Clock, SystemClock
+from agent.core.clock import Clock, SystemClock, shown_zone
 from tests.fakes.clock import FakeClock
 
 
@@ -20,3 +20,11 @@ async def test_time_is_utc_and_a_wait_takes_its_time() -> None:
     began = clock.monotonic()
     await clock.sleep(0.02)
     assert clock.monotonic() - began >= 0.02
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("Etc/GMT-2", "UTC+2"), ("Etc/GMT+11", "UTC-11"), ("Etc/GMT", "Etc/GMT"), ("Europe/Berlin", "Europe/Berlin")],
+)
+def test_an_offset_is_shown_with_the_sign_that_people_give_it(name: str, shown: str) -> None:
+    assert shown_zone(name) == shown

@@ -60,6 +60,7 @@ async def test_a_zone_is_asked_for_once_and_what_was_set_follows_it(world: World
     assert "the largest city near you" in await world.asks("/timezone Narnia", "no time zone Narnia")
     assert "Did you mean Europe/Berlin" in await world.asks("/timezone Berln", "no time zone Berln")
     assert "Europe/Berlin" in await world.asks("/timezone berlin", "Berlin")
+    assert "Your time zone: UTC+2." in await world.asks("/timezone UTC+2", "UTC+2")
     assert "/timezone reset" in await world.asks("/timezone", "Your time zone")
     await world.asks("/timezone reset", "no longer keep")
     assert "I do not know your time zone; I take UTC" in await world.asks("/timezone", "I take UTC")

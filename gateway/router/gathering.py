@@ -1,0 +1,65 @@
+"""The albums that wait in the inbox until all their parts are there (`gateway.router.albums`)."""
+
+from datetime import timedelta
+
+from sqlalchemy import Connection
+
+from agent.core.ids import ConversationId
+from agent.inbox import Incoming
+from agent.storage import inbox_rows
+from agent.storage.inbox_rows import InboxRow
+from agent.storage.moments import to_us
+from gateway.access.policy import Role
+from gateway.channels.inbound import Said
+from gateway.router import albums
+from gateway.router.arrival import Arrival
+from gateway.router.house import House
+from gateway.router.incoming import incoming_from
+
+WAKE_MARGIN_S = 0.05  # the wall clock, by which rows are due, is not the one that sleeps
+
+
+class Gathering:
+    """Finds the album that a part belongs to, holds it while files are fetched, and puts the part to it."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    async def waits_for(self, said: Said) -> bool:
+        """It is a part of an album that waits for it."""
+        if said.album is None:
+            return False
+        conversation, incoming = ConversationId(str(said.key)), incoming_from(said, Role.MEMBER)
+        return await self._house.database.read(
+            lambda conn: inbox_rows.waiting_album(conn, conversation, incoming) is not None
+        )
+
+    async def hold(self, arrival: Arrival) -> bool:
+        """The same; then the album waits while the files of this part are fetched, if it is not there already."""
+        if arrival.said.album is None:
+            return False
+
+        def work(conn: Connection) -> bool:
+            album = inbox_rows.waiting_album(conn, arrival.conversation, arrival.incoming)
+            if album is not None and not arrival.is_known(conn):
+                inbox_rows.join(conn, album, album.incoming, part=None, not_before=self._in(albums.FETCHING))
+            return album is not None
+
+        return await self._house.database.write(work)
+
+    def settled_at(self, incoming: Incoming) -> int | None:
+        """Before that moment (µs) nobody begins with it, since more parts may come; None for what is no part."""
+        return None if incoming.album is None else self._in(albums.SETTLES)
+
+    def put_to(self, conn: Connection, album: InboxRow, incoming: Incoming, part: int) -> None:
+        """The part, stored under that number, is the album's from here on; the album waits for the next."""
+        whole = albums.joined(album.incoming, incoming)
+        inbox_rows.join(conn, album, whole, part=part, not_before=self._in(albums.SETTLES))
+
+    async def wake_settled(self, conversation: ConversationId) -> None:
+        """(After a crash, and should the clock be set back, the dispatcher finds it when it looks around.)"""
+        await self._house.clock.sleep(albums.SETTLES_S + WAKE_MARGIN_S)
+        self._house.wake(conversation)
+
+    def _in(self, time: timedelta) -> int:
+        return to_us(self._house.clock.now() + time)
