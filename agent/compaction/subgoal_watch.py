@@ -56,7 +56,7 @@ class SubgoalWatch:
         position = _newest_words(window)
         if position is None or window.tokens < model_window * ASK_FROM:
             return None
-        messages = window.messages[-LOOKED_AT:]
+        messages = [entry.message for entry in window[-LOOKED_AT:]]
         said = window[position].message.content
         about = hashlib.blake2b(said.encode("utf-8", "replace"), digest_size=16).hexdigest()
         if not self._asking.is_due(about):
