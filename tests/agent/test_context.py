@@ -168,15 +168,15 @@ async def test_a_slow_preparation_is_cut_off_and_the_turn_goes_on(sqlite_databas
 
     slow = Slow(sqlite_database)
     provider = ScriptedProvider()
-    settings = Settings(timeouts=TimeoutSettings(context_prep=0.05))
-    world = World(slow, tmp_path, provider, settings=settings)
+    world = World(slow, tmp_path, provider)
     await world.say("first")
     await world.restart()
     await world.agent.operations.status()
     work = await world.admit("second")
+    patient, world.settings = world.settings, Settings(timeouts=TimeoutSettings(context_prep=0.05))
     slow.hang = True
     await world.run(work)
-    slow.hang = False
+    slow.hang, world.settings = False, patient
     assert [say.text for say in await world.says(work)] == ["ok"]
     assert contents(provider) == ["second"], "what was cached: nothing"
     degraded = [event for event in world.events if isinstance(event, ContextDegraded)]

@@ -16,6 +16,7 @@ from agent.storage.database import Database
 from agent.tools.hooks import Hooks
 from agent.tools.settings import HookPoint, HookSettings
 from tests.agent.world import World
+from tests.fakes.processes import alive
 from tests.fakes.provider import Script, ScriptedProvider, calls, fails, says
 from tests.fakes.running import running
 from tests.fakes.tools import FakeTool, named
@@ -65,7 +66,8 @@ class TestOneHook:
         ],
     )
     async def test_what_a_failure_means(self, tmp_path: Path, point: HookPoint, command: str, blocked: str) -> None:
-        assert await fired(tmp_path, hook(point, command, timeout_ms=200)) == (blocked, {})
+        limit = {"timeout_ms": 200} if command.startswith("sleep") else {}
+        assert await fired(tmp_path, hook(point, command, **limit)) == (blocked, {})
 
     async def test_the_first_that_blocks_ends_it(self, tmp_path: Path) -> None:
         hooks = [
@@ -82,10 +84,12 @@ class TestOneHook:
         assert (await fired(tmp_path, mine, tool="mcp__time__now"))[0]
 
     async def test_nothing_it_has_started_outlives_it(self, tmp_path: Path) -> None:
-        slow = hook("pre_tool_use", "(sleep 0.6; touch late) & sleep 30", timeout_ms=200)
-        await fired(tmp_path, slow)
-        await anyio.sleep(0.7)
-        assert not (tmp_path / "late").exists()
+        child = tmp_path / "child"
+        for limit_ms in (200, 2_000, 20_000):  # a busy machine may need longer to begin at all
+            await fired(tmp_path, hook("pre_tool_use", "sleep 1000 & echo $! > child; sleep 30", timeout_ms=limit_ms))
+            if child.exists() and child.read_text():
+                break
+        await until(lambda: not alive(int(child.read_text())))
 
 
 def working(database: Database, home: Path, *hooks: HookSettings, tool: FakeTool | None = None) -> World:

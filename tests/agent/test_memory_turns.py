@@ -32,7 +32,7 @@ class MemoryWorld(World):
 
     def __init__(self, database: Database, home: Path, *providers: ScriptedProvider, graph: bool = False) -> None:
         self.embedder = FakeEmbedder(same={"vessel": "boat"})
-        memory = MemorySettings(graph=GraphSettings(enabled=graph, every=2))
+        memory = MemorySettings(graph=GraphSettings(enabled=graph, every=2), recall=RecallSettings(timeout_s=60))
         super().__init__(database, home, *providers, settings=Settings(memory=memory))
 
         async def embedder() -> FakeEmbedder:

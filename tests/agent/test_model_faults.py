@@ -30,7 +30,8 @@ SHAPES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "anthropic": ("claude-double", "", {"thinking": 1024}),
 }
 POSITIONS = range(3)  # of the call that fails: before any tool, after one, after two at once
-QUICK = replace(Settings(), timeouts=TimeoutSettings(llm=0.5, no_providers_backoff=0.01))
+PATIENT = replace(Settings(), timeouts=TimeoutSettings(no_providers_backoff=0.01))
+QUICK = replace(PATIENT, timeouts=replace(PATIENT.timeouts, llm=0.5))  # where silence is the fault
 ANSWER = "All of it is done."
 FINE = {"text": "Fine."}
 _chats = count(1)
@@ -102,7 +103,7 @@ class Place:
         self.server.double.settings["poison"] = ""
         self.server.double.script = [{"match": {}, "reply": FINE}]
         key = ConversationId(f"telegram:{next(_chats)}")
-        return World(self.database, self.home, self.provider, settings=QUICK, tools=(FakeTool(),), key=key)
+        return World(self.database, self.home, self.provider, settings=PATIENT, tools=(FakeTool(),), key=key)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=SHAPES)
@@ -135,12 +136,14 @@ async def asked(world: World, server: LlmServer, position: int, fault: dict[str,
         {"match": {"contains": "do it", "turn": turn}, "reply": reply} for turn, reply in enumerate(LOOP)
     ] + [{"match": {}, "reply": FINE}]
     server.double.faults[:] = [{"skip": position, **fault}]
+    world.settings = QUICK if fault["kind"] == "stall" else PATIENT
     return await world.say("do it")
 
 
 async def goes_on(world: World, server: LlmServer) -> None:
     """The next message is answered, and the double (which looks at every pair of call and result) refused nothing."""
     server.double.faults.clear()
+    world.settings = PATIENT
     assert await world.say("and now?") == ["Fine."]
     refused = [call["error"] for call in server.calls if "error" in call and call["fault"] is None]
     assert refused == []

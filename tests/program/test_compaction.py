@@ -156,7 +156,11 @@ async def test_on_slack(stage: Stage) -> None:
 
     assert await until(shown, what="the status")
     await goes_on(stage, ann, "on slack")
-    assert not any("Compacting" in one["text"] for one in await ann.messages())
+
+    async def gone() -> bool:
+        return not any("Compacting" in one["text"] for one in await ann.messages())
+
+    await until(gone, what="a conversation without the status")
 
 
 @pytest.mark.slow  # tests/faults/test_rungs.py kills it there as well

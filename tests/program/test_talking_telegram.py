@@ -16,12 +16,13 @@ from tests.program.stage import ODD_PLAIN, PICTURE, POEM, Stage, becomes, on_sta
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 QUICK = "draft_interval_ms = 500\n"
+PATIENT = "[queue]\nmerge_ms = 60000\n"  # what waits together is answered together, however slowly it came
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
     home = tmp_path_factory.mktemp("h", numbered=True)
-    async with on_stage(home, lambda doubles, _: configs.telegram(doubles, more=QUICK)) as stage:
+    async with on_stage(home, lambda doubles, _: configs.telegram(doubles, more=QUICK) + PATIENT) as stage:
         yield stage
 
 

@@ -24,7 +24,7 @@ backoff_ms = 50
 stream_retries = 2
 stream_backoff_ms = 50
 [timeouts]
-llm = 3.0
+llm = 6.0
 """
 TYPING_EVERY_S = 4.0
 ANSWER = "Here is the whole answer, word by word."

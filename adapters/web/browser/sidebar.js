@@ -8,6 +8,7 @@ export class Sidebar {
   constructor(onOpen) {
     this.list = byId("conversations");
     this.entries = [];
+    this.items = new Map();
     this.asked = this.drawn = 0;
     this.room = null;
     this.onOpen = onOpen;
@@ -88,27 +89,54 @@ export class Sidebar {
     const seen = this.#seen();
     const known = this.entries.some((entry) => entry.id === this.room);
     const entries = known || !this.room ? this.entries : [{ id: this.room, title: "", last_at: "" }, ...this.entries];
-    const focused = document.activeElement?.dataset?.room;
-    this.list.replaceChildren(
-      ...entries.map((entry) => {
-        const here = entry.id === this.room;
-        const fresh = !here && entry.last_order > (seen[entry.id] ?? 0);
-        const link = el(
-          "a",
-          { href: `?c=${entry.id}`, "aria-current": here ? "page" : null, "data-room": entry.id },
-          el("span", { class: "name" }, entry.title || "New conversation"),
-          fresh ? el("span", { class: "fresh", role: "img", "aria-label": "new messages" }) : null,
-          entry.last_at ? el("time", { datetime: entry.last_at, title: ago(entry.last_at) }, shortAgo(entry.last_at)) : null,
-        );
-        link.addEventListener("click", (event) => {
-          if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-          event.preventDefault();
-          this.#drawer(false);
-          this.onOpen(entry.id);
-        });
-        return el("li", {}, link);
-      }),
+    this.#inOrder(entries.map((entry) => this.#item(entry, seen)));
+  }
+
+  // An entry keeps its element: one that is replaced between press and release is never clicked.
+  #item(entry, seen) {
+    const item = this.items.get(entry.id) ?? this.#made(entry.id);
+    const [link] = item.children;
+    const [name, fresh, time] = link.children;
+    const here = entry.id === this.room;
+    if (here) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+    const title = entry.title || "New conversation";
+    if (name.textContent !== title) name.textContent = title;
+    fresh.hidden = here || entry.last_order <= (seen[entry.id] ?? 0);
+    time.hidden = !entry.last_at;
+    if (entry.last_at) {
+      time.dateTime = entry.last_at;
+      time.title = ago(entry.last_at);
+      time.textContent = shortAgo(entry.last_at);
+    }
+    return item;
+  }
+
+  #made(id) {
+    const link = el(
+      "a",
+      { href: `?c=${id}` },
+      el("span", { class: "name" }),
+      el("span", { class: "fresh", role: "img", "aria-label": "new messages" }),
+      el("time", {}),
     );
-    if (focused) this.list.querySelector(`[data-room="${focused}"]`)?.focus();
+    link.addEventListener("click", (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      this.#drawer(false);
+      this.onOpen(id);
+    });
+    const item = el("li", {}, link);
+    this.items.set(id, item);
+    return item;
+  }
+
+  #inOrder(items) {
+    const stand = [...this.list.children];
+    if (stand.length === items.length && stand.every((item, index) => item === items[index])) return;
+    const focused = document.activeElement;
+    const hadFocus = this.list.contains(focused);
+    this.list.replaceChildren(...items);
+    if (hadFocus) focused.focus({ preventScroll: true });
   }
 }

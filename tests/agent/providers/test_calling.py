@@ -260,7 +260,7 @@ async def test_silence_is_a_failure_and_endless_talk_an_end() -> None:
     assert (await house.ask(silence_s=0.3)).reply.text == "now"
     endless = House(provider("a", otherwise=Script(chunks=(TextDelta("and "),), stalls=True)))
     with pytest.raises(ModelTooSlow):
-        await endless.ask(silence_s=30, stream_s=0.5)
+        await endless.ask(silence_s=30, stream_s=1.5)
     assert endless.watch.text == "and "
     assert endless.asked == [1]
 
@@ -295,8 +295,10 @@ async def test_every_attempt_is_metered_and_settled_whatever_becomes_of_it() -> 
 
 async def test_a_stop_settles_too() -> None:
     house = House(provider("a", otherwise=Script(chunks=(TextDelta("and "),), stalls=True)))
-    with anyio.move_on_after(0.5):
-        await house.ask()
+    async with anyio.create_task_group() as group:
+        group.start_soon(house.ask)
+        await until(lambda: house.watch.text == "and ")
+        group.cancel_scope.cancel()
     assert house.meter.open == 0
     assert house.meter.settled[0].estimated
 

@@ -35,7 +35,7 @@ verbosity = "quiet"
 TELEGRAM = "private_messages_per_second = 100\n"
 # Shorter than the defaults (100 s, 300 s, 10 s), long enough for a machine that others use too.
 DISCORD = "deaf_after_s = 6\nprobe_idle_s = 6\n"
-SLACK = "ping_every_s = 1.5\n"
+SLACK = "ping_every_s = 3\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from agent.tools.shell.programs import Allowance, Ended, limited, run
+from tests.fakes.processes import alive
 from tests.fakes.waiting import until
 
 ALLOWANCE = Allowance(
@@ -45,8 +46,11 @@ async def test_what_takes_too_long_is_ended_with_all_it_started(tmp_path: Path) 
     script = (
         "trap 'echo asked >> said; trap - TERM' TERM; setsid sleep 1000 & echo $! > child; while :; do sleep 100; done"
     )
-    ended = await ran(script, tmp_path, wall_s=2.0, grace_s=2.0)  # a busy machine takes its time to begin
-    assert "its 2 s were over" in ended.why
+    for limit in (1, 5, 20):  # a busy machine may need longer to begin at all
+        ended = await ran(script, tmp_path, wall_s=limit, grace_s=2.0)
+        if (tmp_path / "child").exists():
+            break
+    assert f"its {limit} s were over" in ended.why
     assert (tmp_path / "said").read_text() == "asked\n"
     child = int((tmp_path / "child").read_text())
     await until(lambda: not alive(child))
@@ -83,12 +87,3 @@ async def test_limits_hold(tmp_path: Path, script: str, changes: dict[str, float
     ended = await ran(script, tmp_path, **changes)
     assert ended.status in status, ended
     assert not (tmp_path / "big").exists() or (tmp_path / "big").stat().st_size <= 1024 * 1024
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    stat = Path(f"/proc/{pid}/stat")
-    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"

@@ -91,8 +91,11 @@ class TestSandbox:
 
     @pytest.mark.requirement("B-35")
     async def test_time_and_processes_are_bounded(self, ws: Path) -> None:
-        said = await called(shell(timeout_s=1, grace_s=0.2), call_in(ws), command="echo begun; sleep 100")
-        assert said.startswith("begun\n[stopped: its 1 s were over, after ")
+        for limit in (1, 5, 20):  # a busy machine may need longer to begin at all
+            said = await called(shell(timeout_s=limit, grace_s=0.2), call_in(ws), command="echo begun; sleep 100")
+            if said.startswith("begun"):
+                break
+        assert said.startswith(f"begun\n[stopped: its {limit} s were over, after ")
         many = "i=0; while [ $i -lt 40 ]; do sleep 30 & i=$((i+1)); done; wait"
         said = await called(shell(processes=16, timeout_s=20), call_in(ws), command=many)
         assert "it had more than 16 processes" in said or "fork" in said
