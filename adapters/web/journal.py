@@ -3,6 +3,7 @@
 The agent's own memory is elsewhere; losing this file loses the view, not the conversation.
 """
 
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,8 @@ import anyio
 from anyio import to_thread
 
 from adapters.web.shown import Entry, Gone, Put, Shown, entry_as_line, entry_of_line
+
+log = logging.getLogger("tieline.web")
 
 
 class Journal:
@@ -34,9 +37,17 @@ class Journal:
             await to_thread.run_sync(_append, self._path, entry_as_line(entry))
             self._lines += 1
             if self._lines > 2 * self._keep + 50:
-                kept = [Put(put=shown) for shown in standing_now[-self._keep :]]
-                await to_thread.run_sync(_rewrite, self._path, b"".join(map(entry_as_line, kept)))
-                self._lines = len(kept)
+                await self._shorten(standing_now[-self._keep :])
+
+    async def _shorten(self, kept: Sequence[Shown]) -> None:
+        """Failing costs room alone: what was to be written is on the disk."""
+        lines = [entry_as_line(Put(put=shown)) for shown in kept]
+        try:
+            await to_thread.run_sync(_rewrite, self._path, b"".join(lines))
+        except OSError as error:
+            log.warning("%s stays as long as it is: %s", self._path, error)
+        else:
+            self._lines = len(lines)
 
 
 def standing(entries: Sequence[Entry], keep: int) -> list[Shown]:

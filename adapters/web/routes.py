@@ -177,7 +177,7 @@ async def _as_sse(room: Room, after: str | None, is_over: Callable[[], bool]) ->
         if is_over():  # signed out, perhaps from another copy of the cookie
             return
         if event is None:
-            yield ": still here\n\n"
+            yield "event: alive\ndata: {}\n\n"  # a comment would not reach the page
         else:
             yield f"id: {id}\ndata: {json.dumps(event, ensure_ascii=False, default=list)}\n\n"
 

@@ -24,14 +24,20 @@ class Stream:
         self._state = state
         self._life = secrets.token_hex(4)  # numbers of an earlier life mean nothing
         self._number = 0
-        self._kept: deque[tuple[int, Event]] = deque(maxlen=KEPT)
+        self._kept: deque[tuple[int, Event]] = deque()
+        self._lost = 0  # the newest event that is kept no more, and told by none that is
         self._changed = anyio.Event()
         self._closed = False
         self.readers = 0
 
     def publish(self, event: Event) -> None:
         self._number += 1
+        if self._kept and (whole := _superseding(self._kept[-1][1], event)) is not None:
+            self._kept.pop()  # frames of one growing block would be kept by the hundred
+            event = whole
         self._kept.append((self._number, event))
+        if len(self._kept) > KEPT:
+            self._lost = self._kept.popleft()[0]
         self._wake()
 
     def close(self) -> None:
@@ -45,7 +51,7 @@ class Stream:
         try:
             seen = self._resumed(after)
             while not self._closed:
-                if seen is None or seen < self._oldest - 1:
+                if seen is None or seen < self._lost:
                     seen = self._number
                     yield self._id(seen), self._state()
                 for number, event in [kept for kept in self._kept if kept[0] > seen]:
@@ -61,10 +67,6 @@ class Stream:
         finally:
             self.readers -= 1
 
-    @property
-    def _oldest(self) -> int:
-        return self._kept[0][0] if self._kept else self._number + 1
-
     def _id(self, number: int) -> str:
         return f"{self._life}.{number}"
 
@@ -77,3 +79,10 @@ class Stream:
     def _wake(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
+
+
+def _superseding(before: Event, event: Event) -> Event | None:
+    """The newer of two frames of a growing answer when it has all that the one before changed; else None."""
+    if not (before.get("type") == event.get("type") == "draft" and before["id"] == event["id"]):
+        return None
+    return {**before, **event} if event["from"] <= before["from"] else None

@@ -13,6 +13,7 @@ from adapters.web.settings import WebSettings as ChatSettings
 from agent.core.clock import SystemClock
 from gateway.channels.adapter import Fullness, Health, Place, State, Surroundings
 from gateway.channels.document import Plain
+from gateway.channels.errors import HouseTrouble
 from gateway.channels.inbound import Inbound, Outcome, Pressed, Receipt, Said
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import Button, CommandSpec, Outbound, SentRef
@@ -77,6 +78,7 @@ class Brain:
     pause_s: float = 0.02
     hold: anyio.Event | None = None  # when set, an answer stops halfway until it is fired
     stopped: anyio.Event = field(default_factory=anyio.Event)
+    troubles: int = 0  # so many messages cannot be stored
 
     def __post_init__(self) -> None:
         self.work, self._queue = anyio.create_memory_object_stream[Inbound](100)
@@ -239,6 +241,9 @@ async def running_site(home: Path, settings: WebSettings | None = None) -> Async
         return Gauges(version="0.1.0", adapters={"web": web.health().hears})
 
     async def admit(inbound: Inbound) -> Receipt:
+        if brain.troubles:
+            brain.troubles -= 1
+            raise HouseTrouble("the database is locked")
         brain.heard.append(inbound)
         await brain.work.send(inbound)
         return Receipt(Outcome.ACCEPTED)

@@ -320,6 +320,39 @@ async def test_a_lost_connection_is_told_and_mends_itself(page: Page, site: Site
     errors.clear()
 
 
+async def test_what_could_not_be_stored_is_sent_again_by_itself(page: Page, site: Site, errors: Errors) -> None:
+    site.brain.troubles = 2
+    await say(page, "hello")
+    await expect(page.locator(".message.waiting")).to_contain_text("hello")
+    await expect(page.locator("#thread")).to_contain_text("You said: hello")
+    await expect(page.locator(".message.waiting")).to_have_count(0)
+    assert [inbound.text for inbound in site.brain.heard if isinstance(inbound, Said)] == ["hello"]
+    errors.clear()  # the browser's own words about the answers 503
+
+
+async def test_what_waits_is_sent_from_another_conversation_too(page: Page, site: Site, errors: Errors) -> None:
+    await say(page, "before")
+    await answered(page)
+    site.brain.troubles = 2
+    await say(page, "hello")
+    await expect(page.locator(".message.waiting")).to_contain_text("hello")
+    await page.get_by_role("button", name="New conversation").click()
+    await expect(page.locator("#welcome")).to_be_visible()
+    await until(lambda: len(site.brain.heard) == 2)
+    await page.get_by_role("link", name="before").click()
+    await expect(page.locator("#thread")).to_contain_text("You said: hello")
+    errors.clear()
+
+
+async def test_a_link_cannot_choose_what_the_page_asks_for(page: Page, site: Site) -> None:
+    waiting = len(site.desk.pairings)
+    code = site.desk.pairings[0].code
+    await page.goto(f"{site.url}/chat/?c=..%2F..%2Fpairings%2F{code}%2Fapprove%3F")
+    await say(page, "hello")
+    await expect(page.locator("#thread")).to_contain_text("You said: hello")
+    assert len(site.desk.pairings) == waiting
+
+
 async def test_what_was_not_sent_survives_a_reload(page: Page, site: Site) -> None:
     await page.keyboard.type("half a thought")
     await page.reload()
@@ -379,6 +412,54 @@ async def test_reading_above_is_not_disturbed_by_what_comes(page: Page, site: Si
     assert await page.evaluate("document.getElementById('scroll').scrollTop") == 0
     await page.locator("#to-end").click()
     await expect(page.locator("#thread").get_by_text("the last one")).to_be_in_viewport()
+
+
+async def test_who_reads_above_is_not_pulled_down_by_signs_of_life_or_a_new_connection(page: Page, site: Site) -> None:
+    for count in range(3):
+        await say(page, "rich")
+        await answered(page, count + 1)
+    await page.evaluate("document.getElementById('scroll').scrollTop = 300")
+    presence = site.web.channel("operator:main").presence
+    assert presence is not None
+    said = [inbound for inbound in site.brain.heard if isinstance(inbound, Said)][-1]
+    await presence.react(said.message_id, "👀")
+    await expect(page.get_by_text("👀")).to_have_count(1)
+    assert await page.evaluate("document.getElementById('scroll').scrollTop") == 300
+    site.web._rooms.close()
+    site.web._rooms._rooms.clear()  # whoever comes back gets the whole state
+    await expect(page.get_by_text("👀")).to_have_count(0)
+    assert abs(await page.evaluate("document.getElementById('scroll').scrollTop") - 300) < 3
+
+
+async def test_scrolling_up_slowly_while_an_answer_grows_is_no_struggle(page: Page, site: Site) -> None:
+    await say(page, "rich")
+    await answered(page)
+    streams = site.web.channel("operator:main").streams
+    assert streams is not None
+    sent = await streams.open((Plain("x"),), reply_to=None, to=None)
+    await expect(page.locator(".message.growing")).to_be_visible()
+    await page.locator("#scroll").hover()
+    for number in range(8):
+        await page.mouse.wheel(0, -30)
+        await page.wait_for_timeout(100)
+        await streams.update(sent, (Plain("growing " * 10 * (number + 2)),))
+    await expect(page.locator("#to-end")).to_be_visible()
+    below = "(node) => node.scrollHeight - node.scrollTop - node.clientHeight"
+    assert await page.locator("#scroll").evaluate(below) > 100
+
+
+async def test_earlier_messages_come_above_what_is_read(page: Page, site: Site) -> None:
+    channel = site.web.channel("operator:main")
+    for number in range(130):
+        await channel.send(Outbound(document=(Plain(f"message number {number}"),)))
+    await page.reload()
+    older = page.get_by_role("button", name="Earlier messages")
+    await expect(page.locator("#thread")).to_contain_text("message number 129")
+    await page.evaluate("document.getElementById('scroll').scrollTop = 0")
+    text = await page.locator(".message .blocks").first.inner_text()
+    await older.click()
+    await expect(page.locator("#thread")).to_contain_text("message number 20")
+    await expect(page.locator("#thread").get_by_text(text, exact=True)).to_be_in_viewport()
 
 
 async def test_what_comes_in_the_moment_of_scrolling_up_does_not_pull_down(page: Page, site: Site) -> None:
@@ -462,3 +543,24 @@ CONTRAST = """() => {
     }
     return poor;
 }"""
+
+
+@pytest.mark.slow  # most of a minute in which nothing happens
+async def test_a_quiet_page_stays_connected(page: Page) -> None:
+    await page.evaluate(
+        """() => {
+            window.states = [];
+            const link = document.getElementById("link");
+            new MutationObserver(() => states.push(link.dataset.state)).observe(link, { attributes: true });
+        }"""
+    )
+    await page.wait_for_timeout(50_000)
+    assert "lost" not in await page.evaluate("states")
+
+
+@pytest.mark.slow  # it has eight seconds of patience
+async def test_the_status_page_says_when_nobody_answers(page: Page, site: Site) -> None:
+    await page.goto(f"{site.url}/")
+    await expect(page.locator("#stale")).to_be_hidden()
+    await page.route("**/status/facts", lambda route: None)
+    await expect(page.locator("#stale")).to_be_visible()

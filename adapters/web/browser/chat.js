@@ -35,9 +35,10 @@ async function press(message, choice) {
 }
 
 async function loadOlder(before) {
+  const asked = room;
   try {
-    const { messages, has_older } = await ask(`c/${room}/older?before=${before}`);
-    thread.prepend(messages, has_older);
+    const { messages, has_older } = await ask(`c/${asked}/older?before=${before}`);
+    if (asked === room) thread.prepend(messages, has_older);
   } catch (refusal) {
     toast(refusal.message);
   }
@@ -70,7 +71,6 @@ function handle(event) {
       break;
     case "shown":
       thread.show(event);
-      sending.arrived(event.message.id);
       if (event.message.who === "bot") {
         if (!event.message.private) showTyping(null);
         if (document.hidden) missed++;
@@ -80,6 +80,7 @@ function handle(event) {
       break;
     case "gone":
       thread.gone(event.id);
+      sending.unseen(event.id);
       gauge.refresh(); // a status line goes when its turn is over
       break;
     case "draft":
@@ -173,4 +174,6 @@ document.addEventListener("visibilitychange", () => {
   }
 });
 
-openRoom(new URLSearchParams(location.search).get("c") ?? "main");
+// Whoever sends a link must not choose what the page asks for: it goes into addresses.
+const asked = new URLSearchParams(location.search).get("c") ?? "main";
+openRoom(/^[a-z0-9]{1,32}$/.test(asked) ? asked : "main");

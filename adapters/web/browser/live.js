@@ -46,6 +46,7 @@ export class Live {
       this.#watch();
       this.onEvent(JSON.parse(message.data));
     };
+    source.addEventListener("alive", () => this.#watch());
     source.onerror = () => this.#lost();
   }
 

@@ -1,10 +1,12 @@
 // Messages on their way: kept over a reload, posted in order, again and again until the gateway has them.
-// Each has an id of its own, so that posting twice is posting once.
+// Each has an id of its own, so that posting twice is posting once. That it stands in the thread says nothing: the
+// gateway has it when it says so.
 
 import { el, icon, newId } from "./dom.js";
 import { post } from "./net.js";
 
 const SLOWEST_MS = 15000;
+const NAME = `tieline-sending-${location.pathname}`;
 const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone || null; // for reminders by the clock on the wall
 
 export class Sending {
@@ -12,12 +14,12 @@ export class Sending {
     this.thread = thread;
     this.onTaken = onTaken;
     this.room = null;
+    this.waiting = JSON.parse(sessionStorage.getItem(NAME) ?? "[]"); // of all conversations, in their order
+    this.tries = 0;
   }
 
   open(room) {
     this.room = room;
-    this.waiting = JSON.parse(sessionStorage.getItem(this.#name) ?? "[]");
-    this.tries = 0;
     this.latest = null;
   }
 
@@ -28,14 +30,18 @@ export class Sending {
 
   // After the state came: show what the server does not know yet.
   show() {
-    this.waiting = this.waiting.filter((each) => !this.thread.has(each.id));
-    this.#save();
-    for (const each of this.waiting) this.thread.showPending(each, this.#foot(each));
+    for (const each of this.waiting) this.#showPending(each);
     this.go();
   }
 
+  // It was shown and is no longer, since it could not be taken.
+  unseen(id) {
+    const message = this.waiting.find((each) => each.id === id);
+    if (message) this.#showPending(message);
+  }
+
   add(text, files) {
-    const message = { id: newId(), who: "person", text, files, at: new Date().toISOString() };
+    const message = { id: newId(), room: this.room, who: "person", text, files, at: new Date().toISOString() };
     this.waiting.push(message);
     this.latest = message;
     this.#save();
@@ -43,43 +49,41 @@ export class Sending {
     this.go();
   }
 
-  arrived(id) {
-    this.waiting = this.waiting.filter((each) => each.id !== id);
-    this.#save();
-  }
-
   async go() {
     clearTimeout(this.timer);
     if (this.busy) return;
     this.busy = true;
-    const room = this.room;
     try {
-      for (;;) {
-        const next = this.waiting.find((each) => !each.problem);
-        if (!next || room !== this.room) break;
+      for (let next; (next = this.waiting.find((each) => !each.problem)); ) {
         const body = { id: next.id, text: next.text, files: next.files.map((file) => file.id), zone: ZONE };
         try {
-          await post(`c/${room}/messages`, body);
+          await post(`c/${next.room}/messages`, body);
           this.tries = 0;
-          if (room !== this.room) break;
-          this.arrived(next.id);
+          this.#done(next.id);
           this.onTaken();
         } catch (refusal) {
-          if (room !== this.room) break;
           if (refusal.passes || refusal.status === 401) {
             this.timer = setTimeout(() => this.go(), Math.min(SLOWEST_MS, 700 * 2 ** this.tries++));
-            this.thread.showPending(next, this.#foot(next));
+            this.#showPending(next);
             break;
           }
           next.problem = refusal.message;
           this.#save();
-          this.thread.showPending(next, this.#foot(next));
+          this.#showPending(next);
         }
       }
     } finally {
       this.busy = false;
     }
-    if (room !== this.room) this.go();
+  }
+
+  #done(id) {
+    this.waiting = this.waiting.filter((each) => each.id !== id);
+    this.#save();
+  }
+
+  #showPending(message) {
+    if (message.room === this.room && !this.thread.has(message.id)) this.thread.showPending(message, this.#foot(message));
   }
 
   #foot(message) {
@@ -92,17 +96,13 @@ export class Sending {
     });
     const drop = el("button", { class: "act stays", type: "button" }, icon("close"), "Discard");
     drop.addEventListener("click", () => {
-      this.arrived(message.id);
+      this.#done(message.id);
       this.thread.gone(message.id);
     });
     return [el("span", { class: "problem", role: "alert" }, `Not sent: ${message.problem}`), again, drop];
   }
 
-  get #name() {
-    return `tieline-sending-${location.pathname}-${this.room}`;
-  }
-
   #save() {
-    sessionStorage.setItem(this.#name, JSON.stringify(this.waiting));
+    sessionStorage.setItem(NAME, JSON.stringify(this.waiting));
   }
 }

@@ -28,6 +28,7 @@ export class Thread {
   }
 
   reset(state) {
+    const held = this.#follows ? null : this.#firstSeen();
     this.messages.clear();
     this.drafts.clear();
     this.statuses = new Map(state.private.filter(isStatus).map((message) => [message.id, textOf(message)]));
@@ -36,18 +37,18 @@ export class Thread {
     this.older.hidden = !state.has_older;
     this.#draw();
     for (const draft of state.drafts) this.grow({ ...draft, from: 0 });
-    this.goToEnd();
+    if (!this.#hold(held)) this.goToEnd();
   }
 
   prepend(messages, hasOlder) {
     const height = this.scroll.scrollHeight;
     this.messages = new Map([...messages.map((message) => [message.id, message]), ...this.messages]);
     this.older.hidden = !hasOlder;
-    const growing = [...this.drafts.values()];
+    const own = [...this.list.querySelectorAll(".message")].filter((node) => !this.messages.has(node.id.slice(2)));
     this.#draw();
-    this.list.append(...growing);
+    this.list.append(...own); // what grows, and what is on its way
+    this.#settle();
     this.scroll.scrollTop += this.scroll.scrollHeight - height; // what was read stays where it was
-    this.list.querySelector(".message")?.scrollIntoView({ block: "nearest" });
   }
 
   show({ message, replaces }) {
@@ -78,7 +79,7 @@ export class Thread {
       }
     }
     this.#settle();
-    this.#grown(message.who === "person");
+    this.#grown();
   }
 
   gone(id) {
@@ -104,7 +105,7 @@ export class Thread {
     setBlocks(holder, from, blocks);
     speech.grows(id, holder);
     this.#settle();
-    this.#grown(false);
+    this.#grown();
   }
 
   get isGrowing() {
@@ -152,24 +153,44 @@ export class Thread {
     this.top = this.scroll.scrollTop;
   }
 
-  get #isNearEnd() {
-    return this.scroll.scrollHeight - this.scroll.scrollTop - this.scroll.clientHeight < NEAR_PX;
+  get #below() {
+    return this.scroll.scrollHeight - this.scroll.scrollTop - this.scroll.clientHeight;
   }
 
-  // What comes may come before the browser tells that a person has scrolled up: then the place itself tells.
+  // What comes may come before the browser tells that a person has scrolled up: then the place itself tells. What
+  // shrinks moves it up as well, but to the very end.
   get #follows() {
-    return this.atEnd && (this.scroll.scrollTop >= this.top || this.#isNearEnd);
+    return this.atEnd && (this.scroll.scrollTop >= this.top - 1 || this.#below < 2);
   }
 
   #scrolled() {
-    this.atEnd = this.#isNearEnd;
+    const wentUp = this.scroll.scrollTop < this.top - 1; // however little: who reads slowly is not pulled back
+    this.atEnd = this.#below < (wentUp ? 2 : NEAR_PX);
     this.top = this.scroll.scrollTop;
     if (this.atEnd) this.toEnd.hidden = true;
   }
 
-  #grown(isMine) {
-    if (this.#follows || isMine) this.goToEnd();
+  #grown() {
+    if (this.#follows) this.goToEnd();
     else this.toEnd.hidden = false;
+  }
+
+  #firstSeen() {
+    const edge = this.scroll.getBoundingClientRect().top;
+    for (const node of this.list.querySelectorAll(".message")) {
+      const { top, bottom } = node.getBoundingClientRect();
+      if (bottom > edge) return { id: node.id, top };
+    }
+    return null;
+  }
+
+  // Puts the message back to where it stood; false when it is not there any more.
+  #hold(held) {
+    const node = held && document.getElementById(held.id);
+    if (!node) return false;
+    this.scroll.scrollTop += node.getBoundingClientRect().top - held.top;
+    this.toEnd.hidden = false;
+    return true;
   }
 
   #element(message, kind = "") {

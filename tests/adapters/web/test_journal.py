@@ -47,6 +47,21 @@ async def test_it_is_rewritten_before_it_grows_for_ever(tmp_path: Path) -> None:
     assert [each.id for each in await journal.read()] == [f"m{number}" for number in range(180, 200)]
 
 
+async def test_where_it_cannot_be_rewritten_it_goes_on_and_is_made_short_later(tmp_path: Path) -> None:
+    path = tmp_path / "main.jsonl"
+    journal, now = Journal(path, keep=20), list[Shown]()
+    path.with_suffix(".new").mkdir()
+    for number in range(100):
+        now.append(shown(f"m{number}", number))
+        await journal.write(Put(put=now[-1]), now)
+    assert len(path.read_bytes().splitlines()) == 100
+    path.with_suffix(".new").rmdir()
+    now.append(shown("m100", 100))
+    await journal.write(Put(put=now[-1]), now)
+    assert [each.id for each in await journal.read()] == [f"m{number}" for number in range(81, 101)]
+    assert len(path.read_bytes().splitlines()) == 20
+
+
 def test_the_last_word_on_a_message_counts() -> None:
     entries: list[Entry] = [
         Put(put=shown("a", 1, "x")),

@@ -121,14 +121,32 @@ async def test_a_growing_answer_sends_only_blocks_that_changed(site: Site, visit
     async with visitor.events() as events:
         await anext(events)
         sent = await streams.open((Plain("first"),), reply_to=None, to=None)
-        await streams.update(sent, (Plain("first"), Plain("sec")))
-        await streams.update(sent, (Plain("first"), Plain("second")))
+        drafts = [(await anext(events))[1]]
+        for text in ("sec", "second"):
+            await streams.update(sent, (Plain("first"), Plain(text)))
+            drafts.append((await anext(events))[1])
         await streams.finish(sent, Outbound(document=(Plain("first"), Plain("second"))))
-        drafts = [(await anext(events))[1] for _ in range(3)]
         assert [(draft["from"], len(draft["blocks"])) for draft in drafts] == [(0, 1), (1, 1), (1, 1)]
         _, final = await anext(events)
         assert final["replaces"] == sent.id
         assert len(final["message"]["blocks"]) == 2
+
+
+async def test_who_comes_back_gets_a_long_block_once_and_not_every_frame_of_it(site: Site, visitor: Visitor) -> None:
+    streams = site.web.channel("operator:main").streams
+    assert streams is not None
+    async with visitor.events() as events:
+        id, _ = await anext(events)
+    asked = await visitor.say("hello")
+    sent = await streams.open((Plain("x"),), reply_to=asked, to=None)
+    for length in range(2, 700):
+        await streams.update(sent, (Plain("x" * length),))
+    async with visitor.events(after=id) as events:
+        with anyio.fail_after(60):
+            while (event := (await anext(events))[1])["type"] != "draft" or event["id"] != sent.id:
+                assert event["type"] != "state", "nothing that it missed is lost"
+    assert (event["from"], event["reply_to"]) == (0, asked)
+    assert "x" * 699 in event["blocks"][0]
 
 
 async def test_two_pages_of_one_person_see_the_same(site: Site, visitor: Visitor) -> None:

@@ -3,14 +3,18 @@
 import { post, showTimes } from "./frame.js";
 
 const EVERY_MS = 4000;
+const PATIENCE_MS = 8000; // who does not answer by then has no news
 const facts = document.getElementById("facts");
 const stale = document.getElementById("stale");
 const told = document.getElementById("told");
 
 async function refresh() {
   if (document.hidden) return;
+  if (refresh.asks) return (refresh.again = true);
+  refresh.asks = true;
   try {
-    const response = await fetch("/status/facts", { headers: { accept: "text/fragment" } });
+    const signal = AbortSignal.timeout(PATIENCE_MS);
+    const response = await fetch("/status/facts", { headers: { accept: "text/fragment" }, signal });
     if (response.status === 401) return location.reload();
     if (!response.ok) throw new Error(String(response.status));
     const html = await response.text();
@@ -24,6 +28,12 @@ async function refresh() {
     stale.hidden = true;
   } catch {
     stale.hidden = false;
+  } finally {
+    refresh.asks = false;
+  }
+  if (refresh.again) {
+    refresh.again = false;
+    return refresh();
   }
   showTimes(facts);
 }
