@@ -12,7 +12,7 @@ from agent.core.errors import NoProviders, ProviderBusy
 from agent.core.messages import FilePart
 from agent.hearing import Hearing
 from agent.inbox import Work
-from agent.ledger.bills import Bill
+from agent.providers.metering import Bill
 from agent.providers.provider import TextDelta
 from agent.storage.database import Database
 from agent.turn.run import SHUTDOWN
