@@ -234,6 +234,10 @@ async def build(
         stop=lambda conversation, reason, said_at: go_betweens.stop(
             conversations, waking.is_meant, conversation, reason, said_at
         ),
+        stop_within=lambda place, reason, said_at: go_betweens.stop_within(
+            conversations, waking.is_meant, place, reason, said_at
+        ),
+        is_running=lambda conversation: dispatcher.is_running(conversation),
         running_since=lambda conversation: waking.running_since(conversation),
         is_ending=lambda conversation: waking.is_ending(conversation),
         approvals=approvals,

@@ -55,6 +55,14 @@ class InboxRow:
     created_at: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenRow:
+    """A row that is not done, and how many runs had begun for it when it was looked at."""
+
+    id: int
+    attempts: int
+
+
 _CONV = inbox.c.conv == bindparam("conversation")
 # Written out: behind a parameter a prepared plan of PostgreSQL could not use the partial index of new rows.
 _NEW = inbox.c.status == literal_column("'new'")
@@ -100,7 +108,18 @@ _WITH_NEW = select(inbox.c.conv).where(_NEW, _DUE).distinct()
 _NEXT_DUE = select(func.min(inbox.c.not_before)).where(_NEW, inbox.c.not_before > bindparam("now"))
 
 _IS_NEW = select(inbox.c.id).where(_ONE, _NEW)
-_OPEN_SINCE = select(func.min(inbox.c.created_at)).where(_CONV, _NEW, inbox.c.kind == "message")
+_NEXT_OPEN = (
+    select(inbox.c.id, inbox.c.attempts)
+    .where(_CONV, _NEW, inbox.c.kind == "message", inbox.c.created_at <= bindparam("said_at"))
+    .where(inbox.c.attempts <= bindparam("begun"))
+    .order_by(inbox.c.id)
+    .limit(1)
+)
+_REFUSE = Hot(
+    update(inbox)
+    .where(_ONE, _NEW, inbox.c.attempts == bindparam("begun"))
+    .values(status=bindparam("ending"), note=bindparam("why"))
+)
 
 
 def admit(
@@ -288,9 +307,17 @@ def next_due(conn: Connection, now: int) -> int | None:
     return cast(int | None, conn.execute(_NEXT_DUE, {"now": now}).scalar_one())
 
 
-def open_since(conn: Connection, conversation: ConversationId) -> int | None:
-    """When the oldest of the people's messages that are not done was stored, begun or not; None: all are done."""
-    return cast(int | None, conn.execute(_OPEN_SINCE, {"conversation": conversation}).scalar_one())
+def next_open(conn: Connection, conversation: ConversationId, *, said_at: int, unbegun: bool = False) -> OpenRow | None:
+    """The first of the people's messages stored until then that is not done; `unbegun`: for which no run has begun."""
+    values = {"conversation": conversation, "said_at": said_at, "begun": 0 if unbegun else 1_000_000}
+    row = conn.execute(_NEXT_OPEN, values).first()
+    return None if row is None else OpenRow(id=row.id, attempts=row.attempts)
+
+
+def refuse_open(conn: Connection, conversation: ConversationId, row: OpenRow, *, note: str) -> bool:
+    """End it; False when it was ended or a run of it has begun since it was looked at: then nothing changes."""
+    lock_row(conn, conversation)
+    return _REFUSE.run(conn, {"row": row.id, "begun": row.attempts, "ending": "refused", "why": note}) == 1
 
 
 def _moment(version: str) -> tuple[float, str]:

@@ -62,6 +62,8 @@ class House:
     preference_changed: Callable[[ConversationKey], Awaitable[None]]
     health: Callable[[], Mapping[str, Health]]
     stop: Callable[[ConversationId, str, datetime], bool]  # the reason, and when the word came
+    stop_within: Callable[[ConversationId, str, datetime], bool]  # the same for a place's topics and threads
+    is_running: Callable[[ConversationId], bool]  # a turn is under way there, or is just beginning or ending
     running_since: Callable[[ConversationId], datetime | None]
     is_ending: Callable[[ConversationId], bool]  # a turn runs there, and was told to stop
     approvals: Approvals

@@ -8,11 +8,11 @@ from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused
 from gateway.commands.goals import pause_work
 from gateway.commands.plans import halt_plan, halted_reply
+from gateway.commands.stopping import Following, stop_what_follows
 from gateway.storage import settings_rows
 
 MODES = ("queue", "drop", "interrupt")
 MODE_SETTING = "queue_mode"
-BEGINS_WITHIN_S, LOOK_EVERY_S = 1.0, 0.01
 
 
 async def queue(call: Call) -> Reply:
@@ -77,30 +77,22 @@ async def stop(call: Call) -> Reply:
     stopped = house.stop(conversation, reason, call.incoming.received_at)
     # Before a plan that waits is looked for: meanwhile the turn could begin, and would not be meant any more.
     waits = once_more or (not stopped and house.running_since(conversation) is None)
+    following = Following.NOTHING
     if waits and paused is None and halted is None:
-        stopped = await _stop_what_is_about_to_begin(call, conversation, reason) or stopped
+        following = await stop_what_follows(call, conversation, reason)
     halted = halted or await halt_plan(call)  # one whose next wake-up waits
     if halted is not None:
         return halted_reply(call, halted)
     if paused is not None:
         return Reply(text=house.phrase("goal_is_paused", call.incoming.language, id=paused.id))
+    if following is Following.REFUSED:  # it has no turn whose end would tell it
+        return Reply(text=house.phrase("stopped", call.incoming.language))
+    stopped = stopped or following is Following.STOPPED
+    if waits and not stopped:  # nothing was meant here itself
+        stopped = house.stop_within(conversation, reason, call.incoming.received_at)
     if stopped and call.incoming.interaction is None:  # a press and a slash command want an answer of their own
         return Reply()  # the turn's own end tells it; a second sentence would be noise
     return Reply(text=call.house.phrase("stopping" if stopped else "nothing_to_stop", call.incoming.language))
-
-
-async def _stop_what_is_about_to_begin(call: Call, conversation: ConversationId, reason: str) -> bool:
-    """A message that was said before the stop may be stored and its turn not yet under way: that turn is meant."""
-    house, said_at = call.house, to_us(call.incoming.received_at)
-    gives_up = house.clock.monotonic() + BEGINS_WITHIN_S
-    while house.clock.monotonic() < gives_up:
-        since = await house.database.read(lambda conn: inbox_rows.open_since(conn, conversation))
-        if since is None or since > said_at:
-            return False
-        if not house.is_ending(conversation) and house.stop(conversation, reason, house.clock.now()):
-            return True
-        await house.clock.sleep(LOOK_EVERY_S)
-    return False
 
 
 def _first_line(incoming: Incoming) -> str:

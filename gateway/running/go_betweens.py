@@ -99,17 +99,19 @@ def stop(
     reason: str,
     said_at: datetime,
 ) -> bool:
-    """End the run that was meant when the word came.
+    """End the run of that conversation, if it was meant when the word came."""
+    return is_meant(conversation, said_at) and conversations.stop(conversation, reason)
 
-    Where nothing runs itself, what is meant are the threads: a Slack command cannot be given in one.
-    """
 
-    def meant(key: ConversationId) -> bool:
-        return is_meant(key, said_at)
-
-    if meant(conversation) and conversations.stop(conversation, reason):
-        return True
-    return conversations.stop_within(conversation, reason, meant)
+def stop_within(
+    conversations: Conversations,
+    is_meant: Callable[[ConversationId, datetime], bool],
+    place: ConversationId,
+    reason: str,
+    said_at: datetime,
+) -> bool:
+    """The same in the topics and threads of a place: a Slack command cannot be given in one."""
+    return conversations.stop_within(place, reason, lambda key: is_meant(key, said_at))
 
 
 def wake_for_person(waking: Waking, dispatcher: LocalDispatcher, conversation: ConversationId) -> None:

@@ -139,6 +139,7 @@ class World:
         self.bus = EventBus(lambda error, event: self.broken_listeners.append(error))
         self.bus.listen(lambda published: self.events.append(published.event))
         self.ledger = self.new_ledger()
+        self.hearing = Hearing(home=home, clock=self.clock, ledger=self.ledger)
         self.models = Models(
             self.clock, meter=self.ledger, policy=lambda: RetryPolicy(backoff_ms=1, stream_backoff_ms=1)
         )
@@ -215,7 +216,7 @@ class World:
             built_ins=self.built_ins,
             settings=lambda: self.settings,
             ledger=self.ledger,
-            hearing=Hearing(home=self.home, clock=self.clock, ledger=self.ledger),
+            hearing=self.hearing,
             memory=self.memory,
             learning=self.learning,
             models=self.models,

@@ -244,3 +244,29 @@ async def test_looking_for_work_uses_the_index_of_new_rows(sqlite_database: Data
     assert len(found) == 3
     for plan in found:
         assert any("ix_inbox_new" in step for step in plan), found
+
+
+@pytest.mark.requirement("G-05")
+async def test_the_next_open_one_is_refused_unless_a_run_of_it_has_begun_meanwhile(database: Database) -> None:
+    one, two = [await admit(database, CHAT, text, dedup=text) for text in ("one", "two")]
+
+    async def look(**fields: Any) -> inbox_rows.OpenRow | None:
+        return await database.read(lambda conn: inbox_rows.next_open(conn, CHAT, **{"said_at": 10**18} | fields))
+
+    async def refused(found: inbox_rows.OpenRow | None) -> bool:
+        assert found is not None
+        return await database.write(lambda conn: inbox_rows.refuse_open(conn, CHAT, found, note="stopped"))
+
+    assert await look(said_at=-1) is None, "it was stored later"
+    before = await look()
+    await begin(database)
+    assert not await refused(before), "the run that has begun ends it"
+    behind = await look(unbegun=True)
+    assert behind is not None
+    assert behind.id == two.id
+    failed = await look()
+    assert await refused(failed), "nothing has begun since its run failed"
+    assert not await refused(failed), "once"
+    found = await row(database, one.id)
+    assert (found.status, found.note) == ("refused", "stopped")
+    assert await look() == behind

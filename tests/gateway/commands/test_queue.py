@@ -2,9 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
+from sqlalchemy import update
 
+from agent.storage.moments import to_us
+from agent.storage.tables import inbox
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, BOB, GROUP, World, file, slowly
 
@@ -115,6 +119,58 @@ async def test_who_stops_twice_while_the_first_still_ends_means_the_next_turn_to
     await until(lambda: world.texts().count("Stopped.") == 2)
     await world.settled()
     assert world.texts() == ["Stopped.", "Stopped."]
+
+
+@pytest.mark.requirement("G-05")
+async def test_a_stop_ends_what_does_not_begin_in_time(world: World) -> None:
+    """An album waits for more parts, and a run that failed for its next try."""
+    later = to_us(world.clock.now() + timedelta(hours=1))
+    await world.say("regretted", album="g1", attachments=(file("a.txt"),))
+    await world.database.write(lambda conn: conn.execute(update(inbox).values(not_before=later)))
+    await world.say("/stop")
+    await world.shows("Stopped.")
+    assert await world.rows() == [("refused", "stopped by telegram:77"), ("done", "command")]
+    await world.settled()
+    assert world.texts() == ["Stopped."]
+    assert world.llm.bodies == []
+
+
+@pytest.mark.requirement("G-05")
+async def test_a_stop_means_what_is_about_to_begin_in_its_own_place_and_no_topic(world: World) -> None:
+    topic = f"{GROUP}:7"
+    await busy(world, topic)
+    world.script(slowly("never"), slowly("slow"))
+    await world.say("never", chat=GROUP)
+    await world.say("/stop", chat=GROUP)
+    await world.shows("Stopped.", GROUP)
+    world.go_on()
+    await world.shows("the slow answer", topic)
+
+
+@pytest.mark.requirement("G-05")
+async def test_a_stop_of_a_turn_that_is_over_ends_no_topic(world: World) -> None:
+    topic = f"{GROUP}:7"
+    await busy(world, topic)
+    stop = replace(world.said("/stop", chat=GROUP), received_at=world.clock.now())
+    world.script(slowly("slow"), slowly("newer", "the newer answer"))
+    calls = len(world.llm.calls)
+    await world.say("newer", chat=GROUP)
+    await world.until_asked(calls + 1)
+    await world.hears(stop)
+    await world.shows("Nothing is running", GROUP)
+    world.go_on()
+    world.go_on("newer")
+    await world.shows("the slow answer", topic)
+    await world.shows("the newer answer", GROUP)
+
+
+@pytest.mark.requirement("G-05")
+async def test_a_stop_where_nothing_was_said_ends_the_topics(world: World) -> None:
+    """A Slack command cannot be given in a thread."""
+    topic = f"{GROUP}:7"
+    await busy(world, topic)
+    await world.say("/stop", chat=GROUP)
+    await world.shows("Stopped.", topic)
 
 
 @pytest.mark.parametrize("chat", [pytest.param(ANN, id="alone"), pytest.param(GROUP, id="in a group")])
