@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute
 from adapters.slack.account import Account
 from adapters.slack.address import Address
 from adapters.slack.api import SlackApi
+from adapters.slack.arrival import Arrival
 from adapters.slack.catch_up import CatchUp
 from adapters.slack.channel import SlackChannel, SlackInteractions
 from adapters.slack.diagnosis import diagnose
@@ -48,7 +49,7 @@ class SlackAdapter:
         self._clock = surroundings.clock
         self._api = SlackApi(settings, surroundings)
         self._pulse = Pulse(surroundings)
-        self._lanes = Lanes()
+        self._lanes = Lanes(surroundings.clock)
         self._intake = Intake(settings, surroundings, Directory(self._api, surroundings), self._uninstalled)
         self._catch_up = CatchUp(surroundings, self._lanes, self._intake, self._history)
         self._statuses = Statuses(self._api, surroundings)
@@ -121,7 +122,6 @@ class SlackAdapter:
                 self._surroundings,
                 api=self._api,
                 lanes=self._lanes,
-                intake=self._intake,
                 pulse=self._pulse,
                 catch_up=self._catch_up,
             )
@@ -176,22 +176,24 @@ class SlackAdapter:
                 caught_up = False
 
     async def _posted_by_slack(self, kind: str, payload: Mapping[str, Any]) -> None:
-        """Returns when it is stored; raises RuntimeError when it is not, so that Slack sends it again."""
+        """Returns when it is stored; raises RuntimeError when it is not, so that Slack sends it again.
+
+        Its place is kept for it all the same, so that nothing overtakes it meanwhile.
+        """
         self._pulse.sign()
-        lane = self._intake.lane_of(kind, payload)
-        stored, done = False, anyio.Event()
+        arrival = Arrival(kind=kind, payload=payload, received_at=self._clock.now())
+        stored, tried = False, anyio.Event()
 
         async def job() -> None:
             nonlocal stored
             try:
-                await self._catch_up.before(lane)
-                await self._intake.take(kind, payload)
+                await self._catch_up.take_in(arrival)
                 stored = True
             finally:
-                done.set()
+                tried.set()
 
-        await self._lanes.put(lane, job)
-        await done.wait()
+        await self._lanes.put(arrival.lane, job, holds=arrival.is_ordered)
+        await tried.wait()
         if not stored:
             raise RuntimeError("the request was not stored")
 

@@ -9,6 +9,7 @@ from functools import partial
 import anyio
 
 from adapters.slack.address import Address
+from adapters.slack.arrival import Arrival
 from adapters.slack.catch_up_plan import Reading, merged, readings, split_by_age
 from adapters.slack.history import SlackHistory
 from adapters.slack.intake import Intake
@@ -66,14 +67,25 @@ class CatchUp:
         with anyio.move_on_after(self._held_s):
             await self._look_up()
 
-    async def before(self, lane: str) -> None:
-        """Something live is next in its lane: what was written there before it goes first, if that can be had now."""
+    async def take_in(self, arrival: Arrival) -> None:
+        """Store something live whose turn it is; what was written before it there goes first, if Slack has it now.
+
+        Raises HouseTrouble when it, or what goes first, cannot be stored.
+        """
+        if arrival.is_ordered:
+            await self._before(arrival.lane)
+        elif self._due:
+            self._behind = self._due_since
+        await self._intake.take(arrival)
+
+    async def _before(self, lane: str) -> None:
         if self._due:
             with anyio.move_on_after(self._held_s):
                 await self._look_up()
             if self._due:
                 self._behind = self._due_since
-        await self._read_in(lane)
+        if not await self._read_in(lane):
+            raise HouseTrouble("what was written before it cannot be stored")
 
     async def run(self) -> None:
         """See to it that everything is read at last, until cancelled."""
@@ -104,7 +116,7 @@ class CatchUp:
                 wait_s = await self._in_turn(address)
                 attempt = 0 if wait_s is None else attempt + 1
                 if attempt >= MOST_TRIES and not self._unread:
-                    log.warning("catch-up rests: Slack stays busy", extra={"conversations": len(self._late)})
+                    log.warning("catch-up rests until the next connection", extra={"conversations": len(self._late)})
                     break
                 if wait_s is not None:
                     await self._clock.sleep(max(wait_s, _pause_s(attempt - 1)))
@@ -129,25 +141,28 @@ class CatchUp:
             self._late = {}
             self._due, self._behind = False, None
 
-    async def _read_in(self, lane: str) -> None:
-        """Read what is unread there. Called in a job of the lane."""
+    async def _read_in(self, lane: str) -> bool:
+        """Read what is unread there; False when the house cannot store it. Called in a job of the lane."""
         for address in [one for one in self._unread if one.channel == lane]:
             if await self._take(address) is not None:
-                return  # it would fail with the others too
+                return address not in self._unread  # it would fail with the others too
+        return True
 
     async def _in_turn(self, address: Address) -> float | None:
         """Put it into its lane and wait until its turn has come. See `_take`."""
-        done, outcome = anyio.Event(), list[float | None]()
+        done = anyio.Event()
+        wait_s: float | None = 0.0  # unless the reading itself says otherwise, it failed
 
         async def job() -> None:
+            nonlocal wait_s
             try:
-                outcome.append(await self._take(address))
+                wait_s = await self._take(address)
             finally:
                 done.set()
 
         await self._lanes.put(address.channel, job)
         await done.wait()
-        return outcome[0] if outcome else None
+        return wait_s
 
     async def _take(self, address: Address) -> float | None:
         """Read it if nobody has yet. What has to be read again is kept; gives the least time to wait before that."""
@@ -165,6 +180,10 @@ class CatchUp:
             return 0.0
         except ChannelError as error:
             log.info("nothing to catch up with", extra={"place": str(address), "why": str(error)})
+        except BaseException:
+            # A defect, or the lane's deadline: it is tried again, and holds up nothing that is live meanwhile.
+            self._keep(self._late, reading)
+            raise
         return None
 
     def _keep(self, where: dict[Address, Reading], reading: Reading) -> None:
@@ -176,7 +195,7 @@ class CatchUp:
         history = self._history_of(reading.address)
         raw = [message async for message in history.read(reading.oldest, in_passing=True)]
         await self._hand_over(history.parsed(raw), reading)
-        if reading.address.thread_ts is None and not reading.address.is_direct:
+        if reading.address.thread_ts is None:
             for message in [one for one in raw if one.get("reply_count")][:MOST_UNKNOWN_THREADS]:
                 thread = Address(reading.address.team, reading.address.channel, str(message["ts"]))
                 if thread not in self._planned:

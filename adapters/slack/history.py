@@ -1,18 +1,22 @@
 """What Slack remembers of a conversation: people's words since a message, and our own messages by their key."""
 
+import logging
 from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from adapters.slack.account import Account
 from adapters.slack.address import Address, is_ts
 from adapters.slack.api import SlackApi
-from adapters.slack.parse import parse_message
+from adapters.slack.parse import UNREADABLE, parse_message
 from adapters.slack.render import files_promised, key_of
 from gateway.channels.adapter import Surroundings
 from gateway.channels.errors import ChannelGone
 from gateway.channels.inbound import Said
 from gateway.channels.outbound import SentRef
+
+log = logging.getLogger("tieline.slack")
 
 PAGE = 200
 MOST_PAGES = 5
@@ -91,7 +95,7 @@ class SlackHistory:
             answer = await self._api.call(method, body, frame=in_passing, patient=not in_passing)
             for message in answer.get("messages") or ():
                 # A thread's first message comes with every page of it, however old it is.
-                if oldest is None or float(message.get("ts") or 0) > float(oldest):
+                if _stands_after(message, oldest):
                     yield message
             cursor = (answer.get("response_metadata") or {}).get("next_cursor")
             if not cursor:
@@ -99,10 +103,18 @@ class SlackHistory:
             body["cursor"] = cursor
 
     def parsed(self, messages: Sequence[Mapping[str, Any]]) -> list[Said]:
-        """The people's messages that belong to this conversation, oldest first."""
+        """The people's messages that belong to this conversation, oldest first.
+
+        One that cannot be read is left out: it would be so each time, and keep all beside it from being read.
+        """
         account, now = self._account(), self._clock.now()
-        found = [
-            parse_message(
+        found = [self._said(message, account, now) for message in messages]
+        said = [one for one in found if one is not None and not one.sender.is_bot]
+        return sorted(said, key=lambda one: float(one.message_id))
+
+    def _said(self, message: Mapping[str, Any], account: Account, now: datetime) -> Said | None:
+        try:
+            return parse_message(
                 {**message, "channel_type": "im" if self._address.is_direct else "channel"},
                 account,
                 received_at=now,
@@ -110,10 +122,17 @@ class SlackHistory:
                 channel=self._address.channel,
                 from_history=True,
             )
-            for message in messages
-        ]
-        said = [one for one in found if one is not None and not one.sender.is_bot]
-        return sorted(said, key=lambda one: float(one.message_id))
+        except UNREADABLE:
+            where = {"place": str(self._address), "message_id": str(message.get("ts"))}
+            log.exception("a message of the history cannot be read and is left out", extra=where)
+            return None
+
+
+def _stands_after(row: object, oldest: str | None) -> bool:
+    """Whether it is a message at all, and a later one."""
+    if not isinstance(row, Mapping) or not is_ts(str(row.get("ts"))):
+        return False
+    return oldest is None or float(row["ts"]) > float(oldest)
 
 
 def _has_its_files(text: Mapping[str, Any], files: Sequence[tuple[float, int]]) -> bool:

@@ -2,21 +2,19 @@
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from adapters.slack.account import Account, completed
 from adapters.slack.address import Address
+from adapters.slack.arrival import Arrival
 from adapters.slack.directory import Directory
 from adapters.slack.interactive import parse_press, parse_slash
-from adapters.slack.parse import UNINSTALLED, parse_event
+from adapters.slack.parse import UNINSTALLED, UNREADABLE, parse_event
 from adapters.slack.settings import SlackSettings
 from gateway.channels.adapter import Admit, Surroundings
 from gateway.channels.inbound import Inbound, Mention, Outcome, Said
 
 log = logging.getLogger("tieline.slack")
-
-Payload = Mapping[str, Any]
 
 MOST_RECENT = 4096
 MOST_JOINED = 16384
@@ -47,24 +45,13 @@ class Intake:
         if len(self.joined) > MOST_JOINED:
             self.joined.popitem(last=False)
 
-    def lane_of(self, kind: str, payload: Payload) -> str:
-        """Where order has to be kept: the channel."""
-        match kind:
-            case "events_api":
-                event = payload.get("event") or {}
-                channel = event.get("channel") or (event.get("item") or {}).get("channel")
-            case "slash_commands":
-                channel = payload.get("channel_id")
-            case _:
-                channel = (payload.get("channel") or {}).get("id")
-        return str(channel or "")
-
-    async def take(self, kind: str, payload: Payload) -> None:
-        """Returns when it is stored, or was nothing to store."""
+    async def take(self, arrival: Arrival) -> None:
+        """Returns when it is stored, or was nothing to store. Raises HouseTrouble."""
+        kind, payload = arrival.kind, arrival.payload
         self.account = completed(self.account, payload)
         try:
-            inbound = self._parsed(kind, payload)
-        except (KeyError, TypeError, ValueError, AttributeError):
+            inbound = self._parsed(arrival)
+        except UNREADABLE:
             # It would fail the same way each time Slack repeats it.
             log.exception("an event from Slack could not be read and is left out", extra={"kind": kind})
             return
@@ -90,14 +77,14 @@ class Intake:
         if isinstance(inbound, Said) and inbound.mention is Mention.DIRECT and receipt.outcome is Outcome.ACCEPTED:
             self.join(Address.parse(inbound.key.channel_id))
 
-    def _parsed(self, kind: str, payload: Payload) -> Inbound | None:
-        now = self._clock.now()
-        match kind:
+    def _parsed(self, arrival: Arrival) -> Inbound | None:
+        payload, at = arrival.payload, arrival.received_at
+        match arrival.kind:
             case "events_api":
                 return parse_event(
                     payload.get("event") or {},
                     self.account,
-                    received_at=now,
+                    received_at=at,
                     joined=self.joined,
                     event_id=payload.get("event_id"),
                 )
@@ -105,10 +92,10 @@ class Intake:
                 return parse_slash(
                     payload,
                     self.account,
-                    received_at=now,
+                    received_at=at,
                     umbrella=self._settings.slash_command,
                     commands=self.commands,
                 )
             case "interactive":
-                return parse_press(payload, self.account, received_at=now)
+                return parse_press(payload, self.account, received_at=at)
         return None

@@ -1,30 +1,40 @@
 """Work in order per place, many places at once, with a bound on what waits."""
 
 import logging
+import random
 from collections import deque
 from collections.abc import Awaitable, Callable
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
+from adapters.slack.limits import delay_s
+from agent.core.clock import Clock
+from gateway.channels.errors import HouseTrouble
+
 log = logging.getLogger("tieline.slack")
 
-Job = Callable[[], Awaitable[None]]
+Job = Callable[[], Awaitable[object]]
 
+MOST_PAUSE_S = 5.0  # between two tries of a job that keeps its place
 JOB_S = 600.0  # for one event with its files, or one catch-up reading: what hangs must not keep its place for ever
 
 
 class Lanes:
     """A lane per place. `put` waits while `limit` jobs are under way, which holds the socket's reader back.
 
+    A job that `holds` its place is done again when the house could not do its part (HouseTrouble), for as long as that
+    lasts, and nothing behind it begins: else what is stored behind it would hide it from the next catch-up.
+
     May be run again; what was not done when a run ended is left undone.
     """
 
-    def __init__(self, *, limit: int = 1000, at_once: int = 64, job_s: float = JOB_S) -> None:
+    def __init__(self, clock: Clock, *, limit: int = 1000, at_once: int = 64, job_s: float = JOB_S) -> None:
+        self._clock = clock
         self._room = anyio.Semaphore(limit)
         self._hands = anyio.Semaphore(at_once)
         self._job_s = job_s
-        self._lanes: dict[str, deque[Job]] = {}
+        self._lanes: dict[str, deque[tuple[Job, bool]]] = {}
         self._group: TaskGroup | None = None
 
     @property
@@ -49,7 +59,7 @@ class Lanes:
         async with self._room:
             pass
 
-    async def put(self, place: str, job: Job) -> None:
+    async def put(self, place: str, job: Job, *, holds: bool = False) -> None:
         """Queue a job behind the place's others. Raises RuntimeError while `run` is not under way."""
         await self._room.acquire()
         if self._group is None:
@@ -57,23 +67,36 @@ class Lanes:
             raise RuntimeError("the Slack adapter is not running")
         lane = self._lanes.get(place)
         if lane is not None:
-            lane.append(job)
+            lane.append((job, holds))
             return
-        self._lanes[place] = deque([job])
+        self._lanes[place] = deque([(job, holds)])
         self._group.start_soon(self._work, place)
 
     async def _work(self, place: str) -> None:
         lane = self._lanes[place]
         while lane:
-            job = lane.popleft()
+            job, holds = lane.popleft()
             try:
-                async with self._hands:
-                    with anyio.fail_after(self._job_s):
-                        await job()
-            except Exception:
-                # The channel loop's seam: one event that cannot be handled must not stop the ones behind it. It was
-                # not acknowledged, so Slack sends it again.
-                log.exception("an event from Slack could not be handled", extra={"place": place})
+                attempt = 0
+                while not await self._done(place, job) and holds:
+                    jitter = random.random()  # noqa: S311 - spreads retries, hides nothing
+                    await self._clock.sleep(min(delay_s(attempt, jitter), MOST_PAUSE_S))
+                    attempt += 1
             finally:
                 self._room.release()
         self._lanes.pop(place, None)
+
+    async def _done(self, place: str, job: Job) -> bool:
+        """One try; False when the house has to be asked again."""
+        try:
+            async with self._hands:
+                with anyio.fail_after(self._job_s):
+                    await job()
+        except HouseTrouble as trouble:
+            log.warning("an event from Slack is not stored: %s", trouble, extra={"place": place})
+            return False
+        except Exception:
+            # The channel loop's seam: one event that cannot be handled must not stop the ones behind it. It was not
+            # acknowledged, so Slack sends it again.
+            log.exception("an event from Slack could not be handled", extra={"place": place})
+        return True

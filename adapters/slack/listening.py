@@ -6,8 +6,8 @@ import random
 import aiohttp
 
 from adapters.slack.api import SlackApi
+from adapters.slack.arrival import Arrival
 from adapters.slack.catch_up import CatchUp
-from adapters.slack.intake import Intake
 from adapters.slack.lanes import Lanes
 from adapters.slack.limits import delay_s
 from adapters.slack.pulse import Pulse
@@ -31,7 +31,6 @@ class Listening:
         *,
         api: SlackApi,
         lanes: Lanes,
-        intake: Intake,
         pulse: Pulse,
         catch_up: CatchUp,
     ) -> None:
@@ -40,7 +39,6 @@ class Listening:
         self._clock = surroundings.clock
         self._api = api
         self._lanes = lanes
-        self._intake = intake
         self._pulse = pulse
         self._catch_up = catch_up
 
@@ -97,16 +95,15 @@ class Listening:
             return ending
 
     async def _handle(self, link: SocketLink, envelope: Envelope) -> None:
-        kind, payload = str(envelope.get("type")), envelope.get("payload") or {}
-
-        lane = self._intake.lane_of(kind, payload)
+        arrival = Arrival(
+            kind=str(envelope.get("type")), payload=envelope.get("payload") or {}, received_at=self._clock.now()
+        )
 
         async def job() -> None:
-            await self._catch_up.before(lane)
-            await self._intake.take(kind, payload)
+            await self._catch_up.take_in(arrival)
             await link.acknowledge(str(envelope["envelope_id"]))
 
-        await self._lanes.put(lane, job)
+        await self._lanes.put(arrival.lane, job, holds=arrival.is_ordered)
 
 
 def _detail(connections: int) -> str:

@@ -26,6 +26,7 @@ Event = Mapping[str, Any]
 _WORDS = (None, "file_share", "thread_broadcast", "bot_message", "me_message")
 _LEFT = ("channel_left", "group_left", "channel_archive", "group_archive", "channel_deleted", "group_deleted")
 _BACK = ("channel_unarchive", "group_unarchive")
+UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)  # what a payload of another form than Slack's raises
 UNINSTALLED = ("app_uninstalled", "tokens_revoked")
 
 

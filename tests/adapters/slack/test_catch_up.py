@@ -9,7 +9,7 @@ import pytest
 from adapters.slack.address import Address
 from adapters.slack.catch_up_plan import Reading, merged, readings, split_by_age
 from gateway.channels.adapter import Place, State
-from gateway.channels.inbound import Mention
+from gateway.channels.inbound import Inbound, Mention, Receipt
 from gateway.channels.keys import ConversationKey
 from tests.adapters.slack.world import DM, World, running, workspace
 from tests.contracts.channel_contract import eventually
@@ -151,6 +151,48 @@ async def test_a_question_in_a_thread_below_a_fresh_message_is_found(tmp_path: P
             assert said.key.channel_id == f"{TEAM}:C0GENERAL:{fresh}"
 
 
+async def test_an_answer_in_a_thread_of_a_direct_message_is_found(tmp_path: Path) -> None:
+    async with workspace() as world:
+        stored = world.unheard("a question")
+        answer = world.unheard("the bot's answer", user=BOT_USER)
+        world.unheard("and this?", thread_ts=answer)
+        world.places = [place(DM, stored)]
+        async with running(world, tmp_path):
+            await eventually(lambda: texts(world) == ["and this?"])
+            assert world.said()[0].key.channel_id == f"{DM}:{answer}"
+
+
+async def test_what_cannot_be_read_in_the_history_is_left_out_and_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with workspace() as world:
+        world.places = [place(DM, world.unheard("stored"))]
+        odd = world.unheard("odd")
+        world.double.messages["D0ANN", odd]["files"] = [None]
+        world.unheard("good")
+        async with running(world, tmp_path):
+            await eventually(lambda: texts(world) == ["good"])
+        assert "a message of the history cannot be read" in caplog.text
+
+
+async def test_a_reading_that_a_defect_ends_is_made_again(tmp_path: Path) -> None:
+    async with workspace() as world:
+        world.places = [place(DM, world.unheard("stored"))]
+        world.unheard("missed")
+        world.broken_lookups = 2  # time to put the defect in
+        async with running(world, tmp_path, clock=HastyClock(pace=5)) as adapter:
+            defects = [ZeroDivisionError(), ZeroDivisionError()]
+
+            async def admit(inbound: Inbound) -> Receipt:
+                if defects:
+                    raise defects.pop()
+                return await world.admit(inbound)
+
+            adapter._intake.admit = admit
+            await eventually(lambda: texts(world)[-1:] == ["missed"])
+            assert not defects
+
+
 async def test_more_conversations_than_the_rate_limit_takes_at_once(tmp_path: Path) -> None:
     async with workspace() as world:
         stored = world.double.ts()
@@ -240,6 +282,17 @@ async def test_what_was_read_and_could_not_be_stored_is_read_again(tmp_path: Pat
         async with running(world, tmp_path, clock=HastyClock()):
             await eventually(lambda: len(world.said()) == 2)
             assert texts(world) == ["missed one", "missed two"]
+
+
+async def test_what_is_live_waits_for_what_was_read_before_it_and_could_not_be_stored(tmp_path: Path) -> None:
+    async with workspace() as world:
+        world.places = [place(DM, world.unheard("stored"))]
+        world.unheard("missed")
+        world.broken_lookups, world.broken_admits = 2, 1
+        async with running(world, tmp_path):
+            (delivery,) = await world.event(text="live")
+            assert delivery["acked"]
+            assert [text for text in texts(world) if text != "stored"] == ["missed", "live"]
 
 
 async def test_what_slack_had_no_room_for_is_read_from_where_it_began_after_a_reconnect_too(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Signs of life, and what the doctor finds."""
 
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -7,12 +8,12 @@ import pytest
 
 from adapters.slack.adapter import SlackAdapter
 from adapters.slack.address import Address
-from adapters.slack.lanes import Lanes
+from adapters.slack.lanes import MOST_PAUSE_S, Lanes
 from adapters.slack.presence import FADES_AFTER_S
 from agent.core.clock import SystemClock
 from gateway.channels.adapter import Diagnosis
 from gateway.channels.document import Plain
-from gateway.channels.errors import ChannelRejected
+from gateway.channels.errors import ChannelRejected, HouseTrouble
 from gateway.channels.outbound import Outbound
 from tests.adapters.slack.world import DM, World, free_port, running, workspace
 from tests.contracts.channel_contract import eventually
@@ -147,7 +148,7 @@ async def test_the_doctor_compares_clocks(tmp_path: Path, ahead_s: float, level:
 
 
 async def test_a_job_that_fails_does_not_stop_the_ones_behind_it() -> None:
-    lanes, done = Lanes(), []
+    lanes, done = Lanes(SystemClock()), []
 
     async def fails() -> None:
         raise OSError("disk full")
@@ -162,8 +163,53 @@ async def test_a_job_that_fails_does_not_stop_the_ones_behind_it() -> None:
         await eventually(lambda: len(done) == 2)
 
 
+async def test_a_job_that_holds_its_place_is_done_again_before_the_ones_behind_it() -> None:
+    clock = FakeClock()
+    lanes, done, house = Lanes(clock, limit=3, at_once=1), list[str](), ["broken"] * 3
+
+    async def store(name: str) -> None:
+        if house:
+            raise HouseTrouble(house.pop())
+        done.append(name)
+
+    def waits(left: int) -> bool:
+        return len(house) == left and clock.sleepers == 1
+
+    async with beside(lanes.run):
+        await eventually(lambda: lanes.open)
+        await lanes.put("C1", partial(store, "one"), holds=True)
+        await lanes.put("C1", partial(store, "two"), holds=True)
+        for left in (2, 1, 0):
+            await eventually(partial(waits, left))
+            assert not done
+            clock.advance(MOST_PAUSE_S)
+        await eventually(lambda: done == ["one", "two"])
+        for name in ("three", "four", "five", "six"):  # each has given back its room
+            await lanes.put("C1", partial(store, name), holds=True)
+        await eventually(lambda: len(done) == 6)
+
+
+async def test_a_job_that_holds_no_place_is_tried_once() -> None:
+    clock = FakeClock()
+    lanes, done = Lanes(clock), list[str]()
+
+    async def fails() -> None:
+        done.append("tried")
+        raise HouseTrouble("disk full")
+
+    async def works() -> None:
+        done.append("behind it")
+
+    async with beside(lanes.run):
+        await eventually(lambda: lanes.open)
+        await lanes.put("C1!", fails)
+        await lanes.put("C1!", works)
+        await eventually(lambda: len(done) == 2)
+        assert (done, clock.sleepers) == (["tried", "behind it"], 0)
+
+
 async def test_what_waits_is_bounded() -> None:
-    lanes = Lanes(limit=2)
+    lanes = Lanes(SystemClock(), limit=2)
 
     async def never() -> None:
         await SystemClock().sleep(60)
@@ -184,7 +230,7 @@ async def test_what_waits_is_bounded() -> None:
 
 
 async def test_a_lane_that_is_run_again_has_all_its_room(tmp_path: Path) -> None:
-    lanes = Lanes(limit=4, at_once=2)
+    lanes = Lanes(SystemClock(), limit=4, at_once=2)
 
     async def never() -> None:
         await SystemClock().sleep(60)
@@ -200,7 +246,7 @@ async def test_a_lane_that_is_run_again_has_all_its_room(tmp_path: Path) -> None
 
 
 async def test_a_job_that_hangs_gives_its_place_back(tmp_path: Path) -> None:
-    lanes, done = Lanes(limit=1, job_s=0.05), []
+    lanes, done = Lanes(SystemClock(), limit=1, job_s=0.05), []
 
     async def never() -> None:
         await SystemClock().sleep(60)

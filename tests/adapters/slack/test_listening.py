@@ -7,15 +7,17 @@ import anyio
 import pytest
 
 from adapters.slack.adapter import SlackAdapter
+from agent.core.clock import SystemClock
 from gateway.channels.adapter import State
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelFatal
 from gateway.channels.inbound import Deleted, Edited, Membership, Mention, Pressed, Said
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import Button, CommandSpec, Outbound
-from tests.adapters.slack.world import ANN, DM, running, workspace
+from tests.adapters.slack.world import ANN, DM, SECRET, running, workspace
 from tests.contracts.channel_contract import eventually
 from tests.doubles.slack_api import BOT_ID, BOT_USER, TEAM
+from tests.fakes.clock import HastyClock
 
 
 def names_bot(text: str) -> str:
@@ -36,14 +38,38 @@ async def test_a_message_is_acknowledged_only_after_it_is_stored(tmp_path: Path)
 
 
 @pytest.mark.requirement("G-12")
-async def test_what_could_not_be_stored_is_sent_again_by_slack(tmp_path: Path) -> None:
+async def test_what_could_not_be_stored_is_not_overtaken_by_what_is_written_after_it(tmp_path: Path) -> None:
     async with workspace() as world, running(world, tmp_path):
         world.broken_admits = 1
-        world.double.settings.update(ack_deadline=0.2, retry_delays=[0.05])
-        (delivery,) = await world.event(text="hello")
-        assert delivery["acked"]
-        assert [len(attempt) > 0 for attempt in delivery["attempts"]] == [True, True]
-        assert [said.text for said in world.said()] == ["hello"]
+        world.double.settings.update(ack_deadline=60, retry_delays=[])
+        first = world.double.make_request({"text": "one"})
+        (second,) = await world.event(text="two")
+        assert second["acked"]
+        assert [said.text for said in world.said()] == ["one", "two"]
+        assert [(await task)["acked"] for task in first] == [True]
+
+
+@pytest.mark.requirement("G-12")
+@pytest.mark.parametrize("keys", [{}, {"app_token": None, "signing_secret": SECRET}], ids=["socket", "http"])
+async def test_what_could_not_be_stored_is_stored_when_the_house_can_again(
+    tmp_path: Path, keys: dict[str, Any]
+) -> None:
+    async with workspace() as world, running(world, tmp_path, clock=HastyClock(), **keys):
+        world.broken_admits = 4
+        world.double.settings.update(ack_deadline=0.01, retry_delays=[])  # Slack has given up long before
+        await world.event(text="one")
+        await eventually(lambda: [said.text for said in world.said()] == ["one"])
+
+
+async def test_a_command_that_could_not_be_stored_is_not_done_later(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path, clock=HastyClock()):
+        world.broken_admits = 1
+        world.double.settings["ack_deadline"] = 0.2
+        (failed,) = await world.event(kind="slash", command="/status")
+        assert not failed["acked"]  # so the person was told, and gives it again
+        (again,) = await world.event(kind="slash", command="/status")
+        assert again["acked"]
+        assert len(world.said()) == 1
 
 
 @pytest.mark.requirement("G-12")
@@ -102,6 +128,46 @@ async def test_one_slow_place_holds_up_no_other(tmp_path: Path) -> None:
         await eventually(lambda: len(world.said()) == 4)
         assert [said.text for said in world.said()] == ["four", "one", "two", "three"]
         assert len(tasks) == 3
+
+
+async def test_a_slow_message_holds_up_no_command_and_no_button_of_its_channel(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path) as adapter:
+        sent = await adapter.channel(DM).send(
+            Outbound(document=(Plain("?"),), buttons=((Button(label="Go", action="go"),),))
+        )
+        hold = anyio.Event()
+        admit = world.admit
+
+        async def slow(inbound: Any) -> Any:
+            if isinstance(inbound, Said) and inbound.interaction_id is None:
+                await hold.wait()  # as with a file that takes its time
+            return await admit(inbound)
+
+        adapter._intake.admit = slow
+        world.double.make_request({"text": "look at this"})
+        await eventually(lambda: "D0ANN" in adapter._lanes._lanes)
+        (command,) = await world.event(kind="slash", command="/status")
+        (press,) = await world.event(kind="action", ts=sent.id, action_id="go")
+        assert command["acked"]
+        assert press["acked"]
+        assert [type(inbound) for inbound in world.admitted] == [Said, Pressed]
+        hold.set()
+        await eventually(lambda: [said.text for said in world.said()] == ["/status", "look at this"])
+
+
+@pytest.mark.parametrize("keys", [{}, {"app_token": None, "signing_secret": SECRET}], ids=["socket", "http"])
+async def test_it_is_received_when_it_comes_not_when_its_turn_comes(tmp_path: Path, keys: dict[str, Any]) -> None:
+    async with workspace() as world, running(world, tmp_path, **keys) as adapter:
+        world.gate = anyio.Event()
+        world.double.settings["retry_delays"] = []
+        world.double.make_request({"text": "slow"})
+        await eventually(lambda: "D0ANN" in adapter._lanes._lanes)
+        world.double.make_request({"text": "/stop"})
+        await eventually(lambda: len(adapter._lanes._lanes["D0ANN"]) == 1)
+        later = SystemClock().now()
+        world.gate.set()
+        await eventually(lambda: len(world.said()) == 2)
+        assert all(said.received_at <= later for said in world.said())
 
 
 async def test_words_in_a_thread_the_bot_takes_part_in_are_for_it(tmp_path: Path) -> None:
