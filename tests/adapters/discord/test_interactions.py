@@ -264,7 +264,9 @@ async def test_a_cut_waiting_sign_goes_before_its_token_dies(
 
 @pytest.mark.requirement("G-12")
 @pytest.mark.parametrize("private", [True, False], ids=["a status line", "the first half of an answer"])
-async def test_a_cut_first_word_is_not_taken_for_the_answer(discord: Discord, timed_house: House, private: bool) -> None:
+async def test_a_cut_first_word_is_not_taken_for_the_answer(
+    discord: Discord, timed_house: House, private: bool
+) -> None:
     async with connected(discord, timed_house) as adapter:
         await adapter.publish([ASK])
         said = await slash(discord, timed_house)
