@@ -38,8 +38,9 @@ class Person:
 class Directory:
     """People and channels of one workspace."""
 
-    def __init__(self, api: SlackApi, surroundings: Surroundings) -> None:
+    def __init__(self, api: SlackApi, surroundings: Surroundings, *, patience_s: float = PATIENCE_S) -> None:
         self._api = api
+        self._patience_s = patience_s
         self._clock = surroundings.clock
         self._people: OrderedDict[str, tuple[float, Person]] = OrderedDict()
         self._titles: OrderedDict[str, tuple[float, str]] = OrderedDict()
@@ -49,7 +50,7 @@ class Directory:
         if not isinstance(inbound, Said | Edited | Pressed):
             return inbound
         sender, title = inbound.sender, inbound.chat_title
-        with anyio.move_on_after(PATIENCE_S):
+        with anyio.move_on_after(self._patience_s):
             if sender.id.startswith(("U", "W")):
                 sender = _known(sender, await self._person(sender.id))
             if not title and inbound.chat_type is not ChatType.DIRECT:

@@ -57,9 +57,8 @@ class Live:
         self.settings = settings
         self._environ = environ
         self._listeners: list[Callable[[Settings], None]] = []
-        self._seen: tuple[int, int] | None = (
-            None  # kept beyond a `watch` that broke: what changes before the next counts
-        )
+        # From the load on, and kept beyond a `watch` that broke: what changes before the next one counts.
+        self._seen = _signature(settings.source) if settings.source else None
 
     def listen(self, listener: Callable[[Settings], None]) -> None:
         """Hear of every change that counts."""
@@ -117,7 +116,6 @@ class Live:
         source = self.settings.source
         if source is None:
             return
-        self._seen = self._seen or _signature(source)
         while True:
             await clock.sleep(LOOK_EVERY_S)
             now = _signature(source)

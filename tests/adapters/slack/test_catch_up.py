@@ -226,7 +226,7 @@ async def test_conversations_that_cannot_be_looked_up_are_looked_up_again(
         world.places = [place(DM, world.unheard("stored"))]
         world.unheard("missed")
         world.broken_lookups = 3
-        async with running(world, tmp_path, clock=HastyClock()):
+        async with running(world, tmp_path, clock=HastyClock(), ping_every_s=60):
             await eventually(lambda: texts(world) == ["missed"])
             assert len(world.calls("apps.connections.open")) == 1
         assert "read later, the places are not known: the database is locked" in caplog.text
@@ -300,7 +300,7 @@ async def test_what_slack_had_no_room_for_is_read_from_where_it_began_after_a_re
         world.places = [place(DM, world.unheard("stored"))]
         world.unheard("missed")
         world.fault("conversations.history", "rate_limit", retry_after=8)
-        async with running(world, tmp_path, clock=HastyClock()):
+        async with running(world, tmp_path, clock=HastyClock(), ping_every_s=60):
             await eventually(lambda: bool(world.calls("conversations.history")))
             world.places = [place(DM, await world.write("live"))]
             for link in list(world.double.sockets):

@@ -33,6 +33,7 @@ async def test_a_message_is_acknowledged_only_after_it_is_stored(tmp_path: Path)
         assert not delivery["acked"]  # 0.2 s long nothing was stored, so nothing was acknowledged
         world.gate.set()
         await eventually(lambda: len(world.said()) == 1)
+        world.double.settings["ack_deadline"] = 60
         (delivery,) = await world.event(text="again")
         assert delivery["acked"]
 
@@ -67,6 +68,7 @@ async def test_a_command_that_could_not_be_stored_is_not_done_later(tmp_path: Pa
         world.double.settings["ack_deadline"] = 0.2
         (failed,) = await world.event(kind="slash", command="/status")
         assert not failed["acked"]  # so the person was told, and gives it again
+        world.double.settings["ack_deadline"] = 60
         (again,) = await world.event(kind="slash", command="/status")
         assert again["acked"]
         assert len(world.said()) == 1
@@ -268,8 +270,8 @@ async def test_an_account_that_takes_nothing_in_says_so_and_comes_back(tmp_path:
         world.gate = anyio.Event()  # as with a database that does not answer
         for text in ("one", "two"):
             world.double.make_request({"text": text})
-        await eventually(lambda: adapter.health().state is State.RECONNECTING)
-        assert "not taken in" in adapter.health().detail
+        await eventually(lambda: "not taken in" in adapter.health().detail)
+        assert adapter.health().state is State.RECONNECTING
         world.gate.set()
         await eventually(lambda: adapter.health().state is State.CONNECTED)
         (delivery,) = await world.event(text="three")
@@ -278,6 +280,7 @@ async def test_an_account_that_takes_nothing_in_says_so_and_comes_back(tmp_path:
 
 async def test_an_idle_socket_is_opened_anew_to_be_sure(tmp_path: Path) -> None:
     async with workspace() as world, running(world, tmp_path, ping_every_s=0.05, idle_refresh_s=0.2):
+        world.double.settings["retry_delays"] = [0.05] * 1000  # what a closed socket took along comes again soon
         await eventually(lambda: len(world.calls("apps.connections.open")) >= 2)
         (delivery,) = await world.event(text="hello")
         assert delivery["acked"]
@@ -379,7 +382,8 @@ async def test_its_own_words_come_back_from_slack_and_are_left_out(tmp_path: Pat
 
 
 async def test_people_are_introduced_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with workspace() as world, running(world, tmp_path):
+    async with workspace() as world, running(world, tmp_path) as adapter:
+        adapter._intake._directory._patience_s = 60
         world.double.users[ANN] |= {"profile": {"display_name": "Ännchen"}, "is_admin": True, "locale": "de-DE"}
         await world.write("one")
         await world.write(names_bot("two"), channel="C0GENERAL")

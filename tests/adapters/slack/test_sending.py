@@ -34,7 +34,7 @@ async def test_a_429_concerns_its_channel_alone_and_is_not_asked_again_before_it
         assert first.value.after_s == 30
         with pytest.raises(ChannelBusy) as second:
             await channel.send(plain("x"))
-        assert 28 < second.value.after_s <= 30
+        assert 0 < second.value.after_s <= 30
         assert len(world.calls("chat.postMessage")) == 1  # the second was not even tried
         await other.send(plain("x"))
 
@@ -92,9 +92,10 @@ async def test_a_page_that_is_no_slack_is_no_crash(tmp_path: Path) -> None:
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", page)
-    runner, port = web.AppRunner(app), free_port()
+    runner = web.AppRunner(app)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    port = runner.addresses[0][1]
     async with workspace() as world:
         settings = world.settings(api_base_url=f"http://127.0.0.1:{port}/api/")
         adapter = SlackAdapter(settings, world.surroundings(tmp_path))

@@ -111,9 +111,8 @@ async def workspace() -> AsyncIterator[World]:
     double = SlackDouble(SECRET)
     runner = web.AppRunner(double.app(), shutdown_timeout=0.1)
     await runner.setup()
-    port = free_port()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
-    double.origin = f"http://127.0.0.1:{port}"
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    double.origin = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
         yield World(double, double.origin)
     finally:
@@ -145,12 +144,13 @@ async def running(
 
 async def _served(world: World, adapter: SlackAdapter) -> asyncio.Task[None]:
     """The adapter's routes behind a real web server; Slack is told the address."""
-    port = free_port()
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
     app = Starlette(routes=[Mount("/channels/slack", routes=list(adapter.routes))])
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", lifespan="off"))
-    task = asyncio.ensure_future(server._serve(None))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
+    task = asyncio.ensure_future(server._serve([listener]))
     await eventually(lambda: server.started)
-    url = f"http://127.0.0.1:{port}/channels/slack/events"
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}/channels/slack/events"
     world.double.settings.update(events_url=url, commands_url=url, interactivity_url=url)
     return task
 

@@ -144,7 +144,7 @@ async def test_in_a_group_members_change_their_own_and_admins_all(world: World) 
 
 
 async def test_a_loop_runs_until_it_is_stopped(world: World) -> None:
-    assert "Again and again: every 5 sec" in await world.asks("/loop look at the build every 5 sec", "Again")
+    assert "Again and again: every 5 min" in await world.asks("/loop look at the build every 5 min", "Again")
     assert "too often" in await world.asks("/loop look every 1 sec")
     await world.press("c:/schedules delete 1")
     await world.shows("Deleted: #1")

@@ -11,6 +11,9 @@ import pytest
 from gateway.config.live import RELOADABLE, Live
 from gateway.config.mistakes import ConfigError
 from gateway.config.settings import Sections, Settings, home_directory, load, read
+from tests.fakes.clock import HastyClock
+from tests.fakes.running import running
+from tests.fakes.waiting import until
 
 SHIPPED = Path(__file__).parents[3] / "config" / "gateway.toml"
 TELEGRAM = {"type": "telegram", "token": "1:abc"}
@@ -286,6 +289,18 @@ def test_a_changed_file_counts_and_a_broken_one_does_not(tmp_path: Path) -> None
     file.write_text('[queue]\nmode = "drop"\n[web]\nport = 1234')
     assert live.reload() == ("web",)
     assert (live.settings.queue.mode, live.settings.web.port, heard) == ("drop", 8080, ["drop"])
+
+
+@pytest.mark.requirement("Z-21")
+async def test_a_change_between_the_load_and_the_watch_counts(tmp_path: Path) -> None:
+    """The house is built in between, which takes seconds."""
+    file = tmp_path / "gateway.toml"
+    file.write_text('[queue]\nmode = "queue"')
+    environ = {"TIELINE_HOME": str(tmp_path)}
+    live = Live(load(file, environ), environ)
+    file.write_text('[queue]\nmode = "drop"')
+    async with running(lambda: live.watch(HastyClock(1000))):
+        await until(lambda: live.settings.queue.mode == "drop")
 
 
 @pytest.mark.parametrize(

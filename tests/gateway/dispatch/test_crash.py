@@ -20,6 +20,7 @@ CHAT = ConversationId("telegram:1")
 
 ONE_TURN = """
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
@@ -34,8 +35,9 @@ async def turn(work):
 async def main():
     database = await open_database("sqlite:///tieline.db", Path(sys.argv[1]))
     house = House(database, turn)
-    await admit(database, "telegram:1", "a", dedup="a")
-    await admit(database, "telegram:1", "b", dedup="b")
+    at = datetime.now(UTC)  # one for both: they are one turn
+    await admit(database, "telegram:1", "a", dedup="a", at=at)
+    await admit(database, "telegram:1", "b", dedup="b", at=at)
     async with house.running():
         await anyio.sleep_forever()
 

@@ -1,6 +1,7 @@
 """What happens to a message whose run goes wrong: tried again, given up visibly, never lost, never in the way."""
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -132,21 +133,25 @@ async def test_an_agent_that_leaves_its_work_undone_gets_it_again_and_in_the_end
 
 
 async def test_after_the_last_message_nobody_looks_again_before_the_linger_time_is_over(database: Database) -> None:
-    class Counting(Troubled):
-        looks = 0
+    looks: list[float] = []
+    ends: list[float] = []
 
+    class Counting(Troubled):
         async def write(self, work: Callable[[Connection], T]) -> T:
-            self.looks += getattr(getattr(work, "func", work), "__name__", "") == "_begin"
+            if getattr(getattr(work, "func", work), "__name__", "") == "_begin":
+                looks.append(time.monotonic())
             return await super().write(work)
 
-    counting = Counting(database)
-    house = House(counting, timing=replace(QUICK, linger=0.3, look_around=60))
+    async def turn(_: Work) -> None:
+        ends.append(time.monotonic())
+
+    house = House(Counting(database), turn, timing=replace(QUICK, linger=0.3, look_around=60))
     async with house.running():
         await house.says(CHAT, "a")
         await until(partial(is_answered, database, "a"))
         await until(lambda: not house.dispatcher.is_running(CHAT))
-        assert counting.looks == 1
-        await until(lambda: counting.looks == 2)
+        await until(lambda: len(looks) == 2)
+        assert looks[1] - ends[0] >= 0.3
         await house.says(CHAT, "b")
         await until(partial(is_answered, database, "a", "b"))
 

@@ -145,7 +145,7 @@ async def test_more_than_ten_are_named(kept: Attachments) -> None:
 
 
 async def test_a_fetch_that_never_ends_costs_the_files_and_not_the_message(tmp_path: Path) -> None:
-    kept = Attachments(tmp_path, read_catalogue(), limit_mb=lambda: 1, within_s=1.5)
+    kept = Attachments(tmp_path, read_catalogue(), limit_mb=lambda: 1, within_s=5)
     paths, notes = await fetched(kept, channel(Handing(b"one", None)), file("a.txt"), file("b.txt"), file("c.txt"))
     assert paths == ["files/telegram_77_5/0-a.txt"]
     assert [note.split()[2] for note in notes] == ["b.txt", "c.txt"]

@@ -20,7 +20,7 @@ ANSWERS: list[str | None] = []
 async def asking(world: World, chat: str = GROUP, person: str = ANN) -> None:
     """Ask, and note what was answered."""
     key = world.said("", chat=chat).key
-    question = Question(prompt="Delete it?", asked_of=PersonId(f"telegram:{person}"), timeout_s=5)
+    question = Question(prompt="Delete it?", asked_of=PersonId(f"telegram:{person}"), timeout_s=60)
     channel = world.house.delivery.channel_for(key)
     assert channel is not None
     ANSWERS.append((await world.house.delivery.questions.ask(channel, question, "en")).choice)

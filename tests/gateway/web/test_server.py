@@ -34,7 +34,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
 
 @pytest.fixture
 async def stranger(site: Site) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=site.url, trust_env=False) as client:
+    async with httpx2.AsyncClient(base_url=site.url, trust_env=False, timeout=60) as client:
         yield client
 
 
@@ -51,7 +51,7 @@ async def visitor(site: Site) -> AsyncIterator[Visitor]:
 async def test_it_is_alive_before_anything_is_mounted(tmp_path: Path) -> None:
     server = WebServer(WebSettings(port=0), home=tmp_path, clock=SystemClock())
     server.bind()
-    async with running(server.run), httpx2.AsyncClient(base_url=server.url, trust_env=False) as client:
+    async with running(server.run), httpx2.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as client:
         assert (await client.get("/healthz")).json() == {"alive": True}
         ready = await client.get("/readyz")
         assert ready.status_code == 503
@@ -177,7 +177,7 @@ async def test_guessing_is_forgiven_after_a_minute(tmp_path: Path) -> None:
     clock = FakeClock()
     server = WebServer(WebSettings(port=0), home=tmp_path, clock=clock)
     server.bind()
-    async with running(server.run), httpx2.AsyncClient(base_url=server.url, trust_env=False) as client:
+    async with running(server.run), httpx2.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as client:
         for _ in range(11):
             last = await client.get("/sign-in?code=guess")
         assert last.status_code == 429
@@ -300,7 +300,7 @@ async def test_a_scraper_elsewhere_needs_the_token(tmp_path: Path) -> None:
     wrong, right = {"authorization": "Bearer x"}, {"authorization": "Bearer let-me-scrape"}
     async with (
         running_site(tmp_path, settings) as site,
-        httpx2.AsyncClient(base_url=site.url, trust_env=False, headers=elsewhere) as client,
+        httpx2.AsyncClient(base_url=site.url, trust_env=False, timeout=60, headers=elsewhere) as client,
     ):
         assert (await client.get("/metrics")).status_code == 403
         assert (await client.get("/metrics", headers=wrong)).status_code == 403
@@ -314,7 +314,7 @@ async def test_behind_a_proxy_with_tls_the_cookie_is_for_tls_alone(tmp_path: Pat
         link = site.server.sign_in_link()
         assert link.startswith("https://chat.example.org/sign-in?code=")
         local = link.replace("https://chat.example.org", f"http://127.0.0.1:{site.server.port}")
-        async with httpx2.AsyncClient(trust_env=False) as client:
+        async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
             response = await client.get(local, headers=headers)
     assert re.search(r"; Secure$", response.headers["set-cookie"])
     assert response.headers["strict-transport-security"]
