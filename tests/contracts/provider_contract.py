@@ -438,7 +438,8 @@ class WireContract(ProviderContract):
 
     @pytest.mark.requirement("B-33")
     async def test_a_stream_that_stalls_ends_after_the_time_out(self, stage: WireStage) -> None:
-        provider = stage.make(timeout_s=1.5)
+        provider = stage.make(timeout_s=4)
+        await provider.warm_up()
         stage.server.replies({"text": "one two three four", "fault": {"kind": "stall", "after_tokens": 2, "delay": 99}})
         with anyio.fail_after(60):
             heard = await hear(provider, asks("hi"))
@@ -453,7 +454,8 @@ class WireContract(ProviderContract):
 
     @pytest.mark.requirement("R-18")
     async def test_the_whole_stream_has_a_time_limit(self, stage: WireStage) -> None:
-        provider = stage.make(stream_timeout_s=2.0)
+        provider = stage.make(stream_timeout_s=5)
+        await provider.warm_up()
         stage.server.replies({"text": "word " * 4000, "token_delay": 0.05})
         with anyio.fail_after(60):
             heard = await hear(provider, asks("hi"))

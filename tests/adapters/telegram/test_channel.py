@@ -348,7 +348,7 @@ async def test_a_429_of_one_chat_leaves_the_others_alone(tmp_path: Path) -> None
         for _ in range(2):
             with pytest.raises(ChannelBusy) as raised:
                 await actor.channel.send(final(frame("x")))
-            assert 29 < raised.value.after_s <= 30
+            assert 0 < raised.value.after_s <= 30
         assert len(actor.telegram.calls("sendMessage")) == 1  # the second try is not even made
         await group.send(final(frame("y")))
 
