@@ -416,6 +416,31 @@ async def test_a_token_revoked_while_running_is_fatal(tmp_path: Path) -> None:
         await actor.adapter.aclose()
 
 
+@pytest.mark.requirement("Z-36")
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param({"status": 404, "text": "404 page not found"}, id="plain text"),
+        pytest.param({"status": 401, "text": "<html>Authorization Required</html>"}, id="HTML"),
+        pytest.param({"status": 404, "text": '{"message": "no Route matched"}'}, id="another server's JSON"),
+        pytest.param({"status": 401, "text": "[]"}, id="no object"),
+    ],
+)
+@pytest.mark.parametrize("method", ["getMe", "getUpdates"])
+async def test_a_refusal_of_what_stands_before_the_server_passes(
+    tmp_path: Path, method: str, page: dict[str, Any]
+) -> None:
+    clock = FakeClock()
+    async with Telegram().running() as telegram:
+        await telegram.fault(method, "page", **page)
+        async with acting(telegram, tmp_path, clock) as actor:
+            await eventually(lambda: f"({page['status']})" in actor.adapter.health().detail)
+            assert actor.adapter.health().state is State.RECONNECTING
+            await advanced(clock, 0.5)
+            await telegram.update(text="hi")
+            await texts_come(actor, "hi")
+
+
 # -- other things that happen
 
 
