@@ -222,6 +222,24 @@ async def test_a_slow_file_in_one_chat_keeps_no_other_waiting(tmp_path: Path) ->
             await eventually(lambda: pending(telegram) == 0)
 
 
+async def test_what_waits_behind_a_slow_file_counts_from_when_it_came(tmp_path: Path) -> None:
+    """A stop that waits for a file must not end what began meanwhile."""
+    clock = FakeClock()
+    came_at = clock.now()
+    async with Telegram().running() as telegram:
+        actor = reluctant(telegram, tmp_path, clock)
+        actor.held["77"] = anyio.Event()
+        async with listening(actor):
+            await telegram.update(text="a slow file")
+            await telegram.update(text="/stop")
+            await telegram.update(user={"id": 5}, text="last")
+            await texts_come(actor, "last")
+            clock.advance(20.0)
+            actor.held["77"].set()
+            await texts_come(actor, "last", "a slow file", "/stop")
+            assert [said.received_at for said in actor.said] == [came_at] * 3
+
+
 async def test_what_could_not_be_stored_is_tried_again_in_order(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -256,7 +274,9 @@ async def test_storing_that_hangs_is_given_up_and_tried_again(caplog: pytest.Log
 
     chat = {"id": 77, "type": "private"}
     update = {"update_id": 1, "message": {"message_id": 1, "date": 1, "chat": chat, "from": PERSON, "text": "hi"}}
-    assert not await Intake(hang, context, within_s=0.01).take(update)
+    intake = Intake(hang, context, within_s=0.01)
+    async with intake.turn(update) as given:
+        assert not await intake.take(update, given)
     assert "not stored within" in caplog.text
 
 
