@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 
 import anyio
@@ -93,7 +94,7 @@ class Intake:
             if author is not None and name == "MESSAGE_CREATE":
                 self._bot.own.note(channel_id, message_id, str(event.get("nonce") or ""))
             return
-        job = partial(self._message if name == "MESSAGE_CREATE" else self._edit, event)
+        job = partial(self._message if name == "MESSAGE_CREATE" else self._edit, event, self._bot.clock.now())
         self._put(channel_id, job, message_id if name == "MESSAGE_CREATE" else None)
 
     def _on_deletion(self, event: Payload, message_ids: Sequence[str]) -> None:
@@ -149,10 +150,9 @@ class Intake:
 
     # -- jobs of a lane
 
-    async def _message(self, event: Payload) -> None:
+    async def _message(self, event: Payload, at: datetime) -> None:
         where = await self._where(event)
-        now = self._bot.clock.now()
-        said = parse.said(event, where, self._bot.identity, received_at=now) if where else None
+        said = parse.said(event, where, self._bot.identity, received_at=at) if where else None
         if said is None:
             return
         await self.catch_up.read_before(said.key.channel_id)
@@ -161,10 +161,9 @@ class Intake:
         else:
             await self._deliver_said(said)
 
-    async def _edit(self, event: Payload) -> None:
+    async def _edit(self, event: Payload, at: datetime) -> None:
         where = await self._where(event)
-        now = self._bot.clock.now()
-        edited = parse.edited(event, where, self._bot.identity, received_at=now) if where else None
+        edited = parse.edited(event, where, self._bot.identity, received_at=at) if where else None
         if edited is not None:
             await self._store(edited)
 

@@ -24,24 +24,28 @@ class Intake:
         self._places: dict[str, _Line] = {}
 
     @asynccontextmanager
-    async def turn(self, update: Json) -> AsyncIterator[None]:
-        """Its place is the caller's meanwhile; who asked for it first has it first."""
+    async def turn(self, update: Json) -> AsyncIterator[Context]:
+        """Its place is the caller's meanwhile; who asked for it first has it first.
+
+        Gives the context as it is when the update comes: a stop that waits for its turn must not seem said later.
+        """
         place = place_of(update)
         line = self._places.setdefault(place, _Line())
         line.waiting += 1
+        context = self._context()
         try:
             async with line.lock:
-                yield
+                yield context
         finally:
             line.waiting -= 1
             if not line.waiting:
                 del self._places[place]
 
-    async def take(self, update: Json) -> bool:
-        """One try, in its place's turn; True when it is dealt with, else it must be given again."""
+    async def take(self, update: Json, context: Context) -> bool:
+        """One try, in its place's turn, with what that gave; True when it is dealt with, else it must come again."""
         where = {"update_id": update.get("update_id")}
         try:
-            inbound = parse(update, self._context())
+            inbound = parse(update, context)
         except Exception:  # the channel loop
             # An update we cannot read would come again for ever and hold up all others.
             log.exception("unreadable update skipped", extra=where)

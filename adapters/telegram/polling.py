@@ -144,8 +144,8 @@ class Polling:
     async def _store(self, update: Json) -> None:
         """Try until it is stored; its place waits behind it."""
         update_id, failures = update["update_id"], 0
-        async with self._intake.turn(update):
-            while not await self._intake.take(update):
+        async with self._intake.turn(update) as context:
+            while not await self._intake.take(update, context):
                 failures += 1
                 self._failing.add(update_id)
                 await self._clock.sleep(pause_s(failures))

@@ -19,6 +19,8 @@ CONNECT_S = 10.0
 READ_S = 20.0
 UPLOAD_S = 180.0  # 50 MB over a slow line
 FLOODED_S = 5.0  # for a 429 that does not say how long
+# The library takes them for a token that is wrong, or a chat that is closed for good.
+REFUSALS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 
 
 class NotSent(NetworkError):
@@ -26,7 +28,10 @@ class NotSent(NetworkError):
 
 
 class ServerTrouble(NetworkError):
-    """The server answered 5xx: by its own word nothing was carried out. 504 excepted, that is no word of its own."""
+    """The server answered 5xx: by its own word nothing was carried out. 504 excepted, that is no word of its own.
+
+    Also a refusal of what stands in front of the server, as of an ingress while the server is started anew.
+    """
 
 
 class Flooded(TelegramError):
@@ -106,6 +111,8 @@ class AiohttpRequest(BaseRequest):
             if response.status == HTTPStatus.GATEWAY_TIMEOUT:
                 raise TimedOut("the Bot API answered 504")
             raise ServerTrouble(f"the Bot API answered {response.status}")
+        if response.status in REFUSALS and not _is_of_bot_api(payload):
+            raise ServerTrouble(f"a refusal ({response.status}) that is not the Bot API's own")
         return response.status, payload
 
     def _timeout(self, read_s: float, uploads: bool) -> aiohttp.ClientTimeout:
@@ -125,6 +132,15 @@ class AiohttpRequest(BaseRequest):
             return parsedate_to_datetime(self._date) if self._date else None
         except ValueError:
             return None
+
+
+def _is_of_bot_api(payload: bytes) -> bool:
+    """Each of its answers is a JSON object with `ok`."""
+    try:
+        answer = json.loads(payload)
+    except ValueError:
+        return False
+    return isinstance(answer, dict) and "ok" in answer
 
 
 def _retry_after_s(payload: bytes, header: str | None) -> float:

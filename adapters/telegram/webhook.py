@@ -73,8 +73,8 @@ class Webhook:
         self._pulse.beat()
         stored = False
         with anyio.move_on_after(ADMIT_S):
-            async with intake.turn(update):
-                stored = await intake.take(update)
+            async with intake.turn(update) as context:
+                stored = await intake.take(update, context)
         return Response(status_code=200) if stored else Response("not stored; send it again\n", 503)
 
     async def keep(self, api: Api, pulse: Pulse, clock: Clock) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
@@ -109,7 +110,7 @@ class Admission:
 
         def work(conn: Connection) -> inbox_rows.Admitted:
             album = inbox_rows.waiting_album(conn, arrival.conversation, incoming)
-            admitted = self._insert(conn, arrival, incoming, limit if album is None else None)
+            admitted = self._insert(conn, arrival, incoming, limit if album is None else None, at=incoming.received_at)
             if album is not None and admitted.id is not None:
                 self._albums.put_to(conn, album, incoming, admitted.id)
             if admitted.refused:
@@ -250,7 +251,10 @@ class Admission:
     async def _is_known(self, arrival: Arrival) -> bool:
         return await self._house.database.read(arrival.is_known)
 
-    def _insert(self, conn: Connection, arrival: Arrival, incoming: Incoming, limit: int | None) -> inbox_rows.Admitted:
+    def _insert(
+        self, conn: Connection, arrival: Arrival, incoming: Incoming, limit: int | None, *, at: datetime | None = None
+    ) -> inbox_rows.Admitted:
+        """`at`: since when it waits, for what a stop may mean, however long its files took; else since now."""
         conversation = arrival.conversation
         admitted = inbox_rows.admit(
             conn,
@@ -260,7 +264,7 @@ class Admission:
             event_dedup=arrival.event,
             platform_ref=arrival.said.message_id,
             payload=encode_incoming(incoming),
-            at=to_us(self._house.clock.now()),
+            at=to_us(at or self._house.clock.now()),
             not_before=self._albums.settled_at(incoming),
             limit=limit,
         )

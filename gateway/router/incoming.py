@@ -54,8 +54,15 @@ def incoming_from(said: Said, role: Role, files: Sequence[FilePart] = (), notes:
         message_ref=None if said.interaction_id else said.message_id,
         interaction=said.interaction,
         zone=said.sender.zone,
-        received_at=said.received_at,
+        received_at=came_at(said),
     )
+
+
+def came_at(said: Said) -> datetime:
+    """When it came, or would have come had anybody listened: a stop is for what went on or waited then."""
+    if said.from_history and said.sent_at is not None:
+        return min(said.sent_at, said.received_at)
+    return said.received_at
 
 
 def with_notes(text: str, notes: Sequence[str]) -> str:

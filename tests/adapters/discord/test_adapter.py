@@ -203,6 +203,26 @@ async def test_one_place_in_order_and_many_at_once(discord: Discord, house: Hous
         assert [said.text for said in house.of(Said) if said.key.channel_id == GENERAL] == [f"g{n}" for n in range(20)]
 
 
+async def test_what_waits_behind_another_counts_from_when_it_came(discord: Discord, house: House) -> None:
+    """A stop that waits for a file must not end what began meanwhile."""
+    released = anyio.Event()
+
+    async def slow_in_general(inbound: Inbound) -> None:
+        if inbound.key.channel_id == GENERAL:
+            await released.wait()
+
+    house.on_admit = slow_in_general
+    async with connected(discord, house):
+        await discord.says("a slow file", GENERAL)
+        await discord.says("/stop", GENERAL)
+        await discord.says("last", DM)
+        await eventually(lambda: house.texts() == ["last"])
+        all_came_at = datetime.now(UTC)
+        released.set()
+        await eventually(lambda: house.texts() == ["last", "a slow file", "/stop"])
+        assert all(said.received_at <= all_came_at for said in house.of(Said))
+
+
 async def test_what_cannot_be_stored_is_tried_again(discord: Discord, house: House) -> None:
     failures = iter([HouseTrouble("disk"), HouseTrouble("disk")])
 

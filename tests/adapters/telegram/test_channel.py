@@ -285,6 +285,7 @@ METHODS = [
         pytest.param({"kind": "rate_limit", "retry_after": 7}, ChannelBusy, id="429"),
         pytest.param({"kind": "server_error", "status": 502}, ChannelBusy, id="502"),
         pytest.param({"kind": "server_error", "status": 500}, ChannelBusy, id="500"),
+        pytest.param({"kind": "page", "status": 403}, ChannelBusy, id="403 of what stands before the server"),
         pytest.param({"kind": "server_error", "status": 504}, ChannelUnsure, id="504"),
         pytest.param({"kind": "drop"}, ChannelUnsure, id="cut"),
         pytest.param({"kind": "drop_after"}, ChannelUnsure, id="cut after"),

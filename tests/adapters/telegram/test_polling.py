@@ -222,6 +222,24 @@ async def test_a_slow_file_in_one_chat_keeps_no_other_waiting(tmp_path: Path) ->
             await eventually(lambda: pending(telegram) == 0)
 
 
+async def test_what_waits_behind_a_slow_file_counts_from_when_it_came(tmp_path: Path) -> None:
+    """A stop that waits for a file must not end what began meanwhile."""
+    clock = FakeClock()
+    came_at = clock.now()
+    async with Telegram().running() as telegram:
+        actor = reluctant(telegram, tmp_path, clock)
+        actor.held["77"] = anyio.Event()
+        async with listening(actor):
+            await telegram.update(text="a slow file")
+            await telegram.update(text="/stop")
+            await telegram.update(user={"id": 5}, text="last")
+            await texts_come(actor, "last")
+            clock.advance(20.0)
+            actor.held["77"].set()
+            await texts_come(actor, "last", "a slow file", "/stop")
+            assert [said.received_at for said in actor.said] == [came_at] * 3
+
+
 async def test_what_could_not_be_stored_is_tried_again_in_order(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -256,7 +274,9 @@ async def test_storing_that_hangs_is_given_up_and_tried_again(caplog: pytest.Log
 
     chat = {"id": 77, "type": "private"}
     update = {"update_id": 1, "message": {"message_id": 1, "date": 1, "chat": chat, "from": PERSON, "text": "hi"}}
-    assert not await Intake(hang, context, within_s=0.01).take(update)
+    intake = Intake(hang, context, within_s=0.01)
+    async with intake.turn(update) as given:
+        assert not await intake.take(update, given)
     assert "not stored within" in caplog.text
 
 
@@ -414,6 +434,31 @@ async def test_a_token_revoked_while_running_is_fatal(tmp_path: Path) -> None:
         with pytest.raises(ChannelFatal):
             await actor.adapter.run(actor.admit)
         await actor.adapter.aclose()
+
+
+@pytest.mark.requirement("Z-36")
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param({"status": 404, "text": "404 page not found"}, id="plain text"),
+        pytest.param({"status": 401, "text": "<html>Authorization Required</html>"}, id="HTML"),
+        pytest.param({"status": 404, "text": '{"message": "no Route matched"}'}, id="another server's JSON"),
+        pytest.param({"status": 401, "text": "[]"}, id="no object"),
+    ],
+)
+@pytest.mark.parametrize("method", ["getMe", "getUpdates"])
+async def test_a_refusal_of_what_stands_before_the_server_passes(
+    tmp_path: Path, method: str, page: dict[str, Any]
+) -> None:
+    clock = FakeClock()
+    async with Telegram().running() as telegram:
+        await telegram.fault(method, "page", **page)
+        async with acting(telegram, tmp_path, clock) as actor:
+            await eventually(lambda: f"({page['status']})" in actor.adapter.health().detail)
+            assert actor.adapter.health().state is State.RECONNECTING
+            await advanced(clock, 0.5)
+            await telegram.update(text="hi")
+            await texts_come(actor, "hi")
 
 
 # -- other things that happen

@@ -11,7 +11,7 @@ import pytest
 from gateway.channels.errors import ChannelGone
 from gateway.channels.inbound import Deleted, Edited, Mention, Said
 from tests.fakes.waiting import until
-from tests.gateway.world import ANN, BOB, GROUP, World, slowly
+from tests.gateway.world import ANN, BOB, GROUP, World, file, slowly
 
 
 async def busy(world: World, chat: str = ANN) -> None:
@@ -225,6 +225,18 @@ class TestBeforeTheTurn:
         assert (await world.hears(Deleted(**self.changed(world, said)))).outcome == "ignored"
 
 
+@pytest.mark.requirement("G-05")
+async def test_a_stop_is_for_the_message_before_it_however_long_its_file_took(world: World) -> None:
+    for number in range(3):
+        world.script(slowly(f"never {number}"))
+        file_and_words, stop = world.said(f"never {number}", attachments=(file("a.txt"),)), world.said("/stop")
+        world.clock.ahead_s += 20
+        await world.hears(file_and_words)
+        await world.hears(stop)
+        await until(lambda number=number: world.texts().count("Stopped.") == number + 1)  # type: ignore[misc]
+    assert not any("Nothing is running" in text for text in world.texts())
+
+
 class TestCatchingUp:
     def late(self, world: World, text: str, minutes: float, **fields: Any) -> Said:
         """Read from the history, so long after it was written."""
@@ -248,6 +260,23 @@ class TestCatchingUp:
         assert (await world.hears(self.late(world, "/stop", 20))).outcome == "refused"
         world.go_on()
         await world.shows("the slow answer")
+
+    @pytest.mark.requirement("G-05")
+    async def test_a_stop_is_for_what_went_on_when_it_was_written(self, world: World) -> None:
+        await busy(world)
+        await world.hears(self.late(world, "/stop", 5))
+        await world.shows("Nothing is running")
+        world.go_on()
+        await world.shows("the slow answer")
+
+    @pytest.mark.requirement("G-05")
+    async def test_a_stop_is_for_what_was_written_before_it(self, world: World) -> None:
+        for number in range(3):
+            world.script(slowly("never"))
+            await world.hears(self.late(world, f"never {number}", 6))
+            await world.hears(self.late(world, "/stop", 5))
+            await until(lambda number=number: world.texts().count("Stopped.") == number + 1)  # type: ignore[misc]
+        assert not any("Nothing is running" in text for text in world.texts())
 
 
 class TestComingBack:
