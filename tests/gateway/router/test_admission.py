@@ -233,7 +233,7 @@ async def test_a_stop_is_for_the_message_before_it_however_long_its_file_took(wo
         world.clock.ahead_s += 20
         await world.hears(file_and_words)
         await world.hears(stop)
-        await until(lambda number=number: world.texts().count("Stopped.") == number + 1)  # type: ignore[misc]
+        await until(lambda number=number: world.texts().count("Stopped.") == number + 1)
     assert not any("Nothing is running" in text for text in world.texts())
 
 
@@ -275,7 +275,7 @@ class TestCatchingUp:
             world.script(slowly("never"))
             await world.hears(self.late(world, f"never {number}", 6))
             await world.hears(self.late(world, "/stop", 5))
-            await until(lambda number=number: world.texts().count("Stopped.") == number + 1)  # type: ignore[misc]
+            await until(lambda number=number: world.texts().count("Stopped.") == number + 1)
         assert not any("Nothing is running" in text for text in world.texts())
 
 
