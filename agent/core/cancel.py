@@ -1,5 +1,7 @@
 """Cooperative cancellation: one token a run, fired by /stop, a button or a shutdown (SPEC §2.6)."""
 
+from collections.abc import Callable
+
 import anyio
 
 
@@ -8,6 +10,7 @@ class CancelToken:
 
     def __init__(self) -> None:
         self._fired = anyio.Event()
+        self._told: list[Callable[[], object]] = []
         self.reason = ""
 
     @property
@@ -18,6 +21,12 @@ class CancelToken:
         if not self.fired:
             self.reason = reason
             self._fired.set()
+            for told in self._told:
+                told()
+
+    def tells(self, told: Callable[[], object]) -> None:
+        """Call it as soon as the token is fired: no task has to wait for that."""
+        self._told.append(told)
 
     async def wait(self) -> None:
         """Return once the token was fired."""

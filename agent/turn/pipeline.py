@@ -139,11 +139,7 @@ async def _announced(run: Run, states: States) -> AsyncIterator[list[Executed]]:
     endings: list[Executed] = []
     error = ""
     try:
-        with first_error():
-            async with anyio.create_task_group() as group:
-                group.start_soon(_heed_stop, run)
-                yield endings
-                group.cancel_scope.cancel()
+        yield endings
         error = endings[-1].error
     except BaseException as raised:  # a cancellation too: what is in memory may not be what is stored
         states.message.forget()
@@ -199,16 +195,6 @@ async def _caught(run: Run, states: States, answer: Answer) -> Executed:
         keep_partial(run, states)
         notice = Notice("defect", {"ref": run.id[:8]})
         return Executed(verdict="failed", text=run.speech.text, notice=notice, error=f"{type(error).__name__}: {error}")
-
-
-async def _heed_stop(run: Run) -> None:
-    """From the first wait on: a voice message is listened to before there is anything to bound.
-
-    A shutdown cuts no listening short: the words would be stored without what was said, and never be heard again.
-    """
-    await run.token.wait()
-    if run.token.reason != SHUTDOWN:
-        run.interrupts.fire()
 
 
 async def _enforce_stop(run: Run, scope: anyio.CancelScope) -> None:

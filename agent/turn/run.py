@@ -35,11 +35,16 @@ Verdict = Literal["answered", "waiting", "failed", "cancelled", "refused", "susp
 
 
 class Interrupts:
-    """What a stop ends at once: the waits for the model and for tools, and nothing that is stored (DESIGN §13.8)."""
+    """What a stop ends at once: the waits for the model and for tools, and nothing that is stored (DESIGN §13.8).
+
+    A shutdown cuts no listening to a voice message short: the words would be stored without what was said, and never be
+    heard again. It ends waits from the context stage on (`agent.turn.pipeline`).
+    """
 
     def __init__(self, token: CancelToken) -> None:
         self._token = token
         self._open: set[anyio.CancelScope] = set()
+        token.tells(self._heed)
 
     @contextmanager
     def scope(self) -> Iterator[anyio.CancelScope]:
@@ -52,6 +57,10 @@ class Interrupts:
                 yield scope
             finally:
                 self._open.discard(scope)
+
+    def _heed(self) -> None:
+        if self._token.reason != SHUTDOWN:
+            self.fire()
 
     def fire(self) -> None:
         """End every open wait."""

@@ -185,14 +185,20 @@ async def test_places_that_close(discord: Discord, house: House) -> None:
         assert told == [("300000000000000009", False, []), (GUILD, False, [GENERAL]), (GUILD, True, [GENERAL])]
 
 
-async def test_one_place_in_order_and_many_at_once(discord: Discord, house: House) -> None:
+def held_in_general(house: House) -> anyio.Event:
+    """What is said in that channel is not stored until the event is set."""
     released = anyio.Event()
 
-    async def slow_in_general(inbound: Inbound) -> None:
+    async def held(inbound: Inbound) -> None:
         if inbound.key.channel_id == GENERAL:
             await released.wait()
 
-    house.on_admit = slow_in_general
+    house.on_admit = held
+    return released
+
+
+async def test_one_place_in_order_and_many_at_once(discord: Discord, house: House) -> None:
+    released = held_in_general(house)
     async with connected(discord, house):
         for number in range(20):
             await discord.says(f"g{number}", GENERAL)
@@ -205,13 +211,7 @@ async def test_one_place_in_order_and_many_at_once(discord: Discord, house: Hous
 
 async def test_what_waits_behind_another_counts_from_when_it_came(discord: Discord, house: House) -> None:
     """A stop that waits for a file must not end what began meanwhile."""
-    released = anyio.Event()
-
-    async def slow_in_general(inbound: Inbound) -> None:
-        if inbound.key.channel_id == GENERAL:
-            await released.wait()
-
-    house.on_admit = slow_in_general
+    released = held_in_general(house)
     async with connected(discord, house):
         await discord.says("a slow file", GENERAL)
         await discord.says("/stop", GENERAL)
