@@ -3,6 +3,7 @@
 The web server is bound before anything slow is imported; the rest is loaded by name in a thread (DESIGN §2).
 """
 
+import gc
 import logging
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ from anyio.abc import TaskGroup
 
 from agent.core.clock import Clock, SystemClock
 from agent.core.events import EventBus, LoopStarted
-from agent.core.program import as_typed, home_as_typed, program_as_typed
+from agent.core.program import as_typed, home_as_typed, program_as_typed, with_program
 from gateway.channels.adapter import Adapter
 from gateway.config.live import Live
 from gateway.config.settings import Settings
@@ -110,6 +111,7 @@ class App:
                 tasks.start_soon(house.loops.keep, "configuration", partial(self.live.watch, self._clock))
                 tasks.start_soon(house.warm_up, first_turn)
                 tasks.start_soon(self._keep_owning)
+                gc.freeze()  # what is loaded now stays: looking through it for garbage takes a turn 0.1 s
                 self.ready.set()
                 await stop.wait()
                 _log.info("ending: running turns have %g s", DRAIN_S)
@@ -130,7 +132,7 @@ class App:
                 metrics=self._metrics,
                 troubles=self._troubles,
                 lag=self._lag,
-                phrase=read_catalogue(spell=partial(as_typed, to_strangers=True)),
+                phrase=read_catalogue(spell=partial(with_program, program_as_typed(to_strangers=True))),
                 adapter_opened=self._mount_adapter,
                 version=version("tieline"),
                 web_url=self._web.url,

@@ -169,6 +169,7 @@ class Link:
                 if found is Verdict.PROBE and not await self._answers(vitals.shard_id):
                     found = Verdict.DEAF
                 if found is Verdict.DEAF:
+                    self._up.clear()  # taking it down lasts seconds in which nobody is heard
                     log.warning("Discord is deaf on shard %d, connecting anew", vitals.shard_id)
                     scope.cancel()
                     return

@@ -4,11 +4,12 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
-from jinja2 import Environment, FileSystemLoader
+import anyio.to_thread
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -27,6 +28,9 @@ from gateway.channels.adapter import Fullness, SignedIn
 from gateway.channels.errors import ChannelGone
 from gateway.channels.inbound import Receipt
 
+if TYPE_CHECKING:
+    from jinja2 import Template
+
 BROWSER = Path(__file__).parent / "browser"
 
 log = logging.getLogger("tieline.web")
@@ -43,8 +47,6 @@ class Routes:
         self._talk = talk
         self._rooms = rooms
         self._shelves = shelves
-        templates = Environment(loader=FileSystemLoader(BROWSER), autoescape=True)
-        self._page = templates.get_template("chat.html")
 
     @property
     def all(self) -> Sequence[BaseRoute]:
@@ -64,7 +66,8 @@ class Routes:
         ]
 
     async def _show_page(self, request: Request) -> Response:
-        return HTMLResponse(self._page.render(csrf=request.state.csrf, person=request.state.person.display))
+        page = await anyio.to_thread.run_sync(_page)
+        return HTMLResponse(page.render(csrf=request.state.csrf, person=request.state.person.display))
 
     async def _conversations(self, request: Request) -> Response:
         try:
@@ -189,6 +192,14 @@ async def _body(request: Request, model: type[Body]) -> Body:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise HTTPException(400, f"{where}: {first['msg']}" if where else first["msg"]) from error
+
+
+@cache
+def _page() -> "Template":
+    """The chat page, read once."""
+    from jinja2 import Environment, FileSystemLoader  # only here: the start does not wait for it (DESIGN §11)
+
+    return Environment(loader=FileSystemLoader(BROWSER), autoescape=True).get_template("chat.html")
 
 
 def _no_disk(error: OSError) -> HTTPException:

@@ -1,9 +1,10 @@
 """Agents as the registry keeps them: woken with the stored choice of provider and persona, closed without loss."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 import anyio
 from sqlalchemy import Connection
@@ -12,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from agent.agent import Agent
 from agent.assembly import Shared, assemble
 from agent.compaction.gauge import badge_of, colour_of
+from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.ids import ConversationId
 from agent.core.outbox import Outbox
 from agent.inbox import Source
@@ -40,8 +42,11 @@ class Awake:
     agent: Agent
     voice: Outbox
     closed: Callable[[ConversationId], object]
+    read_again: Callable[[], Awaitable[bool]] | None = None  # while its choices could not be read
 
     async def run(self, source: Source) -> None:
+        if self.read_again is not None and await self.read_again():
+            self.read_again = None
         await self.agent.run(source)
 
     def stop(self, reason: str) -> bool:
@@ -74,7 +79,7 @@ class Waking:
         self._awake: dict[ConversationId, Awake] = {}
 
     async def wake(self, conversation: ConversationId) -> Awake:
-        """An agent with its stored preference and persona; defaults where they cannot be read (Z-66, Z-71)."""
+        """An agent with its stored preference and persona; defaults until they can be read (Z-66, Z-71)."""
         awake = await self._build(conversation)
         self._awake[conversation] = awake
         awake.agent.operations.publish_budget()
@@ -158,15 +163,36 @@ class Waking:
     async def _build(self, conversation: ConversationId) -> Awake:
         key = ConversationKey.parse(conversation)
         slot = ProviderSlot(self._providers())
-        held, persona = await self._stored(key)
+        stored = await self._stored(key)
+        held, persona = stored or (Held(), None)
         if held.choice is not None and not slot.restore(held.choice):
             _log.info("the provider that holds for %s is gone; it uses the default", conversation)
         voice = self._outbox_for(key)
         agent = assemble(self._shared, conversation=conversation, outbox=voice, slot=slot, persona=persona)
-        return Awake(conversation=conversation, agent=agent, voice=voice, closed=lambda key: self._awake.pop(key, None))
+        return Awake(
+            conversation=conversation,
+            agent=agent,
+            voice=voice,
+            closed=lambda key: self._awake.pop(key, None),
+            read_again=None if stored else partial(self._caught_up, key, agent.operations),
+        )
 
-    async def _stored(self, key: ConversationKey) -> tuple[Held, str | None]:
-        """Its own choices, or those of the places around it."""
+    async def _caught_up(self, key: ConversationKey, operations: Operations) -> bool:
+        """Whether the choices could be read this time, and hold from now on."""
+        stored = await self._stored(key)
+        if stored is None:
+            return False
+        held, persona = stored
+        if persona is not None:
+            try:
+                operations.switch_persona(persona)
+            except (AgentMissing, AgentInvalid) as error:
+                _log.warning("the persona of %s cannot be loaded: %s", key, error)
+        operations.take_choice(held.choice)
+        return True
+
+    async def _stored(self, key: ConversationKey) -> tuple[Held, str | None] | None:
+        """Its own choices, or those of the places around it; None when they cannot be read in time."""
         places = (key, *self._around(key))
 
         def read(conn: Connection) -> tuple[Held, str | None]:
@@ -179,4 +205,4 @@ class Waking:
         except (TimeoutError, StorageError, SQLAlchemyError) as error:
             reason = str(error).partition("\n")[0] or "too slow"
             _log.warning("the preferences of %s cannot be read, defaults are used: %s", key, reason)
-            return Held(), None
+            return None

@@ -128,7 +128,7 @@ async def test_code_is_copied_byte_for_byte(page: Page, site: Site) -> None:
         }"""
     )
     await button.click()
-    await page.wait_for_function("shown.includes('Copied')")  # it says so for two seconds
+    await until(lambda: page.evaluate("shown.includes('Copied')"))  # it says so for two seconds
     code = RICH.partition("```python\n")[2].partition("\n```")[0]
     assert await page.evaluate("navigator.clipboard.readText()") == code
 
@@ -391,14 +391,16 @@ async def test_a_conversation_can_be_pressed_while_the_list_is_drawn_anew(page: 
     await expect(page.locator("#welcome")).to_be_visible()
     await say(page, "about the house")
     await answered(page)
-    await page.get_by_role("link", name="about the garden").hover()
+    names = page.locator("#conversations .name")
+    await expect(names).to_have_text(["about the house", "about the garden"])
+    garden = page.get_by_role("link", name="about the garden")
+    await garden.hover()
     await page.mouse.down()
-    house = page.url.partition("c=")[2]
-    await site.web.channel(f"operator:{house}").send(Outbound(document=(Plain("the roof leaks"),)))
-    await answered(page, 2)
-    await page.wait_for_timeout(300)  # the list is drawn anew right after it
+    await site.web.channel("operator:main").send(Outbound(document=(Plain("the roses want water"),)))
+    await expect(garden.get_by_label("new messages")).to_be_visible()  # drawn anew, with another order
     await page.mouse.up()
     await expect(page.locator("#title")).to_have_text("about the garden")
+    await expect(names).to_have_text(["about the garden", "about the house"])
 
 
 async def test_reading_above_is_not_disturbed_by_what_comes(page: Page, site: Site) -> None:

@@ -35,6 +35,12 @@ def test_the_house_is_what_is_heavy() -> None:
     assert {"sqlalchemy", "alembic"} & loaded_by("gateway.building")
 
 
+def test_the_house_loads_nothing_that_is_seldom_needed() -> None:
+    """Each would take one to eight megabytes of every idle process."""
+    loaded = loaded_by("gateway.building", "adapters.web.adapter", "adapters.console")
+    assert loaded.isdisjoint({"cryptography", "jinja2", "pygments", "regex", "rich"})
+
+
 def test_the_settings_of_every_platform_come_without_its_library() -> None:
     modules = [f"adapters.{name}.settings" for name in ("telegram", "discord", "slack", "web")]
     assert loaded_by("gateway.config.settings", *modules, "adapters.console").isdisjoint(HEAVY)

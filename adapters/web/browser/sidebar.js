@@ -11,6 +11,7 @@ export class Sidebar {
     this.items = new Map();
     this.asked = this.drawn = 0;
     this.room = null;
+    this.pressed = false;
     this.onOpen = onOpen;
     byId("new").addEventListener("click", () => this.#new());
     byId("open-side").addEventListener("click", () => this.#drawer(true));
@@ -18,6 +19,8 @@ export class Sidebar {
     byId("shade").addEventListener("click", () => this.#drawer(false));
     byId("side").addEventListener("keydown", (event) => event.key === "Escape" && this.#drawer(false));
     matchMedia("(max-width: 48rem)").addEventListener("change", () => this.#drawer(false));
+    this.list.addEventListener("pointerdown", () => (this.pressed = true));
+    for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => this.#released());
     setInterval(() => document.hidden || this.#draw(), 30000);
   }
 
@@ -92,6 +95,15 @@ export class Sidebar {
     this.#inOrder(entries.map((entry) => this.#item(entry, seen)));
   }
 
+  // While somebody presses an entry none changes its place: the click would hit another one or none.
+  #released() {
+    if (!this.pressed) return;
+    setTimeout(() => {
+      this.pressed = false;
+      this.#draw(); // after the click, which follows at once
+    });
+  }
+
   // An entry keeps its element: one that is replaced between press and release is never clicked.
   #item(entry, seen) {
     const item = this.items.get(entry.id) ?? this.#made(entry.id);
@@ -132,6 +144,7 @@ export class Sidebar {
   }
 
   #inOrder(items) {
+    if (this.pressed) return;
     const stand = [...this.list.children];
     if (stand.length === items.length && stand.every((item, index) => item === items[index])) return;
     const focused = document.activeElement;

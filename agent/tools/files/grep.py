@@ -6,10 +6,9 @@ meanwhile, so that one that never ends holds up nobody.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
-import regex
 from pydantic import Field
 
 from agent.core.errors import ToolError
@@ -19,6 +18,9 @@ from agent.tools.files.paths import Names, shown
 from agent.tools.files.place import PATH, appraised, meant, tree_of
 from agent.tools.files.tree import MOST_ENTRIES, Tree
 from agent.tools.schemas import Arguments, parsed, schema_from
+
+if TYPE_CHECKING:
+    import regex
 
 MOST_HITS = 200
 LARGEST_FILE = 2 * 1024 * 1024  # bytes; larger ones are passed over
@@ -75,6 +77,8 @@ class Grep:
 
 def compiled(pattern: str, *, ignore_case: bool = False) -> "regex.Pattern[str]":
     """The expression. Raises ToolError that says where it is wrong."""
+    import regex  # only here: most processes never search, and it takes more than a megabyte
+
     try:
         return regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
     except (regex.error, RecursionError, OverflowError) as error:

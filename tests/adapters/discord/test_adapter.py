@@ -2,6 +2,8 @@
 
 import logging
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -335,6 +337,22 @@ async def test_a_zombie_that_acknowledges_no_heartbeat_is_built_anew(discord: Di
         await eventually(heard_again)
 
 
+@contextmanager
+def at_each(told: str, look: Callable[[], bool]) -> Iterator[list[bool]]:
+    """What is seen at each moment in which the adapter's log tells it."""
+    seen: list[bool] = []
+
+    def note(record: logging.LogRecord) -> bool:
+        if record.getMessage().startswith(told):
+            seen.append(look())
+        return True
+
+    log = logging.getLogger("tieline.discord")
+    log.addFilter(note)
+    yield seen
+    log.removeFilter(note)
+
+
 async def test_a_connection_that_beats_but_tells_nothing_is_built_anew(discord: Discord, house: House) -> None:
     await discord.control("settings", {"heartbeat_interval": 0.2})
     async with connected(discord, house, probe_idle_s=0.6, deaf_after_s=3.0) as adapter:
@@ -343,10 +361,12 @@ async def test_a_connection_that_beats_but_tells_nothing_is_built_anew(discord: 
         first = await discord.says("before")
         await eventually(lambda: house.texts() == ["before"])
         house.places = [place(DM, first, datetime.now(UTC))]
-        await discord.control("gateway", {"action": "deafen"})
-        await discord.says("into the void")
-        await eventually(lambda: house.texts() == ["before", "into the void"])
-        await eventually(lambda: adapter.health().hears)
+        with at_each("Discord is deaf", lambda: adapter.health().hears) as heard_then:
+            await discord.control("gateway", {"action": "deafen"})
+            await discord.says("into the void")
+            await eventually(lambda: house.texts() == ["before", "into the void"])
+            await eventually(lambda: adapter.health().hears)
+        assert heard_then[0] is False, "taking the old connection down lasts, and nobody is heard meanwhile"
         anew = len(discord.double.identifies)
         assert anew > 1  # not `== 2`: a machine that stalls for three seconds makes the next connection look deaf, too
         await anyio.sleep(1.2)

@@ -65,13 +65,15 @@ from agent.core.clock import SystemClock
 from agent.providers.opening import LazyProvider, Surroundings
 from agent.providers.settings import ProviderSettings
 async def main():
-    settings = ProviderSettings(name="main", type="litellm", model="openai/gpt-4o")
+    settings = ProviderSettings(name="main", type="litellm", model="gemini/gemini-2.5-pro")
     provider = LazyProvider(settings, Surroundings(home=Path("."), clock=SystemClock()))
     await provider.warm_up()
     await provider.aclose()
-    assert provider.context_window == 128000, provider.context_window
+    assert provider.context_window == 1_048_576, provider.context_window
     assert "image/png" in provider.takes
 anyio.run(main)
+from tiktoken.registry import ENCODINGS
+assert "o200k_base" not in ENCODINGS, "the vocabulary of another vendor takes 70 MB"
 print("reached", reached)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=110, check=False)
