@@ -58,7 +58,8 @@ class Traces:
         if not lines:
             return
         try:
-            await to_thread.run_sync(_append, self._folder, lines)
+            with anyio.CancelScope(shield=True):  # what was taken out is written, also at the end
+                await to_thread.run_sync(_append, self._folder, lines)
         except OSError as error:
             self.dropped += len(lines)
             log.warning("the trace could not be written, %d lines are lost: %s", len(lines), error)

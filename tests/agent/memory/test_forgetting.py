@@ -124,6 +124,7 @@ async def test_no_step_is_large(sqlite_database: Database, clock: FakeClock) -> 
     assert len(sizes) > 10
 
 
+@pytest.mark.slow
 async def test_more_is_forgotten_than_a_statement_takes(database: Database) -> None:
     assert await database.write(lambda conn: rows.remove(conn, range(1, 70_000))) == 0
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import anyio
 import pytest
 
 from agent.core.events import EventBus, LoopEnded, LoopStarted, StreamDelta
@@ -45,10 +46,12 @@ async def test_what_waits_at_the_end_is_written_still(traces: Traces, tmp_path: 
     bus = EventBus(on_error=lambda error, event: None)
     bus.listen(traces.listen)
     file = tmp_path / "traces" / "3f0c.jsonl"
-    async with running(traces.run):
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(traces.run)
         bus.publish(LoopStarted(conversation=A, run=RUN, session=SessionId("s")))
         await until(file.exists)
         bus.publish(LoopEnded(conversation=A, run=RUN, success=True, duration_ms=5))
+        tasks.cancel_scope.cancel()
     assert len(file.read_text().splitlines()) == 2
 
 
