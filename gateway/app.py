@@ -111,7 +111,7 @@ class App:
                 tasks.start_soon(house.loops.keep, "configuration", partial(self.live.watch, self._clock))
                 tasks.start_soon(house.warm_up, first_turn)
                 tasks.start_soon(self._keep_owning)
-                gc.freeze()  # what is loaded now stays: looking through it for garbage takes a turn 0.1 s
+                gc.freeze()  # it stays: each look through it for garbage would hold up turns for 0.1 s
                 self.ready.set()
                 await stop.wait()
                 _log.info("ending: running turns have %g s", DRAIN_S)
