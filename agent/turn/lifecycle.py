@@ -1,5 +1,6 @@
 """The run that goes on in a conversation now, and which run a stop is meant for (SPEC §2.6)."""
 
+from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -8,19 +9,23 @@ from agent.core.cancel import CancelToken
 from agent.core.ids import RunId
 from agent.inbox import Source
 
+REMEMBERED = 32  # runs that a stop which comes late may have been said of
+
 
 @dataclass(slots=True, kw_only=True)
 class LifecycleState:
     """The run that goes on now, and what the next one begins with: its working directory (None: the workspace) and
     what hooks have set in its environment. `worked_in` is where the turn before was, `changes` counts those of files.
-    `source` is where its work comes from.
+    `source` is where its work comes from. `before` tells from when to when the last runs went on: to their end, or to
+    the moment in which they were told to end.
     """
 
     run: RunId | None = None
     token: CancelToken | None = None
     since: datetime | None = None
     said_at: datetime | None = None  # when the words came that it answers
-    free_since: datetime | None = None  # when the run before it ended, or was told to
+    told_at: datetime | None = None  # when it was told to end
+    before: deque[tuple[datetime, datetime]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     language: str = "en"  # of the person it answers
     cwd: Path | None = None
     env: dict[str, str] = field(default_factory=dict)
@@ -34,16 +39,15 @@ class LifecycleState:
 
     def end(self, at: datetime) -> None:
         """It is over."""
-        if not self.is_ending:
-            self.free_since = at
-        self.run = self.token = self.since = self.said_at = None
+        if self.since is not None:
+            self.before.append((self.since, self.told_at or at))
+        self.run = self.token = self.since = self.said_at = self.told_at = None
 
     def stop(self, reason: str, at: datetime) -> bool:
         """Tell the run that goes on to end; False when there is none. Telling it twice is telling it once."""
         if self.token is None:
             return False
-        if not self.is_ending:
-            self.free_since = at
+        self.told_at = self.told_at or at
         self.token.fire(reason)
         return True
 
@@ -55,13 +59,14 @@ class LifecycleState:
     def is_meant(self, stop_at: datetime) -> bool:
         """Whether a stop that was said at that moment is for the run that goes on now (PEERS §3, theme 17).
 
-        It is when the run went on then, or when it was the next to begin: its words were there and no other run was in
-        their way. A stop that was said of the run before it never ends this one.
+        It is when the run went on then, or when its words were there and no other run went on: either it was the next
+        to begin, or nobody was at work, and the stop was read from a history with them. A stop that was said of another
+        run never ends this one.
         """
         if self.since is None or self.said_at is None or self.since <= stop_at:
             return True
-        was_next = self.free_since is None or self.free_since <= stop_at
-        return was_next and self.said_at <= stop_at
+        was_of_another = any(began <= stop_at < ended for began, ended in self.before)
+        return self.said_at <= stop_at and not was_of_another
 
     def move(self, folder: Path) -> None:
         """Work there from the next turn on (Z-112)."""

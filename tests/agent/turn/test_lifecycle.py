@@ -54,3 +54,17 @@ def test_of_a_run_that_follows_a_stopped_one(stop: int, meant: bool) -> None:
     state.end(moment(8))
     assert begun(state, 9, said=3).is_meant(moment(stop)) is meant
     assert not LifecycleState().stop("nothing runs", moment(1))
+
+
+@pytest.mark.requirement("G-05")
+@pytest.mark.parametrize(
+    ("stop", "meant"),
+    [pytest.param(2, False, id="said before its words"), pytest.param(4, True, id="said right behind its words"),
+     pytest.param(21, False, id="said while the one before went on")],
+)  # fmt: skip
+def test_of_a_run_whose_words_were_read_from_a_history(stop: int, meant: bool) -> None:
+    """Nobody was at work when all of it was said; the one before was stopped by a stop of the history, too."""
+    state = begun(LifecycleState(), 20, said=1)
+    assert state.stop("once", moment(22))
+    state.end(moment(23))
+    assert begun(state, 24, said=3).is_meant(moment(stop)) is meant

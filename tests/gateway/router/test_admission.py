@@ -270,10 +270,13 @@ class TestCatchingUp:
         await world.shows("the slow answer")
 
     @pytest.mark.requirement("G-05")
-    async def test_a_stop_is_for_what_was_written_before_it(self, world: World) -> None:
+    @pytest.mark.parametrize("begun", [False, True])
+    async def test_a_stop_is_for_what_was_written_before_it(self, begun: bool, world: World) -> None:
         for number in range(3):
             world.script(slowly("never"))
             await world.hears(self.late(world, f"never {number}", 6))
+            if begun:
+                await until(lambda number=number: len(world.models_asked) == number + 1)
             await world.hears(self.late(world, "/stop", 5))
             await until(lambda number=number: world.texts().count("Stopped.") == number + 1)
         assert not any("Nothing is running" in text for text in world.texts())
