@@ -6,6 +6,7 @@ meanwhile, so that one that never ends holds up nobody.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -67,7 +68,8 @@ class Grep:
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
         asked = parsed(_Grep, arguments)
         names, files = meant(asked.path, context), parts_of(asked.files)
-        search = _Search(compiled(asked.pattern, ignore_case=asked.ignore_case), asked.around)
+        pattern = await anyio.to_thread.run_sync(partial(compiled, asked.pattern, ignore_case=asked.ignore_case))
+        search = _Search(pattern, asked.around)
         with anyio.move_on_after(ALL_S) as scope:
             await anyio.to_thread.run_sync(_look, search, tree_of(context), names, files, abandon_on_cancel=True)
         if scope.cancelled_caught:
@@ -76,7 +78,7 @@ class Grep:
 
 
 def compiled(pattern: str, *, ignore_case: bool = False) -> "regex.Pattern[str]":
-    """The expression. Raises ToolError that says where it is wrong."""
+    """The expression; loads the library the first time. Raises ToolError that says where it is wrong."""
     import regex  # only here: most processes never search, and it takes more than a megabyte
 
     try:

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from adapters.slack.adapter import SlackAdapter
 from gateway.channels.document import Plain
-from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected, ChannelUnsure
+from gateway.channels.errors import ChannelBusy, ChannelError, ChannelGone, ChannelRejected, ChannelUnsure
 from gateway.channels.inbound import Attachment
 from gateway.channels.outbound import Button, File, Outbound, SentRef
 from gateway.delivery.markdown import parse
@@ -334,7 +334,7 @@ async def test_no_token_in_errors_and_logs(tmp_path: Path, caplog: pytest.LogCap
             world.fault("chat.postMessage", kind, retry_after=0)
             try:
                 await adapter.channel(OTHER).send(plain("x"))
-            except Exception as error:
+            except ChannelError as error:
                 errors.append(f"{error} {error!r} {error.__cause__} {error.__context__}")
         await world.event(text="hello")
         for link in list(world.double.sockets):
