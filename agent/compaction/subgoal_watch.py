@@ -23,7 +23,9 @@ class SubgoalWatch:
     def __init__(self) -> None:
         self.subgoals = Subgoals()
         self._asking: TwoPhase[Extracted] = TwoPhase(parse)
-        self._fits = (0, 0)  # the share, and what may have arrived in the window before it must be looked at again
+        # What the active subgoal weighs at most, less all that had arrived when it was weighed: only what arrives since
+        # can have made it heavier. The share is no part of that: it changes with what providers report.
+        self._weight: int | None = None
 
     @property
     def known(self) -> bool:
@@ -93,14 +95,14 @@ class SubgoalWatch:
 
     def _let_go(self, window: Window, most: int) -> bool:
         """A subgoal that outgrows its share keeps its newest part; else nothing could leave and the window overflow."""
-        if self._fits[0] == most and window.arrived < self._fits[1]:
+        if self._weight is not None and self._weight + window.arrived <= most:
             return False
         active = self.subgoals.active(len(window))
-        room = most - sum(window[position].tokens for position in active)
-        if room >= 0:
-            self._fits = (most, window.arrived + room)  # it cannot outgrow its share before so much has arrived
+        weight = sum(window[position].tokens for position in active)
+        self._weight = weight - window.arrived
+        if weight <= most:
             return False
-        room -= most // 4  # a good piece at once, so that this is rare
+        room = most - weight - most // 4  # a good piece at once, so that this is rare
         for position in active:
             if room >= 0 and not window[position].message.tool_results:
                 self.subgoals.release_before(position)

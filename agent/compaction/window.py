@@ -63,6 +63,7 @@ class Window(Sequence[Entry]):
     def __init__(self, count: CountMessage, *, after: int = 0) -> None:
         self._count = count
         self._entries: list[Entry] = []
+        self._messages: list[Message] | None = []  # of the entries; None: to be read from them again
         self.newest_key = after
         self.tokens = 0  # raw, of all entries
         self.arrived = 0  # raw, of all that was ever appended
@@ -86,8 +87,10 @@ class Window(Sequence[Entry]):
 
     @property
     def messages(self) -> list[Message]:
-        """What the model sees."""
-        return [entry.message for entry in self._entries]
+        """What the model sees, as a list of the caller's own."""
+        if self._messages is None:
+            self._messages = [entry.message for entry in self._entries]
+        return self._messages.copy()
 
     def append(
         self, message: Message, *, shown: Message | None = None, place: int | None = None, deferred: str = ""
@@ -97,6 +100,8 @@ class Window(Sequence[Entry]):
         if holds_results(message):
             self.results.append(len(self._entries))
         self._entries.append(entry)
+        if self._messages is not None:
+            self._messages.append(entry.message)
         self.tokens += entry.tokens
         self.arrived += entry.tokens
         return entry
@@ -110,6 +115,8 @@ class Window(Sequence[Entry]):
         entry = self._entries[position]
         message = replace(entry.message, id=stored.id) if entry.is_cleared else stored
         self._entries[position] = replace(entry, stored=stored, message=message, place=place)
+        if self._messages is not None:
+            self._messages[position] = message
 
     def defer(self, position: int, summary: str) -> None:
         """The pair whose results stand at `position` has a summary that can take its place later."""
@@ -121,6 +128,7 @@ class Window(Sequence[Entry]):
     def apply(self, change: Change) -> int:
         """Make the change; returns the raw tokens it freed (negative when the window grew)."""
         before = self.tokens
+        self._messages = None
         match change:
             case Clearing():
                 self._clear(change.results)
@@ -144,12 +152,14 @@ class Window(Sequence[Entry]):
         """Leave the oldest `count` messages out; the store keeps them as they are."""
         self.tokens -= sum(entry.tokens for entry in self._entries[:count])
         del self._entries[:count]
+        self._messages = None
         self._index()
 
     def put(self, position: int, message: Message) -> None:
         """Let a message of nobody's stand there, which is never written: loading the window again makes it again."""
         entry = self._entry(message)
         self._entries.insert(position, entry)
+        self._messages = None
         self.tokens += entry.tokens
         self._index()
 
@@ -160,6 +170,7 @@ class Window(Sequence[Entry]):
 
     def _show(self, position: int, message: Message) -> None:
         entry = self._entries[position]
+        self._messages = None
         tokens = self._count(message)
         self.tokens += tokens - entry.tokens
         self._entries[position] = replace(entry, message=message, tokens=tokens)

@@ -15,6 +15,7 @@ class TimeLimit:
         self._scope: anyio.CancelScope | None = None
         self._paused = 0
         self._left_s = limit_s
+        self._latest = inf  # on the loop's clock, whoever is waited for
 
     @contextmanager
     def running(self) -> Iterator[anyio.CancelScope]:
@@ -22,6 +23,12 @@ class TimeLimit:
         with anyio.move_on_after(self._limit_s) as scope:
             self._scope = scope
             yield scope
+
+    def end_within(self, seconds: float) -> None:
+        """It ends so soon at the latest, whoever is waited for meanwhile."""
+        self._latest = anyio.current_time() + seconds
+        if self._scope is not None:
+            self._scope.deadline = min(self._scope.deadline, self._latest)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -32,11 +39,11 @@ class TimeLimit:
             return
         if not self._paused:
             self._left_s = scope.deadline - anyio.current_time()
-            scope.deadline = inf
+            scope.deadline = self._latest
         self._paused += 1
         try:
             yield
         finally:
             self._paused -= 1
             if not self._paused:
-                scope.deadline = anyio.current_time() + self._left_s
+                scope.deadline = min(anyio.current_time() + self._left_s, self._latest)

@@ -4,6 +4,7 @@ SQLite searches its full-text index, PostgreSQL an index over the words.
 """
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast, get_args
 
@@ -28,12 +29,15 @@ _OPEN_TO_ALL = (
     " AND message.agent_visible)))"
 )
 _COLUMNS = ", ".join(f"memory.{column.name}" for column in memory.columns)
-_SQLITE = text(
-    f"SELECT {_COLUMNS}, -bm25(memory_fts, 0.0, 0.5, 1.0) AS score"  # noqa: S608 - our own column names
-    " FROM memory_fts JOIN memory ON memory.id = memory_fts.rowid"
-    " LEFT JOIN message ON message.id = memory.message_id"
-    " WHERE memory_fts MATCH :query AND memory.audience IN :audiences AND memory.kind IN :kinds"
-    f"{_OPEN_TO_ALL} ORDER BY score DESC, memory.id DESC LIMIT :most"
+_SQLITE = Hot(
+    text(
+        f"SELECT {_COLUMNS}, -bm25(memory_fts, 0.0, 0.5, 1.0) AS score"  # noqa: S608 - our own column names
+        " FROM memory_fts JOIN memory ON memory.id = memory_fts.rowid"
+        " LEFT JOIN message ON message.id = memory.message_id"
+        " WHERE memory_fts MATCH :query AND memory.audience IN (SELECT value FROM json_each(:audiences))"
+        " AND memory.kind IN (SELECT value FROM json_each(:kinds))"
+        f"{_OPEN_TO_ALL} ORDER BY score DESC, memory.id DESC LIMIT :most"
+    )
 )
 _POSTGRES = text(
     f"SELECT {_COLUMNS}, ts_rank(to_tsvector('english', memory.speaker || ' ' || memory.text),"  # noqa: S608
@@ -42,11 +46,7 @@ _POSTGRES = text(
     " WHERE to_tsvector('english', memory.speaker || ' ' || memory.text) @@ to_tsquery('english', :query)"
     " AND memory.audience IN :audiences AND memory.kind IN :kinds"
     f"{_OPEN_TO_ALL} ORDER BY score DESC, memory.id DESC LIMIT :most"
-)
-_SEARCHES = {
-    "sqlite": _SQLITE.bindparams(bindparam("audiences", expanding=True), bindparam("kinds", expanding=True)),
-    "postgresql": _POSTGRES.bindparams(bindparam("audiences", expanding=True), bindparam("kinds", expanding=True)),
-}
+).bindparams(bindparam("audiences", expanding=True), bindparam("kinds", expanding=True))
 _PLACE = select(memory_place).where(memory_place.c.conv == bindparam("conversation"))
 _SET_OFF = or_update(insert(memory_place), key=("conv",), columns=("off",))
 
@@ -69,16 +69,15 @@ def search(
     """What holds any of the words in the scope's audiences, best first; () without words."""
     if not words:
         return ()
-    dialect = conn.dialect.name
-    query = sqlite_query(words, scope.visible) if dialect == "sqlite" else postgres_query(words)
-    values = {
-        "query": query,
-        "audiences": list(scope.visible),
-        "kinds": list(kinds),
-        "session": scope.session or "",
-        "most": most,
-    }
-    return tuple(item_of(row, float(row.score)) for row in conn.execute(_SEARCHES[dialect], values))
+    audiences, values = list(scope.visible), {"session": scope.session or "", "most": most}
+    found: Iterable[Any]
+    if conn.dialect.name == "sqlite":
+        lists = {"audiences": json.dumps(audiences), "kinds": json.dumps(kinds)}
+        found = _SQLITE.rows(conn, {"query": sqlite_query(words, scope.visible), **lists, **values})
+    else:
+        asked = {"query": postgres_query(words), "audiences": audiences, "kinds": list(kinds)}
+        found = conn.execute(_POSTGRES, {**asked, **values})
+    return tuple(item_of(row, float(row.score)) for row in found)
 
 
 def by_ids(conn: Connection, scope: Scope, ids: Sequence[int]) -> Mapping[int, Item]:

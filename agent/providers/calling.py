@@ -3,6 +3,7 @@
 Each call begins at the provider that was chosen; another one that stood in for it is no choice and is not kept.
 """
 
+import asyncio
 import logging
 import zlib
 from collections.abc import Callable, Sequence
@@ -248,7 +249,8 @@ class Models:
         clock = self._clock
         began = clock.monotonic()
         first_ms: int | None = None
-        heard = anyio.current_time()
+        loop_time = asyncio.get_running_loop().time  # anyio finds out each time which loop runs
+        heard = loop_time()
         last = heard + call.stream_s
         with anyio.CancelScope(deadline=min(last, heard + call.silence_s)) as scope:
             async with aclosing(provider.stream(attempt.request)) as chunks:
@@ -260,11 +262,11 @@ class Models:
                     if delta:
                         watcher.delta(delta)
                     # Setting a deadline costs more than asking for the time.
-                    if (now := anyio.current_time()) > heard + call.silence_s / 20:
+                    if (now := loop_time()) > heard + call.silence_s / 20:
                         heard, scope.deadline = now, min(last, now + call.silence_s)
         if not taker.done:
             if scope.cancelled_caught:
-                if anyio.current_time() >= last:
+                if loop_time() >= last:
                     raise ModelTooSlow(f"{provider.name}: the stream took longer than {call.stream_s:g} s")
                 raise ProviderBusy(f"{provider.name}: nothing came for {call.silence_s:g} s", sent=True)
             raise ProviderBusy(f"{provider.name}: the stream ended without its closing event", sent=True)

@@ -5,24 +5,26 @@ twenty. Any other database gets them through SQLAlchemy.
 """
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, UpdateBase
+from sqlalchemy import Connection, Select, TextClause, UpdateBase
 from sqlalchemy.exc import DBAPIError
 
 
 class Hot:
-    """One statement of whose result the first value, the number of changed rows or bare tuples are wanted.
+    """One statement of whose result the first value, the number of changed rows or the rows are wanted.
 
     Its values must be of types that the driver takes as they are: text, numbers, truth values, None. An insert must be
     given the same columns each time.
     """
 
-    def __init__(self, statement: Select[Any] | UpdateBase) -> None:
+    def __init__(self, statement: Select[Any] | UpdateBase | TextClause) -> None:
         self._statement = statement
         self._text = ""
         self._names: tuple[str, ...] = ()
+        self._columns: Callable[[Iterable[Any]], Any] | None = None
         self._constants: Mapping[str, object] = {}
 
     def scalar(self, conn: Connection, values: Mapping[str, object]) -> Any:
@@ -32,11 +34,15 @@ class Hot:
         rows = self._executed(conn, values).fetchall()  # to the end: an open one would hold up the commit
         return rows[0][0] if rows else None
 
-    def rows(self, conn: Connection, values: Mapping[str, object]) -> Sequence[Sequence[Any]]:
-        """All rows, by position; SQLite gives truth values as 0 and 1. Raises what SQLAlchemy would."""
+    def rows(self, conn: Connection, values: Mapping[str, object]) -> Sequence[Any]:
+        """All rows, which name their columns. Truth values are 0 and 1 in SQLite. Raises what SQLAlchemy would."""
         if conn.dialect.name != "sqlite":
             return conn.execute(self._statement, values).all()
-        return self._executed(conn, values).fetchall()
+        cursor = self._executed(conn, values)
+        if self._columns is None:
+            columns = [column for column, *_ in cursor.description]
+            self._columns = namedtuple("Row", columns)._make  # type: ignore[attr-defined] # known by then only
+        return list(map(self._columns, cursor.fetchall()))
 
     def run(self, conn: Connection, values: Mapping[str, object]) -> int:
         """Do it; how many rows an update changed. Raises what SQLAlchemy would."""

@@ -90,7 +90,7 @@ _JOIN = update(inbox).where(_ONE, _NEW).values(payload=bindparam("text"), not_be
 _COMPLETE = update(inbox).where(*_WAITING, inbox.c.not_before.is_not(None)).values(not_before=None)
 _END = update(inbox).where(_ONE).values(status=bindparam("ending"), note=bindparam("why"))
 _WAITING_IDS = select(inbox.c.id).where(*_WAITING).order_by(inbox.c.id)
-_DUE_ROWS = select(inbox).where(_CONV, _NEW, _DUE).order_by(_RANK, inbox.c.id).limit(bindparam("most"))
+_DUE_ROWS = Hot(select(inbox).where(_CONV, _NEW, _DUE).order_by(_RANK, inbox.c.id).limit(bindparam("most")))
 _ALL_WAITING = select(inbox).where(*_WAITING).order_by(inbox.c.id)
 _FINISH = Hot(
     update(inbox)
@@ -251,7 +251,7 @@ def due(conn: Connection, conversation: ConversationId, *, now: int, most: int =
     A row that cannot be read is ended as dead: it must not block its conversation. So call it in a write.
     """
     rows = []
-    for row in conn.execute(_DUE_ROWS, {"conversation": conversation, "now": now, "most": most}).all():
+    for row in _DUE_ROWS.rows(conn, {"conversation": conversation, "now": now, "most": most}):
         try:
             rows.append(_row(row))
         except ValidationError:

@@ -28,11 +28,13 @@ class Toolbox:
         self._expected: dict[str, str] = {}
         self._came = anyio.Event()
         self.inventory = 0
+        self._know()
         self._schemas: dict[tuple[frozenset[str], tuple[str, ...]], ToolSchema] = {}
 
-    @property
-    def names(self) -> frozenset[str]:
-        return frozenset(self._tools)
+    def _know(self) -> None:
+        """What every request asks for, known before it asks."""
+        self.names = frozenset(self._tools)
+        self.categories = frozenset(tool.spec.category for tool in self._tools.values())
 
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)
@@ -49,6 +51,7 @@ class Toolbox:
         self._came = anyio.Event()
         self._schemas.clear()
         self.inventory += 1
+        self._know()
 
     def expect(self, lender: str, prefix: str) -> None:
         """That lender will lend tools whose names begin so, as soon as it can."""

@@ -4,13 +4,13 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 import anyio
 
 from agent.core.cancel import CancelToken
 from agent.core.errors import AgentError, Fenced
 from agent.core.events import LoopEnded, LoopFailed, LoopStarted
-from agent.core.groups import first_error
 from agent.core.ids import RunId, SessionId
 from agent.core.outbox import Audience
 from agent.core.subagents import STEPS
@@ -164,12 +164,8 @@ async def _bounded(run: Run, states: States, answer: Answer) -> Executed:
     """Context and execute within the run's time; a stop that is not obeyed in time is enforced (SPEC §2.6)."""
     limit_s = run.settings.agent.execution_timeout_ms / 1000
     executed = None
-    with first_error():
-        async with anyio.create_task_group() as group:
-            with run.time.running() as scope:
-                group.start_soon(_enforce_stop, run, scope)
-                executed = await _caught(run, states, answer)
-            group.cancel_scope.cancel()
+    with run.time.running(), run.token.telling(partial(_enforce_stop, run)):
+        executed = await _caught(run, states, answer)
     if executed is None:
         keep_partial(run, states)
         if run.token.fired:
@@ -197,11 +193,9 @@ async def _caught(run: Run, states: States, answer: Answer) -> Executed:
         return Executed(verdict="failed", text=run.speech.text, notice=notice, error=f"{type(error).__name__}: {error}")
 
 
-async def _enforce_stop(run: Run, scope: anyio.CancelScope) -> None:
-    await run.token.wait()
+def _enforce_stop(run: Run) -> None:
     run.interrupts.fire()
-    await anyio.sleep(run.settings.timeouts.stop_grace)
-    scope.cancel()
+    run.time.end_within(run.settings.timeouts.stop_grace)
 
 
 def _surroundings(states: States, session: SessionId | None) -> ExecutionContext:

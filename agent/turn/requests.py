@@ -108,6 +108,8 @@ def schema_of(run: Run, states: States) -> ToolSchema:
 async def recall_uses(run: Run, states: States) -> None:
     """Look up which tools this conversation has used lately, where that decides which MCP tools are shown (W-33)."""
     state, conversation = states.tool, states.session.conversation
+    if "mcp" not in state.executor.toolbox.categories:
+        return
     lent = sum(spec.category == "mcp" for spec in state.executor.toolbox.specs(scope_of(run, states)))
     if run.settings.mcp.top_k and lent > run.settings.mcp.top_k:
         state.recent = await states.runtime.database.read(lambda conn: audit_rows.recent_tools(conn, conversation))
@@ -116,6 +118,8 @@ async def recall_uses(run: Run, states: States) -> None:
 def fitting_of(run: Run, states: States) -> tuple[str, ...]:
     """The MCP tools that the model is shown in this turn (W-33): once shown they stay, until the servers' change."""
     state, toolbox = states.tool, states.tool.executor.toolbox
+    if "mcp" not in toolbox.categories:
+        return ()
     specs = [spec for spec in toolbox.specs(scope_of(run, states)) if spec.category == "mcp"]
     made_for = (run.id, run.session, toolbox.inventory)
     if specs and state.fitting_for != made_for:

@@ -26,7 +26,7 @@ LOWEST_SCALE, HIGHEST_SCALE = 0.5, 2.0
 PER_IMAGE = 1_600  # what a picture of the largest useful size costs at Anthropic
 PER_DOCUMENT = 3_000
 PER_NAMED_FILE = 40
-LONG_TEXT, KEPT_TEXTS = 500, 8
+KEPT_TEXTS = 8
 KEPT_MODELS = 8
 
 CountText = Callable[[str], int]
@@ -77,14 +77,13 @@ class Estimator:
         self.scale = 1.0
 
     def text(self, text: str) -> int:
-        """Raw tokens of a text; a long one, such as the system prompt, is counted once while it is in use."""
-        if len(text) < LONG_TEXT:
-            return self._count(text)
-        counted = self._texts.get(text)
+        """Raw tokens of a text that several requests share, such as the system prompt: counted once while in use."""
+        counted = self._texts.pop(text, None)
         if counted is None:
             if len(self._texts) >= KEPT_TEXTS:
-                self._texts.clear()
-            counted = self._texts[text] = self._count(text)
+                del self._texts[next(iter(self._texts))]  # the one that was asked for least recently
+            counted = self._count(text)
+        self._texts[text] = counted
         return counted
 
     def message(self, message: Message) -> int:

@@ -63,8 +63,7 @@ class Elsewhere:
 # Written out: behind parameters neither database could use the partial index of open rows.
 _IS_OPEN = outbox.c.status.in_((literal_column("'new'"), literal_column("'sending'")))
 _OPEN = (outbox.c.conv == bindparam("conversation"), _IS_OPEN)
-_ANY = Hot(select(outbox.c.id).where(*_OPEN).limit(1))
-_NEXT = (
+_NEXT = Hot(
     select(
         outbox.c.id,
         outbox.c.inbox_id,
@@ -97,8 +96,8 @@ def claim(
 
     A row that cannot be read any more is set aside as dead. One that is `sending` was cut off if it `is_free`.
     """
-    while _ANY.scalar(conn, {"conversation": key}) is not None:  # the last look of every turn finds nothing
-        row = conn.execute(_NEXT, {"conversation": key}).one()
+    while found := _NEXT.rows(conn, {"conversation": key}):  # the last look of every turn finds nothing
+        (row,) = found
         if row.state == "gone":
             return None
         if row.not_before is not None and row.not_before > now:

@@ -42,6 +42,21 @@ async def test_values_constants_and_counts_arrive(database: Database) -> None:
     assert await database.read(lambda conn: epoch.scalar(conn, {"which": KEY})) == 1
 
 
+async def test_rows_name_their_columns(database: Database) -> None:
+    add, _, _, _ = statements()
+    both = Hot(select(conversation.c.key, conversation.c.epoch).order_by(conversation.c.key.desc()))
+
+    def work(conn: Connection) -> list[object]:
+        assert list(both.rows(conn, {})) == []
+        for key in ("telegram:1", "telegram:2"):
+            add.run(conn, {"key": key, "created_at": 1})
+        (second, first) = both.rows(conn, {})
+        assert tuple(second) == ("telegram:2", 0)
+        return [first.key, first.epoch]
+
+    assert await database.write(work) == ["telegram:1", 0]
+
+
 async def test_it_is_part_of_the_transaction_and_fails_as_sqlalchemy_does(database: Database) -> None:
     add, _, _, epoch = statements()
 

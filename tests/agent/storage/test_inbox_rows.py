@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, event, select, update
+from sqlalchemy import Connection, select, update
 
 from agent.core.ids import ConversationId
 from agent.storage import inbox_rows
@@ -224,21 +224,17 @@ async def test_a_row_that_cannot_be_read_is_dead_and_blocks_nobody(database: Dat
 async def test_looking_for_work_uses_the_index_of_new_rows(sqlite_database: Database) -> None:
     """A hundred thousand old messages must not slow the next one down (DESIGN §11)."""
 
-    asked: list[tuple[str, Any]] = []
+    asked: list[str] = []
 
     def plans(conn: Connection) -> list[list[str]]:
-        @event.listens_for(conn, "before_cursor_execute")
-        def note(_conn: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-            asked.append((statement, parameters))
-
+        conn.begin()
+        raw: Any = conn.connection.driver_connection
+        raw.set_trace_callback(asked.append)
         inbox_rows.due(conn, CHAT, now=1)
         inbox_rows.conversations_with_work(conn, 1)
         inbox_rows.next_due(conn, 1)
-        raw: Any = conn.connection.driver_connection
-        return [
-            [step[3] for step in raw.execute(f"explain query plan {statement}", parameters)]
-            for statement, parameters in asked
-        ]
+        raw.set_trace_callback(None)
+        return [[step[3] for step in raw.execute(f"explain query plan {statement}")] for statement in asked]
 
     found = await sqlite_database.write(plans)
     assert len(found) == 3
