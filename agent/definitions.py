@@ -6,11 +6,14 @@ shipped one.
 """
 
 import logging
+import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 import yaml
@@ -88,13 +91,12 @@ class Definitions:
 
         Raises AgentMissing (with the nearest names) or AgentInvalid (with all mistakes).
         """
-        path = self._path(name)
-        status = path.stat()
-        signature = (str(path), status.st_mtime_ns, status.st_size)
+        path, status = self._found(name)
+        signature = (path, status.st_mtime_ns, status.st_size)
         read = self._read.get(name)
         if read is None or read.signature != signature:
             try:
-                read = _Read(signature, self._parse(path, name), None)
+                read = _Read(signature, self._parse(Path(path), name), None)
             except AgentInvalid as error:
                 read = _Read(signature, None, error)
             self._read[name] = read
@@ -111,11 +113,15 @@ class Definitions:
             log.warning("agent definition kept as it was: %s", error)
             return current
 
-    def _path(self, name: str) -> Path:
+    def _found(self, name: str) -> tuple[str, os.stat_result]:
+        """Where the definition stands, and what the disk says of its file. Looked up before every turn."""
         if NAME.fullmatch(name):
             for root in self.roots:
-                if (path := root / name / FILE).is_file():
-                    return path
+                path = os.path.join(root, name, FILE)
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    status = os.stat(path)
+                    if S_ISREG(status.st_mode):
+                        return path, status
         known = self.names()
         near = get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"

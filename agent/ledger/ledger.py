@@ -5,8 +5,9 @@ It never waits for the disk on the way of a call: rows are written with the turn
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import anyio
@@ -67,7 +68,7 @@ class Ledger:
         self._journal = Journal(journal)
         self.budgets = Budgets(database=database, clock=clock, bus=bus, spending=spending, places=places)
         self._open: dict[str, Entry] = {}
-        self._ended: dict[str, _Ended] = {}
+        self._ended: dict[int | None, dict[str, _Ended]] = {}  # by the work they were made for, then by call
         self._anything = anyio.Event()
 
     # -- its life
@@ -132,7 +133,8 @@ class Ledger:
     def enter(self, entry: Entry, hold: Hold) -> None:
         """The call has ended and came to this."""
         del self._open[entry.call]
-        self._ended[entry.call] = _Ended(entry, self._clock.monotonic())
+        of_work = self._ended.setdefault(entry.bill.inbox_id, {})
+        of_work[entry.call] = _Ended(entry, self._clock.monotonic())
         self._anything.set()
         self._journal.end(entry)
         self.budgets.settle(hold, entry)
@@ -162,23 +164,28 @@ class Ledger:
 
     def unwritten(self, inbox_id: int | None) -> tuple[Entry, ...]:
         """The calls made for that work (None: for no message) which its commit should take along, by `rows.add`."""
-        return tuple(ended.entry for ended in self._ended.values() if ended.entry.bill.inbox_id == inbox_id)
+        return tuple(ended.entry for ended in self._ended.get(inbox_id, {}).values())
 
     def written(self, entries: Iterable[Entry]) -> None:
         """They are in the database."""
         for entry in entries:
-            self._ended.pop(entry.call, None)
+            of_work = self._ended.get(entry.bill.inbox_id, {})
+            if of_work.pop(entry.call, None) is not None and not of_work:
+                del self._ended[entry.bill.inbox_id]
         if not self._ended and self._anything.is_set():  # one that is waited for stays
             self._anything = anyio.Event()
         if self._journal.is_long:
-            self._journal.shrink(self._open.values(), (ended.entry for ended in self._ended.values()))
+            self._journal.shrink(self._open.values(), (ended.entry for ended in self._all_ended()))
 
     async def flush(self, *, older_than_s: float = 0.0) -> None:
         """Write what ended that long ago. Raises StorageTrouble."""
         before = self._clock.monotonic() - older_than_s
-        while ripe := [ended.entry for ended in self._ended.values() if ended.since <= before][:MOST_AT_ONCE]:
+        while ripe := [ended.entry for ended in self._all_ended() if ended.since <= before][:MOST_AT_ONCE]:
             await self._add(ripe)
             self.written(ripe)
+
+    def _all_ended(self) -> Iterator[_Ended]:
+        return chain.from_iterable(of_work.values() for of_work in self._ended.values())
 
     async def _add(self, entries: Sequence[Entry]) -> None:
         """Write them; one that no database takes is left out, loudly, so that it cannot hold up the others for ever."""

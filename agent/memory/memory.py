@@ -282,14 +282,14 @@ class Memory:
         recall, now = self.settings.recall, self._clock.now()
         items = {item.id: item for item in by_words} | similar
         told = _told(words, by_words) if similar else dict.fromkeys((item.id for item in by_words), 1.0)
-        found = [
-            replace(items[id], score=faded(score, items[id].at, now, recall.half_life_days))
+        scores = {
+            id: faded(score, items[id].at, now, recall.half_life_days)
             for id, score in reciprocal(told, dict.fromkeys(similar, 1.0)).items()
-        ]
-        found.sort(key=lambda item: (-item.score, -item.id))
+        }
+        found = sorted((items[id] for id in scores), key=lambda item: (-scores[item.id], -item.id))
         if recall.diversity:
-            found = diverse(found, lambda item: item.score, _alike, keep=1 - recall.diversity, most=limit)
-        return tuple(found[:limit])
+            found = diverse(found, lambda item: scores[item.id], _alike, keep=1 - recall.diversity, most=limit)
+        return tuple(replace(item, score=scores[item.id]) for item in found[:limit])
 
     def _missed(self, scope: Scope, query: str, strategy: Strategy, error: str = "no_results") -> None:
         self.misses.note(scope.conversation, query, strategy, error, scope.session)

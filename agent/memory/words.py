@@ -65,7 +65,7 @@ def coverage(words: Sequence[str], text: str) -> float:
 
 def stem(word: str) -> str:
     """The word without the ending of a plural, a case or a tense, in English and German; roughly."""
-    if any(char.isdigit() for char in word):
+    if not word.endswith(_ENDINGS) or any(map(str.isdigit, word)):
         return word
     ending = next((one for one in _ENDINGS if word.endswith(one) and len(word) - len(one) >= 3), "")
     return word.removesuffix(ending)

@@ -143,7 +143,7 @@ class Reading:
 
     def _content(self, content: Any) -> list[Chunk]:
         if isinstance(content, str):
-            return [*self._thinking_done(), TextDelta(content)]
+            return [*self._thinking_done(), TextDelta(content)] if self._thought else [TextDelta(content)]
         chunks: list[Chunk] = []
         for part in content if isinstance(content, list) else [content]:
             text = part.get("text") if isinstance(part, dict) else None

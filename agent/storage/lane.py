@@ -39,23 +39,27 @@ class Job(Generic[T]):
 
         `may_leave`: it is a read, and a cancelled caller need not wait for it.
         """
-        cancelled: BaseException | None = None
-        with anyio.CancelScope(shield=not may_leave):
-            while not self._finished.is_set():
-                try:
-                    await self._finished.wait()
-                except asyncio.CancelledError as error:  # a platform library's bare Task.cancel() passes the shield
-                    if may_leave:
-                        raise
-                    cancelled = error
-        if cancelled is not None:
-            raise cancelled
+        if may_leave:
+            await self._finished.wait()
+        else:
+            await self._end()
         if self.error is not None:
             try:
                 raise self.error
             finally:
                 self.error = None  # the error's traceback holds this frame: no cycle
         return self.result  # type: ignore[return-value] # T may itself be None
+
+    async def _end(self) -> None:
+        cancelled: BaseException | None = None
+        with anyio.CancelScope(shield=True):
+            while not self._finished.is_set():
+                try:
+                    await self._finished.wait()
+                except asyncio.CancelledError as error:  # a platform library's bare Task.cancel() passes the shield
+                    cancelled = error
+        if cancelled is not None:
+            raise cancelled
 
     @staticmethod
     def hand_over(jobs: "Iterable[Job[object]]") -> None:
