@@ -42,9 +42,11 @@ def blocks_in(
 
     Pinned and cleared ones may not go, nor those of `exempt` tools, nor what stands in the newest `protect_tokens`.
     """
+    if not window.results:
+        return ()
     # The newest message is spared whatever it weighs: the model has not seen it yet.
-    end, tail = max(0, len(window) - 1), window[-1].tokens if len(window) else 0
-    while end > 0 and tail + window[end - 1].tokens <= protect_tokens:
+    end, tail = len(window) - 1, window[-1].tokens
+    while end > window.results[0] and tail + window[end - 1].tokens <= protect_tokens:
         end -= 1
         tail += window[end].tokens
     found = []

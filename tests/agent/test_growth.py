@@ -12,7 +12,7 @@ from agent.core.messages import text_message
 from agent.providers.anthropic_requests import Encoder as AnthropicEncoder
 from agent.providers.openai_requests import Dialect
 from agent.providers.openai_requests import Encoder as OpenAIEncoder
-from agent.providers.provider import Request
+from agent.providers.provider import Request, Usage
 from agent.storage.database import Database
 from tests.agent.world import World
 from tests.fakes.provider import ScriptedProvider, says
@@ -21,13 +21,18 @@ OURS = str(Path(__file__).parents[2] / "agent")
 
 
 class Encoding(ScriptedProvider):
-    """Puts every request into the form of both APIs, as the real providers do."""
+    """Puts every request into the form of both APIs, as the real providers do.
+
+    What it reports is now a little more, now a little less than we counted: so how much of what we count its window
+    holds is another number each time.
+    """
 
     openai = OpenAIEncoder("openai")
     anthropic = AnthropicEncoder("anthropic")
 
     async def stream(self, request: Request):  # type: ignore[no-untyped-def]
-        self.openai.body(request, model="m", dialect=Dialect())
+        tokens = len(self.openai.body(request, model="m", dialect=Dialect())) // 4 + len(self.requests) % 7
+        self.otherwise = says("Certainly.", usage=Usage(prompt=tokens, output=5))
         self.anthropic.body(request, model="m", max_tokens=99, tier=request.cache_tier)
         async for chunk in super().stream(request):
             yield chunk
@@ -51,7 +56,7 @@ async def work_of(world: World, text: str) -> int:
 
 @pytest.mark.requirement("R-03")
 async def test_a_turn_takes_no_more_work_late_than_early(sqlite_database: Database, tmp_path: Path) -> None:
-    world = World(sqlite_database, tmp_path, Encoding(otherwise=says("Certainly."), context_window=2_000_000))
+    world = World(sqlite_database, tmp_path, Encoding(context_window=2_000_000))
     for number in range(10):
         await world.say(f"turn {number}")
     early = await work_of(world, "early")

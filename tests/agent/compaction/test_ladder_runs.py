@@ -8,6 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from operator import is_
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,6 +22,7 @@ from agent.compaction.ladder import Step
 from agent.compaction.pairs import repaired
 from agent.compaction.settings import CompressionSettings, Level, MemorySettings, MicrocompactSettings, StrategyName
 from agent.compaction.state import CompactionState, Load, Options
+from agent.compaction.subgoal_watch import MOST_ACTIVE
 from agent.compaction.subgoals import Subgoals
 from agent.compaction.tiers import Tier
 from agent.compaction.window import Window
@@ -188,6 +190,9 @@ class Lives(RuleBasedStateMachine):
     def the_books_are_right(self) -> None:
         window = self.state.window
         assert window.tokens == sum(entry.tokens for entry in window) == sum(map(_count, window.messages))
+        assert all(map(is_, window.messages, (entry.message for entry in window))), (
+            "the model sees what is there"
+        )
         assert window.results == [place for place, entry in enumerate(window) if entry.message.tool_results]
         assert 0 <= self.state.own <= len(window)
 
@@ -228,7 +233,10 @@ class Lives(RuleBasedStateMachine):
     def _poll(self) -> None:
         """Take what the background found out before a run, so that nothing but rungs changes anything in it."""
         if self.options.uses_subgoals:
-            self.state.watch.poll(self.state.window, self.window)
+            window = self.state.window
+            self.state.watch.poll(window, self.window)
+            active = sum(window[position].tokens for position in self.state.tiers.active(len(window)))
+            assert active <= self.window * MOST_ACTIVE, "the active subgoal leaves room for the rest"
 
     def _active(self) -> list[int]:
         """The keys of what is active now; what is let go from here on is noted."""

@@ -52,6 +52,20 @@ def test_a_message_is_counted_once_in_its_life() -> None:
     assert not estimator._counted
 
 
+def test_what_requests_share_is_counted_once_while_it_is_in_use() -> None:
+    asked: list[str] = []
+
+    def count(text: str) -> int:
+        asked.append(text)
+        return len(text)
+
+    estimator = Estimator(count)
+    for turn in range(20):
+        for _ in range(3):
+            assert estimator.text("the stable part") + estimator.text(f"it is {turn}") == 15 + len(f"it is {turn}")
+    assert asked == ["the stable part", *(f"it is {turn}" for turn in range(20))]
+
+
 def test_what_was_written_down_is_believed_if_the_same_tokenizer_counted_it() -> None:
     asked: list[str] = []
 
