@@ -190,9 +190,7 @@ class Lives(RuleBasedStateMachine):
     def the_books_are_right(self) -> None:
         window = self.state.window
         assert window.tokens == sum(entry.tokens for entry in window) == sum(map(_count, window.messages))
-        assert all(map(is_, window.messages, (entry.message for entry in window))), (
-            "the model sees what is there"
-        )
+        assert all(map(is_, window.messages, (entry.message for entry in window))), "the model sees what is there"
         assert window.results == [place for place, entry in enumerate(window) if entry.message.tool_results]
         assert 0 <= self.state.own <= len(window)
 
