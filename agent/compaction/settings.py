@@ -9,9 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
+from agent.core.section_config import SECTION_CONFIG
 from agent.memory.settings import FlushSettings, GraphSettings, RecallSettings, SemanticSettings, StyleSettings
-
-FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
 
 Level = Literal["off", "safe", "full"]
 StrategyName = Literal["reactive", "task_aware", "mig", "subgoal", "subgoal_mig"]
@@ -34,7 +33,7 @@ class MicrocompactSettings:
     `min_pressure` (share of the window) 0: always. `idle_minutes` 0: the time-based variant is off.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     retain_recent: int = 3
     min_pressure: float = 0.0
@@ -56,7 +55,7 @@ class MicrocompactSettings:
 class CompressionSettings:
     """`[memory.compression]`: which results go first, and how subgoal_mig weighs (SPEC §8.9, §8.10)."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     pruning_strategy: Annotated[StrategyName, BeforeValidator(_lowered)] = "subgoal_mig"
     subgoal_mig_mode: Literal["subtractive", "multiplicative"] = "subtractive"
@@ -66,7 +65,7 @@ class CompressionSettings:
 class FocusSettings:
     """`[memory.focus]`: the model may bracket a piece of work and keep only what it found (SPEC §8.15)."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     enabled: bool = False
     compression_interval: int = 12
@@ -95,7 +94,7 @@ class FocusSettings:
 class SidequestSettings:
     """`[memory.sidequest]`: a cheap model names the results that can go (SPEC §8.16)."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     enabled: bool = False
     interval_turns: int = 4
@@ -126,7 +125,7 @@ class TacoSettings:
     `provider` "" takes the conversation's own (Z-109). Output of MCP servers is left alone whatever the tool is called.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     enabled: bool = False
     threshold: int = 2000
@@ -147,7 +146,7 @@ class TacoSettings:
 class SubgoalSettings:
     """`[agent.compression.subgoal_config]`: `enabled = false` falls back to task_aware (H-10, H-11)."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     enabled: bool = True
 
@@ -156,7 +155,7 @@ class SubgoalSettings:
 class AgentCompressionSettings:
     """`[agent.compression]`."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     subgoal_config: SubgoalSettings = field(default_factory=SubgoalSettings)
 
@@ -169,7 +168,7 @@ class MemorySettings:
     told in the chat before a hard compaction begins.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     soft_compaction_threshold: float = 0.60
     high_compaction_threshold: float = 0.75

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, ClassVar
 
+from agent.core.section_config import SECTION_CONFIG
+
 COMPLETION_PHRASES = ("task complete", "done", "finished", "completed")
 
 
@@ -18,7 +20,7 @@ class GoalSettings:
     `supervisor_provider` None: the supervisor asks the conversation's own provider.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     enabled: bool = True
     track_in_system_prompt: bool = False

@@ -7,8 +7,7 @@ from math import isfinite
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from agent.core.errors import ProviderBarred, ProviderUnpriced, Refused
-
-FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
+from agent.core.section_config import SECTION_CONFIG
 
 Scope = Literal["gateway", "provider", "channel", "person", "job", "goal"]
 Span = Literal["day", "month"]
@@ -27,7 +26,7 @@ class Limit:
     `name` is the provider, chat, person, job or goal it is for; "": each of them on its own.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     scope: Scope
     name: str = ""
@@ -56,7 +55,7 @@ class Spending:
     `unpriced`: what becomes of a call whose price is unknown where a limit in USD holds.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     warn_at: float = 0.8
     more: float = 0.5

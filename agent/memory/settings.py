@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, ClassVar, Literal
 
-FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
+from agent.core.section_config import SECTION_CONFIG
+
 MOST_RESULTS = 100
 MOST_DAYS = 36_500  # a moment much earlier than that is before the calendar begins
 
@@ -26,7 +27,7 @@ class RecallSettings:
     `strategy` "auto" goes by the question. `half_life_days` 0: age does not matter. `diversity` 0: nor does repetition.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     enabled: bool = True
     facts: int = 6
@@ -65,7 +66,7 @@ class SemanticSettings:
     suits the model.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     engine: Engine = "auto"
     provider: str = ""
@@ -88,7 +89,7 @@ class SemanticSettings:
 class FlushSettings:
     """`[memory.flush]`: before a model summarises, it may write lasting notes into MEMORY.md (SPEC §17.2)."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     enabled: bool = True
 
@@ -97,7 +98,7 @@ class FlushSettings:
 class StyleSettings:
     """`[memory.style]`: how each person writes, in counts, and one line about it for the model (SPEC §15)."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     enabled: bool = True
 
@@ -109,7 +110,7 @@ class GraphSettings:
     `every` is how many new messages one reading waits for; `provider` "" takes the conversation's own.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     enabled: bool = False
     provider: str = ""

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, ClassVar, Literal
 
+from agent.core.section_config import SECTION_CONFIG
+
 Strategy = Literal["abort", "retry", "skip", "ask"]
 
 MOST_TASKS = 20  # SPEC §13.3
@@ -16,7 +18,7 @@ class WorkflowSettings:
     `synthesis_timeout_secs` is the time to make the plan, `approval_secs` to approve it; later it is a normal turn.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     mode: Literal["off", "live"] = "off"
     synthesis_timeout_secs: float = 60.0
@@ -39,7 +41,7 @@ class PlanSettings:
     person has written.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     enabled: bool = True
     max_tasks: int = MOST_TASKS

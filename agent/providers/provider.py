@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
 from agent.core.messages import Message
+from agent.core.section_config import SECTION_CONFIG
 from agent.core.tools import ToolSpec
 
 MOST_TOKENS = 1_000_000_000  # of one call
@@ -137,7 +138,7 @@ class Prices:
     nobody names its price: never nothing.
     """
 
-    __pydantic_config__: ClassVar[Mapping[str, str]] = {"extra": "forbid"}  # read where a configuration embeds it
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     input: float
     output: float

@@ -4,10 +4,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from math import isfinite
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import ConfigDict, SecretStr
+from pydantic import SecretStr
 
+from agent.core.section_config import SECTION_CONFIG
 from agent.providers.endpoints import is_url
 from agent.providers.provider import Prices
 
@@ -35,7 +36,7 @@ class ProviderSettings:
     stands in for this provider, in place of `[llm] failover`; an empty list: nobody.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     name: str
     type: ProviderType

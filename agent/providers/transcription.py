@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Protocol
 import anyio.to_thread
 
 from agent.core.errors import ProviderRefused
+from agent.core.section_config import SECTION_CONFIG
 from agent.providers.prices import Card, lookup
 from agent.providers.provider import Usage
 from agent.providers.registry import Registry
 
-FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
 MODULE = "agent.providers.openai_transcription"
 
 
@@ -25,7 +25,7 @@ class TranscriptionSettings:
     `language` is an ISO 639-1 hint; `usd_per_minute` the price, where litellm's list has none or another.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     provider: str = ""
     model: str = "whisper-1"

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
+from agent.core.section_config import SECTION_CONFIG
+
 MOST_CORRECTIONS = 10
 
 
@@ -15,7 +16,7 @@ class LearningSettings:
     `feedback` keeps corrections that people make and reminds of them.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     router: bool = True
     decay: float = 1.0  # of both counts, a day

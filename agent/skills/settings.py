@@ -3,9 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from agent.core.section_config import SECTION_CONFIG
 from agent.skills.learning_settings import LearningSettings
-
-FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
 
 PromptMode = Literal["auto", "full", "compact"]
 
@@ -20,7 +19,7 @@ class SkillSettings:
     `learning` is `[skills.learning]`.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     enabled: bool = True
     max_active: int = 3

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import SecretStr
 
-FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
+from agent.core.section_config import SECTION_CONFIG
 
 SearchProvider = Literal["", "searxng", "brave", "tavily"]
 
@@ -23,7 +23,7 @@ def _refuse(mistakes: list[str]) -> None:
 class FileSettings:
     """`[tools.files]`: how much one conversation's workspace may hold, in mebibytes and files."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     workspace_mb: int = 512
     workspace_files: int = 20_000
@@ -42,7 +42,7 @@ class ShellSettings:
     are further folders they see. Memory is of one process, in mebibytes; output in bytes; time in seconds.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     mode: Literal["sandbox", "open", "off"] = "sandbox"
     network: bool = False
@@ -84,7 +84,7 @@ class WebSettings:
     `blocked` are hosts that may not, with all below them; with `only`, nothing else may.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     internal: tuple[str, ...] = ()
     blocked: tuple[str, ...] = ()

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from agent.core.section_config import SECTION_CONFIG
 from agent.tools.shell.denied import denied
 
 HookPoint = Literal[
@@ -26,7 +27,7 @@ HookPoint = Literal[
 class HookSettings:
     """One `[[hooks]]` entry: `command` goes to /bin/sh at the point `on`, where tool and file match (empty: all)."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     name: str
     on: HookPoint
@@ -63,7 +64,7 @@ class ApprovalSettings:
     (W-51). Both are for machines with nothing to lose, and cannot be set from a chat.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     ttl_secs: float = 300.0
     approvers: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from agent.compaction.settings import (
     MicrocompactSettings,
     TacoSettings,
 )
+from agent.core.section_config import SECTION_CONFIG
 from agent.goals.settings import GoalSettings
 from agent.plans.settings import PlanSettings
 from agent.skills.settings import SkillSettings
@@ -22,7 +23,6 @@ from agent.tools.reach import FileSettings, ShellSettings, WebSettings
 from agent.tools.settings import ApprovalSettings
 from agent.turn.tokenizer import Encoding
 
-FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
 MOST_TOOL_ITERATIONS = 100
 LARGEST_WINDOW = 2_000_000
 DEFAULT_WINDOW = 128_000
@@ -40,7 +40,7 @@ class AgentSettings:
     `goal` is `[agent.goal]`.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     name: str = "default"
     max_tool_iterations: int = 10
@@ -81,7 +81,7 @@ class AgentSettings:
 class TimeoutSettings:
     """`[timeouts]`, all in seconds. `context_prep = 0`: preparing the context is not bounded (SPEC §7.4)."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     context_prep: float = 30.0
     no_providers_backoff: float = 2.0
@@ -124,7 +124,7 @@ class BudgetSettings:
     The daily one is a limit among those of `[spending]`; the ledger holds it.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     max_tokens_in: int | None = 10_000_000
     max_tokens_out: int | None = 1_000_000
@@ -158,7 +158,7 @@ class ContextSettings:
     Compaction begins at window - `reserve_floor` at the latest, notes are written at window - `flush_threshold`.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     output_reserve: int = 20_000
     emergency_buffer: int = 3_000
@@ -197,7 +197,7 @@ class ContextSettings:
 class ToolSettings:
     """`[tools]`: how calls run together and what stops a model that repeats itself."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     max_parallel: int = 8
     repeat_threshold: int = 2
@@ -229,7 +229,7 @@ class ToolSettings:
 class DebugSettings:
     """`[debug]`: every conversation is dumped from its first turn on; `output_dir` lies below the data directory."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     enabled: bool = False
     output_dir: str = "dumps"

@@ -2,7 +2,9 @@
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
+
+from agent.core.section_config import SECTION_CONFIG
 
 DirectPolicy = Literal["pairing", "allowlist", "open", "closed"]
 GroupPolicy = Literal["allowlist", "open", "closed"]
@@ -21,7 +23,7 @@ class AccessSettings:
     mention it, within the loop guard. `messages_per_minute` is one person's flood limit in one chat.
     """
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - read by pydantic, never changed
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     dm: DirectPolicy = "pairing"
     groups: GroupPolicy = "allowlist"

@@ -38,7 +38,7 @@ class ChannelSettings(BaseModel):
     checked without importing the platform's library.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     adapter: ClassVar[str]  # "module:Class"; called with (settings, surroundings)
     entrance: ClassVar[Entrance] = "platform"
 

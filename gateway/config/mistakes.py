@@ -12,6 +12,7 @@ _WANTED = {  # in place of pydantic's own words
     'a list, such as ["one", "two"]': ("tuple_type", "list_type"),
     "a whole number": ("int_type", "int_parsing", "int_from_float"),
     "a number": ("float_type", "float_parsing"),
+    "a finite number": ("finite_number",),
     "true or false": ("bool_type", "bool_parsing"),
     "a text in quotes": ("string_type",),
     "a section of its own": ("dict_type", "model_type", "dataclass_type"),

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
+from agent.core.section_config import SECTION_CONFIG
 from agent.providers.settings import ProviderSettings
 
-FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
 # Beyond these the calendar ends: a moment that much earlier or later cannot be computed.
 MOST_DAYS = 36_500
 LONGEST_MS = 366 * 24 * 3600 * 1000
@@ -17,7 +17,7 @@ LONGEST_MS = 366 * 24 * 3600 * 1000
 class DatabaseSettings:
     """`[database]`: `sqlite:///FILE` below TIELINE_HOME, or `postgresql://…`."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     url: str = "sqlite:///tieline.db"
 
@@ -36,7 +36,7 @@ class LlmSettings:
     `/provider` and `/model`: each stands for a provider, or for `provider/model`.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     providers: tuple[ProviderSettings, ...] = ()
     failover: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class LlmSettings:
 class SessionSettings:
     """`[session]`. `idle_minutes`: an agent without work for so long is put to sleep and woken by the next message."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     provider_persistence: bool = True
     idle_minutes: float = 30.0
@@ -74,7 +74,7 @@ class SessionSettings:
 class QueueSettings:
     """`[queue]`: what a message meets while a turn runs (SPEC §3). Milliseconds; `linger_ms` keeps an agent hot."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     mode: Literal["queue", "drop", "interrupt"] = "queue"
     max_depth: int = 10
@@ -97,7 +97,7 @@ class QueueSettings:
 class LockSettings:
     """`[lock]`, in milliseconds: how long a run waits for the conversation, and when a dead owner's lease ends."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     queue_timeout_ms: int = 30_000
     lock_timeout_ms: int = 900_000
@@ -116,7 +116,7 @@ class LockSettings:
 class LoggingSettings:
     """`[logging]`: `json` for machines, `human` for a terminal; `auto` takes human when one is attached."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["auto", "human", "json"] = "auto"
@@ -127,7 +127,7 @@ class LoggingSettings:
 class NetworkSettings:
     """`[network]`: `proxy` for everything that leaves the machine; `catch_up_max_age` in seconds (DESIGN §4)."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     proxy: str | None = None
     catch_up_max_age: float = 900.0
@@ -145,7 +145,7 @@ class NetworkSettings:
 class RetentionSettings:
     """`[retention]`: how long what nobody needs any more is kept, in days, and how large files may be, in mebibytes."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     attachment_days: int = 30
     attachment_mb: int = 20

@@ -57,7 +57,7 @@ FROM_ENVIRONMENT = ("anthropic", "openai", "demo")  # what providers may be call
 class Sections(BaseModel):
     """The file's sections but `[[channels]]`, whose keys depend on the platform."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     database: DatabaseSettings = Field(default_factory=DatabaseSettings)
     web: WebSettings = Field(default_factory=WebSettings)

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
-from typing import Literal
+from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
+
+from agent.core.section_config import SECTION_CONFIG
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +19,7 @@ class WebSettings:
     `X-Forwarded-*` headers count; none by default. `metrics_token` lets a scraper in that is not on this machine.
     """
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - read by pydantic, never changed
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     host: str = "127.0.0.1"
     port: int = 8080

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
+from agent.core.section_config import SECTION_CONFIG
 from gateway.channels.keys import ConversationKey
 from gateway.delivery.verbosity import Verbosity
 from gateway.phrases.catalogue import spoken
@@ -16,7 +18,7 @@ class Settings:
     A message that its platform keeps putting off is given up after `give_up_after_s`.
     """
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - read by pydantic, never changed
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     verbosity: Verbosity = "normal"
     verbosities: Mapping[str, Verbosity] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar
 
+from agent.core.section_config import SECTION_CONFIG
 from gateway.scheduler.zones import is_zone
 
 # Beyond these the calendar ends: a moment that much earlier or later cannot be computed.
@@ -22,7 +23,7 @@ class SchedulerSettings:
     a row a schedule is switched off.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     enabled: bool = True
     zone: str = "UTC"

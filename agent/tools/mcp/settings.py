@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import SecretStr
 
-FORBID_UNKNOWN: dict[str, Any] = {"extra": "forbid"}
+from agent.core.section_config import SECTION_CONFIG
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,19}")  # no "_": names of tools are taken apart at "__"
 
 
@@ -19,7 +20,7 @@ class ServerSettings:
     read; "never" asks nobody. `tools` are the only ones offered, `blocked` are not; both by the server's own names.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     name: str
     command: str = ""
@@ -49,7 +50,7 @@ class ServerSettings:
 class McpSettings:
     """`[mcp]`. `top_k`: of more tools than so many the model is shown those that fit its task; 0: all (W-33, W-34)."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FORBID_UNKNOWN
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     top_k: int = 15
     servers: tuple[ServerSettings, ...] = ()

@@ -44,6 +44,26 @@ def test_what_looks_like_a_secret_is_masked(text: str, secret: str) -> None:
     assert MASK in redacted
 
 
+@pytest.mark.requirement("G-28")
+@pytest.mark.parametrize(
+    "token",
+    [
+        f"123456:{'a' * 30}",
+        f"xoxb-{'a' * 8}",
+        f"sk-{'a' * 16}",
+        f"AIza{'a' * 30}",
+        f"ghp_{'a' * 20}",
+        f"AKIA{'A' * 16}",
+        f"M{'a' * 22}.{'a' * 6}.{'a' * 27}",
+        f"eyJ{'a' * 10}.{'a' * 10}.a",
+    ],
+)
+def test_the_shortest_token_of_each_kind_is_found_in_what_people_read(token: str) -> None:
+    ((start, end, instead),) = Redactor().found(f"it is {token} !")
+    assert (start, end) == (6, 6 + len(token))
+    assert MASK in instead
+
+
 @pytest.mark.parametrize(
     "text",
     [
