@@ -16,6 +16,7 @@ from agent.memory.gathering import Meant
 from agent.memory.memory import Memory
 from agent.memory.notes import path_of
 from agent.memory.target import Erased, Target
+from agent.storage.fence import wait_for_writers
 from agent.storage.moments import to_us
 
 LARGEST = 20_000_000  # bytes of a file that is searched for words
@@ -39,8 +40,10 @@ async def forget(
     """
     at = to_us(clock.now())
     await memory.misses.flush()  # what waits to be written would come after
-    with memory.forgotten.going_on(await memory.database.read(lambda conn: gathering.places(conn, target))):
-        await memory.database.write(lambda conn: None)  # what was on its way when that began is there to be found
+    places = await memory.database.read(lambda conn: gathering.places(conn, target))
+    with memory.forgotten.going_on(places):
+        # What was on its way when that began is there to be found.
+        await memory.database.write(lambda conn: wait_for_writers(conn, places))
         meant = await _erased(memory, target, home, folders, at)
         memory.forgotten.tell(target.scope.own, meant.conversations)
     erased = meant.erased

@@ -1,5 +1,7 @@
 """The fence: nobody writes for a conversation that another owner has taken (ENGINE.md, fact 4)."""
 
+from collections.abc import Sequence
+
 from sqlalchemy import Connection, bindparam, select
 
 from agent.core.errors import Fenced
@@ -14,9 +16,22 @@ _EPOCH = Hot(
     .with_for_update(read=True)
 )
 
+# Each writer's lock is a share of the row; in the order of the keys no two who wait like this wait for each other.
+_HELD = (
+    select(conversation_table.c.key)
+    .where(conversation_table.c.key.in_(bindparam("conversations", expanding=True)))
+    .order_by(conversation_table.c.key)
+    .with_for_update(key_share=True)
+)
+
 
 def check_epoch(conn: Connection, conversation: ConversationId, epoch: int) -> None:
     """Raises Fenced unless `epoch` is the conversation's present one. Call it first in every write of a turn."""
     current = _EPOCH.scalar(conn, {"conversation": conversation})
     if current != epoch:
         raise Fenced(f"{conversation}: epoch {epoch} is over, {current} holds")
+
+
+def wait_for_writers(conn: Connection, conversations: Sequence[ConversationId]) -> None:
+    """Return when nothing that passed `check_epoch` there is still uncommitted."""
+    conn.execute(_HELD, {"conversations": list(conversations)}).all()

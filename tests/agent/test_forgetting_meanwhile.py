@@ -4,12 +4,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import anyio
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import NullPool, create_engine, insert, make_url, select
 
 from agent.compaction.settings import MemorySettings
 from agent.core.ids import ConversationId
-from agent.core.messages import TextPart
+from agent.core.messages import Message, TextPart
 from agent.memory.audience import audience_of_person
 from agent.memory.erasing import forget, preview
 from agent.memory.forgotten import Forgotten
@@ -18,8 +19,10 @@ from agent.providers.provider import Chunk, Request
 from agent.sessions import windows
 from agent.sessions.windows import WindowChanges
 from agent.storage.database import Database
-from agent.storage.tables import cleared_result, message, passage
+from agent.storage.fence import check_epoch
+from agent.storage.tables import cleared_result, conversation, message, passage
 from agent.turn.settings import Settings
+from gateway.storage.opening import open_database
 from tests.agent.test_compaction import REACTIVE, Lookup
 from tests.agent.world import ANN, KEY, World
 from tests.fakes.provider import ScriptedProvider, calls, says
@@ -93,6 +96,32 @@ async def test_what_was_cleared_is_not_written_back(sqlite_database: Database, t
         assert SECRET not in str([one.content for one in model.requests[-1].messages])
     else:
         going_on.__exit__(None, None, None)
+
+
+async def test_what_was_on_its_way_into_the_database_is_waited_for(postgres_url: str, tmp_path: Path) -> None:
+    """PostgreSQL has more than one writer: one may have been allowed to write before, and commit after."""
+    database = await open_database(postgres_url, tmp_path)
+    world = World(database, tmp_path, ScriptedProvider())
+    await world.say("nothing of note")
+    session, done = await world.session(), anyio.Event()
+    epoch = await database.read(lambda conn: conn.execute(select(conversation.c.epoch)).scalar_one())
+    summary = Message(role="user", parts=(TextPart(text=f"what was: the {SECRET} is plover"),))
+    engine = create_engine(make_url(postgres_url).set(drivername="postgresql+psycopg"), poolclass=NullPool)
+    with engine.connect() as late:
+        check_epoch(late, KEY, epoch)
+        windows.write(late, session, KEY, WindowChanges(inserted=((summary, 0),)), at=1)
+
+        async def forgets() -> None:
+            await forgotten(world, tmp_path)
+            done.set()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(forgets)
+            await anyio.sleep(0.5)
+            assert not done.is_set()
+            late.commit()
+    assert await left(world) == []
+    await database.aclose()
 
 
 async def test_what_leaves_a_window_is_found_as_the_store_has_it(sqlite_database: Database, tmp_path: Path) -> None:
