@@ -91,10 +91,14 @@ class _Following:
         self.publishes = self.states.runtime.bus.hears(StreamDelta)
 
     def begins(self, provider: Provider) -> None:
+        """The first stand-in is told of at once, people wait; another may only be tried to see whether it can again."""
+        state = self.states.provider
+        if state.standing_in is None and provider.name != state.slot.current().name:
+            self._stands_in(provider)
+
+    def _stands_in(self, provider: Provider) -> None:
         """Said once for each change, however long it lasts: not again for every call (PEERS §3.14)."""
-        state, chosen = self.states.provider, self.states.provider.slot.current()
-        if provider.name == chosen.name or state.standing_in == provider.name:
-            return
+        state = self.states.provider
         state.standing_in, state.over_budget = provider.name, self.barred
         self.retrying = False  # the line about it stays for a while
         event = ProviderStoodIn(
@@ -102,14 +106,16 @@ class _Following:
             run=self.run.id,
             provider=provider.name,
             model=provider.model,
-            instead_of=chosen.name,
+            instead_of=state.slot.current().name,
             over_budget=self.barred,
         )
         announce(self.states, event)
 
     def answers(self, provider: Provider) -> None:
-        state = self.states.provider
-        if state.standing_in is not None and provider.name == state.slot.current().name:
+        state, chosen = self.states.provider, self.states.provider.slot.current().name
+        if state.standing_in is not None and provider.name not in (chosen, state.standing_in):
+            self._stands_in(provider)
+        elif state.standing_in is not None and provider.name == chosen:
             state.standing_in, state.over_budget = None, False
             event = ProviderReturned(
                 conversation=self.states.session.conversation,

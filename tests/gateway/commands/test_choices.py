@@ -118,6 +118,10 @@ async def test_the_chain_answers_says_so_once_and_goes_back(world_of: Callable[.
         assert await uses(world, "one") == "model-c"
         assert await uses(world, "two") == "model-c"
         assert len(world.models_asked) == 4 + 4 + 1 + 1, "the broken ones are passed over"
+        for number in range(3):
+            world.clock.ahead_s += 31
+            assert await uses(world, f"later {number}") == "model-c"
+        assert world.models_asked.count("model-b") == 4 + 3, "it is asked now and then whether it can again"
         stood_in = [event for event in world.events if isinstance(event, ProviderStoodIn)]
         assert [event.provider for event in stood_in] == ["b", "c"]
         status = await world.asks("/status", "Status")
