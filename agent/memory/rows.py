@@ -39,6 +39,13 @@ _SQLITE = Hot(
         f"{_OPEN_TO_ALL} ORDER BY score DESC, memory.id DESC LIMIT :most"
     )
 )
+# Of most people no code is kept: without this each of their turns would go through all that shares a word with it.
+_ANY_OF_KIND = Hot(
+    text(
+        "SELECT 1 FROM memory WHERE audience IN (SELECT value FROM json_each(:audiences))"
+        " AND kind IN (SELECT value FROM json_each(:kinds)) LIMIT 1"
+    )
+)
 _POSTGRES = text(
     f"SELECT {_COLUMNS}, ts_rank(to_tsvector('english', memory.speaker || ' ' || memory.text),"  # noqa: S608
     " to_tsquery('english', :query), 1) AS score"
@@ -73,6 +80,8 @@ def search(
     found: Iterable[Any]
     if conn.dialect.name == "sqlite":
         lists = {"audiences": json.dumps(audiences), "kinds": json.dumps(kinds)}
+        if _ANY_OF_KIND.scalar(conn, lists) is None:
+            return ()
         found = _SQLITE.rows(conn, {"query": sqlite_query(words, scope.visible), **lists, **values})
     else:
         asked = {"query": postgres_query(words), "audiences": audiences, "kinds": list(kinds)}
