@@ -10,23 +10,18 @@ whisper is a status line, which does not stay), `{"type": "draft", "id", "text",
 client's own, so that posting twice is posting once.
 """
 
-import json
-import os
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import anyio
-from anyio import to_thread
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from adapters.console_screen import Event, Screen
 from gateway.channels.adapter import Admit, ChannelSettings, Diagnosis, Entrance, Health, SignedIn, State, Surroundings
 from gateway.channels.channel import Capabilities, Files, History, Interactions, Presence, Streams
 from gateway.channels.document import Document, Plain
@@ -35,12 +30,6 @@ from gateway.channels.inbound import Inbound, Mention, Pressed, Said, Sender
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import CommandSpec, Outbound, SentRef
 from gateway.channels.plain_text import as_text
-
-KEPT = 500  # messages whose keys are known, and how many wait for somebody to look
-BEHIND = 1_000  # events a reader may lag behind before it is cut off; it comes back and gets what it missed
-ALIVE_EVERY_S = 15.0
-
-Event = dict[str, Any]
 
 
 class ConsoleSettings(ChannelSettings):
@@ -141,7 +130,7 @@ class ConsoleChannel:
     files: Files | None = None
     history: History | None = None
 
-    def __init__(self, key: ConversationKey, screen: "Screen") -> None:
+    def __init__(self, key: ConversationKey, screen: Screen) -> None:
         self.key = key
         self._screen = screen
         self.streams: Streams | None = self
@@ -203,97 +192,6 @@ class ConsoleChannel:
         return SentRef(event["id"], kind)
 
 
-class Screen:
-    """Who looks, and what waits for somebody to look; the latter survives a restart, in one small file."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._readers: set[MemoryObjectSendStream[Event]] = set()
-        self._writing = anyio.Lock()
-        self._kept = _read(path)
-        self._numbers = count(max((int(line["event"]["id"]) for line in self._kept), default=0) + 1)
-        self.keys: dict[str, str] = {line["key"]: line["event"]["id"] for line in self._kept if line["key"]}
-        self.standing: set[str] = {line["event"]["id"] for line in self._kept}
-        self.commands: Event | None = None
-
-    def new_id(self) -> str:
-        return str(next(self._numbers))
-
-    def show(self, event: Event) -> None:
-        """To everybody who looks now; one who lags too far behind is cut off and comes back."""
-        for reader in tuple(self._readers):
-            try:
-                reader.send_nowait(event)
-            except (anyio.WouldBlock, anyio.BrokenResourceError):
-                self._readers.discard(reader)
-                reader.close()
-
-    async def keep(self, event: Event, key: str) -> None:
-        """Show a message for good; when nobody looks it waits. Returns when it is on the disk."""
-        async with self._writing:
-            line = {"key": key, "event": event, "seen": bool(self._readers)}
-            await self._write([*self._kept, line][-KEPT:])
-            self.standing.add(event["id"])
-            if key:
-                self.keys[key] = event["id"]
-            self.show(event)
-
-    async def change(self, event: Event) -> None:
-        """Show that a message is another now; one that waits is shown in its last form alone."""
-        async with self._writing:
-            kept = [
-                {**line, "event": {**event, "type": "message"}} if line["event"]["id"] == event["id"] else line
-                for line in self._kept
-            ]
-            await self._write(kept)
-            self.show(event)
-
-    async def take_away(self, id: str) -> None:
-        async with self._writing:
-            await self._write([line for line in self._kept if line["event"]["id"] != id])
-            self.standing.discard(id)
-            self.show({"type": "gone", "id": id})
-
-    async def lines(self) -> AsyncIterator[str]:
-        """What waits, then what comes, for ever."""
-        events: MemoryObjectReceiveStream[Event]
-        reader, events = anyio.create_memory_object_stream[Event](BEHIND)
-        async with self._writing:
-            waiting = [line["event"] for line in self._kept if not line["seen"]]
-            self._readers.add(reader)
-        try:
-            for event in [*([self.commands] if self.commands else []), *waiting]:
-                yield _line(event)
-            if waiting:
-                await self._all_seen()
-            while True:
-                event = {"type": "alive"}
-                with anyio.move_on_after(ALIVE_EVERY_S):
-                    event = await events.receive()
-                yield _line(event)
-        except anyio.EndOfStream:
-            return
-        finally:
-            self._readers.discard(reader)
-            reader.close()
-            events.close()
-
-    def close(self) -> None:
-        for reader in tuple(self._readers):
-            reader.close()
-        self._readers.clear()
-
-    async def _all_seen(self) -> None:
-        async with self._writing:
-            await self._write([{**line, "seen": True} for line in self._kept])
-
-    async def _write(self, kept: list[Event]) -> None:
-        """Raises OSError, and then nothing has changed."""
-        if kept != self._kept:
-            await to_thread.run_sync(_replace, self._path, "".join(map(_line, kept)))
-            self._kept = kept
-
-
 @contextmanager
 def _busy_without_disk() -> Iterator[None]:
     try:
@@ -323,24 +221,3 @@ async def _posted(request: Request) -> _Posted:
         return _Posted.model_validate_json(await request.body())
     except ValidationError as error:
         raise HTTPException(400, error.errors(include_url=False, include_input=False)[0]["msg"]) from error
-
-
-def _line(value: Event) -> str:
-    return json.dumps(value, ensure_ascii=False) + "\n"
-
-
-def _read(path: Path) -> list[Event]:
-    try:
-        return [json.loads(line) for line in path.read_text().splitlines()]
-    except (FileNotFoundError, ValueError):
-        return []
-
-
-def _replace(path: Path, content: str) -> None:
-    new = path.with_suffix(".new")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(descriptor)
-    new.replace(path)

@@ -1,10 +1,10 @@
-"""Discord payloads as the house's inbound words. Pure: gateway events and history rows are the same JSON.
+"""Discord's messages as the house's inbound words. Pure: gateway events and history rows are the same JSON.
 
 None for the bot's own words and for what is no message of a person (joins, pins, embeds that unfold).
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -17,7 +17,6 @@ from gateway.channels.inbound import (
     Edited,
     Membership,
     Mention,
-    Pressed,
     Said,
     Sender,
 )
@@ -27,8 +26,6 @@ Payload = Mapping[str, Any]
 
 DEFAULT, REPLY = 0, 19  # the message types that people write
 THREADS = (10, 11, 12)
-COMMAND, COMPONENT = 2, 3  # interaction types
-SUB_COMMAND, SUB_COMMAND_GROUP, ATTACHMENT_OPTION = 1, 2, 11
 ADMINISTRATOR, MANAGE_GUILD = 1 << 3, 1 << 5  # permissions that make somebody an admin of the chat
 
 
@@ -67,28 +64,6 @@ class Account:
     user_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Handle:
-    """How an interaction is answered, as the opaque text that goes through the house (it outlives a restart)."""
-
-    kind: Literal["slash", "button"]
-    id: str
-    token: str
-
-    def __str__(self) -> str:
-        return f"{self.kind}.{self.id}.{self.token}"
-
-    @classmethod
-    def read(cls, text: str) -> "Handle | None":
-        kind, _, rest = text.partition(".")
-        number, _, token = rest.partition(".")
-        if kind == "slash" and number.isdecimal() and token:
-            return cls("slash", number, token)
-        if kind == "button" and number.isdecimal() and token:
-            return cls("button", number, token)
-        return None
-
-
 def where_of_channel(channel: Payload, *, me: str) -> Where:
     """What a channel object tells by itself (an interaction's, or one that was fetched)."""
     channel_id, guild_id = str(channel["id"]), channel.get("guild_id")
@@ -100,9 +75,6 @@ def where_of_channel(channel: Payload, *, me: str) -> Where:
         title=f"#{channel['name']}" if channel.get("name") else "",
         own_thread=thread and str(channel.get("owner_id")) == me,
     )
-
-
-# -- messages
 
 
 def said(
@@ -123,7 +95,7 @@ def said(
         place=where.place,
         parent=where.parent,
         message_id=str(message["id"]),
-        sender=_sender(message["author"], where, message.get("member"), webhook=bool(message.get("webhook_id"))),
+        sender=sender_of(message["author"], where, message.get("member"), webhook=bool(message.get("webhook_id"))),
         received_at=received_at,
         chat_type=where.chat_type,
         chat_title=where.title,
@@ -149,7 +121,7 @@ def edited(message: Payload, where: Where, account: Account, *, received_at: dat
         place=where.place,
         parent=where.parent,
         message_id=str(message["id"]),
-        sender=_sender(message["author"], where, message.get("member"), webhook=bool(message.get("webhook_id"))),
+        sender=sender_of(message["author"], where, message.get("member"), webhook=bool(message.get("webhook_id"))),
         received_at=received_at,
         chat_type=where.chat_type,
         chat_title=where.title,
@@ -206,7 +178,7 @@ def _addressed(message: Payload, where: Where, account: Account) -> tuple[str, M
     return text, Mention.IMPLICIT if to_bot or where.own_thread else Mention.NONE
 
 
-def _sender(user: Payload, where: Where, member: Payload | None, *, webhook: bool = False) -> Sender:
+def sender_of(user: Payload, where: Where, member: Payload | None, *, webhook: bool = False) -> Sender:
     roles = {str(role) for role in (member or {}).get("roles", ())}
     granted = int((member or {}).get("permissions") or 0)  # told by interactions only
     admin = (
@@ -265,93 +237,3 @@ def _kind(mime_type: str) -> Literal["audio", "image", "video", "file"]:
             return "video"
         case _:
             return "file"
-
-
-# -- interactions
-
-
-def command(interaction: Payload, where: Where, account: Account, *, received_at: datetime) -> Said | None:
-    """A slash command as the text somebody would have written: `/name value value`. None for menu commands."""
-    data = interaction.get("data") or {}
-    if interaction.get("type") != COMMAND or data.get("type", 1) != 1:
-        return None
-    words, files = _options(data.get("options") or ())
-    resolved = (data.get("resolved") or {}).get("attachments") or {}
-    number = str(interaction["id"])
-    return Said(
-        key=ConversationKey(account.channel_type, where.channel_id),
-        place=where.place,
-        parent=where.parent,
-        message_id=number,
-        sender=_person(interaction, where),
-        received_at=received_at,
-        chat_type=where.chat_type,
-        chat_title=where.title,
-        grantable=where.grantable,
-        interaction=str(Handle("slash", number, str(interaction["token"]))),
-        text=" ".join([f"/{data['name']}", *words]),
-        attachments=tuple(
-            attachment_of(resolved[file], where.channel_id, number) for file in files if file in resolved
-        ),
-        mention=Mention.DIRECT,
-        sent_at=moment_of(number),
-        interaction_id=number,
-    )
-
-
-def press(interaction: Payload, where: Where, account: Account, *, received_at: datetime) -> Pressed | None:
-    """A button of ours was pressed."""
-    data, message = interaction.get("data") or {}, interaction.get("message") or {}
-    if interaction.get("type") != COMPONENT or "custom_id" not in data or "id" not in message:
-        return None
-    number = str(interaction["id"])
-    return Pressed(
-        key=ConversationKey(account.channel_type, where.channel_id),
-        place=where.place,
-        parent=where.parent,
-        message_id=str(message["id"]),
-        sender=_person(interaction, where),
-        received_at=received_at,
-        chat_type=where.chat_type,
-        chat_title=where.title,
-        grantable=where.grantable,
-        interaction=str(Handle("button", number, str(interaction["token"]))),
-        action=str(data["custom_id"]),
-        interaction_id=number,
-    )
-
-
-def person_of(interaction: Payload) -> str:
-    """The id of whoever acted."""
-    return str((interaction.get("member") or interaction)["user"]["id"])
-
-
-def _person(interaction: Payload, where: Where) -> Sender:
-    member = interaction.get("member")
-    user = (member or interaction)["user"]
-    sender = _sender(user, where, member)
-    return Sender(
-        id=sender.id,
-        display=sender.display,
-        is_bot=sender.is_bot,
-        language=interaction.get("locale"),
-        is_chat_admin=sender.is_chat_admin,
-    )
-
-
-def _options(options: Sequence[Payload]) -> tuple[list[str], list[str]]:
-    """The values in the order they were given, and the ids of attached files."""
-    words: list[str] = []
-    files: list[str] = []
-    for option in options:
-        kind = option.get("type")
-        if kind in (SUB_COMMAND, SUB_COMMAND_GROUP):
-            inner_words, inner_files = _options(option.get("options") or ())
-            words += [str(option["name"]), *inner_words]
-            files += inner_files
-        elif kind == ATTACHMENT_OPTION:
-            files.append(str(option["value"]))
-        else:
-            value = option.get("value")
-            words.append({True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value))
-    return words, files

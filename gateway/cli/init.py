@@ -17,7 +17,8 @@ from gateway.cli.checking import diagnose_channel
 from gateway.cli.options import fail
 from gateway.cli.questions import choose, secret, tell
 from gateway.config.mistakes import ConfigError
-from gateway.config.settings import Settings, home_directory, read
+from gateway.config.reading import home_directory, read
+from gateway.config.settings import Settings
 
 PROVIDERS = {
     "anthropic": "Claude, by Anthropic; needs an API key",

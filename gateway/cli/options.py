@@ -10,7 +10,8 @@ import click
 
 from agent.core.program import as_typed
 from gateway.config.mistakes import ConfigError
-from gateway.config.settings import Settings, home_directory, load
+from gateway.config.reading import home_directory, load
+from gateway.config.settings import Settings
 
 
 def config_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -24,7 +24,7 @@ from agent.storage.moments import to_us
 from gateway.channels.channel import Channel
 from gateway.channels.keys import ConversationKey
 from gateway.delivery import rows
-from gateway.delivery.draft import Draft
+from gateway.delivery.drafts import Drafts
 from gateway.delivery.egress import Guard
 from gateway.delivery.ephemera import Ephemera
 from gateway.delivery.guarded import guarded
@@ -36,7 +36,7 @@ from gateway.delivery.plan_prompts import PlanPrompts
 from gateway.delivery.prompts import Prompts
 from gateway.delivery.questions import Questions
 from gateway.delivery.refs import Shown
-from gateway.delivery.rest import Rest
+from gateway.delivery.returning import FAILED_PAUSE_S, FIRST_LOOK_S, Returning
 from gateway.delivery.rows import Settle
 from gateway.delivery.sender import Sender
 from gateway.delivery.settings import Settings
@@ -46,10 +46,6 @@ from gateway.delivery.tidying import Tidying
 from gateway.delivery.worker import STORAGE_PAUSE_S, Reports, Worker
 
 log = logging.getLogger("tieline.delivery")
-
-FAILED_PAUSE_S = 30.0  # before a worker that failed comes again
-REFUSED_PAUSE_S = 60.0  # before one whose login was refused does
-FIRST_LOOK_S, LAST_LOOK_S = 0.25, 30.0  # how soon and how seldom accounts that are not there are looked for
 
 
 class Delivery:
@@ -79,6 +75,7 @@ class Delivery:
         self.ephemera = Ephemera(database, clock)
         self._tidying = Tidying(channel_for, self.ephemera, clock, phrase, lambda: self.settings.acknowledge)
         self.showing = Showing(self.ephemera, clock, self.spawn, self._discard)
+        self.drafts = Drafts(self.spawn, self._discard, self._has_more)
         self.questions = Questions(self.showing, clock, phrase, self.spawn)
         self.prompts = Prompts(database, channel_for, clock, phrase, home, self.spawn)
         self.plan_prompts = PlanPrompts(database, channel_for, clock, phrase, home, self.spawn)
@@ -89,14 +86,9 @@ class Delivery:
         self._tasks: TaskGroup | None = None
         self._woken: set[ConversationKey] = set()
         self._workers: set[ConversationKey] = set()
-        self._returning: set[ConversationKey] = set()  # whose worker comes again after a pause
-        self._refused: set[str] = set()  # accounts with which nothing can be sent
+        self._returning = Returning(channel_for, clock, reports, self.spawn, self.wake)
         self._started = anyio.Event()
         self._idle = anyio.Event()
-        self._homeless: dict[ConversationKey, Sequence[EphemeralRow]] = {}  # their account is not there (yet)
-        self._awaiting = False
-        self._opening = Rest(clock)
-        self._drafts: dict[ConversationKey, list[Draft]] = {}
         self._live = LiveLines(channel_for, self.showing, clock, self.spawn, lambda: self.is_busy())
         self._voices: WeakValueDictionary[ConversationKey, ConversationOutbox] = WeakValueDictionary()
 
@@ -113,13 +105,13 @@ class Delivery:
         """Rows of this conversation were committed."""
         self._woken.add(key)
         if self._tasks is not None and key not in self._workers:
-            self._start(key, self._homeless.pop(key, ()))
+            self._start(key, self._returning.unshelved(key))
 
     @contextmanager
     def committing(self, key: ConversationKey) -> Iterator[Settle]:
         """See `agent.core.outbox.Outbox`. Where a worker is under way, it is only woken."""
         tasks = self._tasks
-        if tasks is None or key in self._workers or key in self._homeless or self.channel_for(key) is None:
+        if tasks is None or key in self._workers or self._returning.is_shelved(key) or self.channel_for(key) is None:
             yield lambda conn: None
             self.wake(key)
             return
@@ -151,7 +143,7 @@ class Delivery:
 
     def look_again(self) -> None:
         """An account was opened: send what waited for it. (Without this it is noticed within half a minute.)"""
-        self._opening.end()
+        self._returning.look_again()
 
     async def run(self) -> None:
         """Finish what an earlier process left, then serve until cancelled. Start it before any agent."""
@@ -208,39 +200,13 @@ class Delivery:
         """Something that was said before is still on its way."""
         return key in self._workers
 
-    def open_draft(self, key: ConversationKey, draft: Draft) -> None:
-        self._drafts.setdefault(key, []).append(draft)
-        self.spawn(draft.run)
-
-    def end_draft(self, key: ConversationKey, draft: Draft) -> None:
-        """Its turn is over. If a row is still on its way it may take the draft, else the draft goes."""
-        draft.ended = True
-        if key not in self._workers and key not in self._woken:
-            self._drop_ended(key)
-
-    def drop_draft(self, key: ConversationKey, draft: Draft) -> None:
-        """Take it from the screen; no row may have it any more."""
-        self._remove(key, draft)
-        self.spawn(partial(self._drop, key, draft))
-
     def show_live(self, key: ConversationKey, text: str, buttons: Buttons = ()) -> None:
         """One message that follows longer work there, changed in place; "" takes it away."""
         self._live.show(key, text, buttons)
 
-    def _drop_ended(self, key: ConversationKey) -> None:
-        for draft in [draft for draft in self._drafts.get(key, ()) if draft.ended]:
-            self.drop_draft(key, draft)
-
-    def _remove(self, key: ConversationKey, draft: Draft) -> None:
-        drafts = self._drafts[key]
-        drafts.remove(draft)
-        if not drafts:
-            del self._drafts[key]
-
-    async def _drop(self, key: ConversationKey, draft: Draft) -> None:
-        shown = await draft.take()
-        if shown is not None:
-            self._discard(key, "preview", shown)
+    def _has_more(self, key: ConversationKey) -> bool:
+        """A row of it is still on its way, or just committed."""
+        return key in self._workers or key in self._woken
 
     def _discard(self, key: ConversationKey, kind: EphemeralKind, shown: Shown) -> None:
         """See to it that something that was noted goes from the screen."""
@@ -258,7 +224,7 @@ class Delivery:
         try:
             channel = self.channel_for(key)
             if channel is None:
-                self._shelve(key, left_over)
+                self._returning.shelve(key, left_over)
                 return
             if left_over:
                 kept = previews_to_keep(channel, left_over)
@@ -267,59 +233,20 @@ class Delivery:
                 self._woken.discard(key)
                 worker = self._worker(key, channel, kept)
                 await worker.run(first)
-                self._note_login(key, worker.login)
+                self._returning.note_login(key, worker.login)
                 first = None
             for shown in kept:  # nothing was there to take its place
                 self._discard(key, "preview", shown)
         except Exception:  # the channel seam: other conversations are delivered to
             log.exception("a delivery worker failed; it comes again", extra={"conversation": str(key)})
-            self._come_again(key, FAILED_PAUSE_S)
+            self._returning.come_again(key, FAILED_PAUSE_S)
         finally:
             self._woken.discard(key)
             self._workers.discard(key)
             self._hands.keep_only(key, None)
             if not self._workers:
                 self._idle.set()
-            self._drop_ended(key)
-
-    def _note_login(self, key: ConversationKey, accepted: bool | None) -> None:
-        """A login that is refused may be taken again, also where the adapter never noticed and goes on hearing."""
-        if accepted is False:
-            self._refused.add(key.channel_type)
-            self._come_again(key, REFUSED_PAUSE_S)
-        elif accepted and key.channel_type in self._refused:
-            self._refused.discard(key.channel_type)
-            self._reports.login_accepted(key.channel_type)
-
-    def _come_again(self, key: ConversationKey, after_s: float) -> None:
-        """Once, however often it was asked for meanwhile."""
-        if key in self._returning:
-            return
-        self._returning.add(key)
-
-        async def later() -> None:
-            await self.clock.sleep(after_s)
-            self._returning.discard(key)
-            self.wake(key)
-
-        self.spawn(later)
-
-    def _shelve(self, key: ConversationKey, left_over: Sequence[EphemeralRow]) -> None:
-        """Keep what a conversation has to say until its account is there: accounts open after the start."""
-        log.info("no account serves it now; what it has to say is kept", extra={"conversation": str(key)})
-        self._homeless[key] = left_over
-        if not self._awaiting:
-            self._awaiting = True
-            self.spawn(self._await_accounts)
-
-    async def _await_accounts(self) -> None:
-        pause_s = FIRST_LOOK_S
-        while self._homeless:
-            await self._opening.sleep(pause_s)
-            pause_s = min(pause_s * 2, LAST_LOOK_S)
-            for key in [key for key in self._homeless if self.channel_for(key) is not None]:
-                self.wake(key)
-        self._awaiting = False
+            self.drafts.drop_ended(key)
 
     def _worker(self, key: ConversationKey, channel: Channel, kept: list[Shown]) -> Worker:
         async def take_preview(work: int | None) -> Shown | None:
@@ -329,10 +256,7 @@ class Delivery:
             for shown in [shown for shown in kept if shown.of == work]:
                 kept.remove(shown)
                 return shown
-            for draft in [draft for draft in self._drafts.get(key, ()) if draft.audience.inbox_id == work]:
-                self._remove(key, draft)
-                return await draft.take()
-            return None
+            return await self.drafts.take(key, work)
 
         return Worker(
             key,

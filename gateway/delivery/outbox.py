@@ -17,6 +17,7 @@ from gateway.channels.keys import ConversationKey, UserId
 from gateway.delivery.budget import Budget
 from gateway.delivery.composing import buttons_of
 from gateway.delivery.draft import Draft
+from gateway.delivery.drafts import Drafts
 from gateway.delivery.egress import Guard
 from gateway.delivery.presence import Presence
 from gateway.delivery.rows import Settle
@@ -35,6 +36,7 @@ class Stage(Protocol):
     clock: Clock
     phrase: Phrases
     showing: Showing
+    drafts: Drafts
     guard: Guard
     is_busy: Callable[[], bool]
 
@@ -42,9 +44,6 @@ class Stage(Protocol):
     def committing(self, key: ConversationKey) -> AbstractContextManager[Settle]: ...
     def spawn(self, job: Callable[[], Awaitable[None]]) -> bool: ...
     def is_delivering(self, key: ConversationKey) -> bool: ...
-    def open_draft(self, key: ConversationKey, draft: Draft) -> None: ...
-    def end_draft(self, key: ConversationKey, draft: Draft) -> None: ...
-    def drop_draft(self, key: ConversationKey, draft: Draft) -> None: ...
     def show_live(self, key: ConversationKey, text: str, buttons: Buttons) -> None: ...
 
 
@@ -99,7 +98,7 @@ class ConversationOutbox:
         draft, self._draft = self._draft, None
         if draft is None or draft.taken:
             return ""
-        self._stage.drop_draft(self._key, draft)
+        self._stage.drafts.drop(self._key, draft)
         return draft.words
 
     def _appear(self, channel: Channel | None) -> None:
@@ -129,7 +128,7 @@ class ConversationOutbox:
                 partial(self._stage.is_delivering, self._key),
                 self._stage.guard,
             )
-            self._stage.open_draft(self._key, self._draft)
+            self._stage.drafts.open(self._key, self._draft)
         self._draft.grow(delta)
 
     def reset_preview(self) -> None:
@@ -196,5 +195,5 @@ class ConversationOutbox:
             self._status.show("")
             self._status = None
         if self._draft is not None:
-            self._stage.end_draft(self._key, self._draft)
+            self._stage.drafts.end(self._key, self._draft)
             self._draft = None

@@ -1,9 +1,8 @@
 """What people and agents may do with schedules: set, look, change, remove. All is checked before it is stored."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from itertools import pairwise
+from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import Connection
 
@@ -12,19 +11,17 @@ from agent.core.ids import ConversationId
 from agent.storage.database import Database
 from agent.storage.moments import to_us
 from gateway.scheduler import ledger, people, store
+from gateway.scheduler.checking import check_right, check_room, checked_first, first_moment
 from gateway.scheduler.firing import Done, Surroundings, advance, start
 from gateway.scheduler.ledger import Cost, Entry
 from gateway.scheduler.misfires import Misfire
 from gateway.scheduler.mistakes import Mistake
-from gateway.scheduler.occurrences import Occurrence, first_after
+from gateway.scheduler.occurrences import Occurrence
 from gateway.scheduler.people import Zone
-from gateway.scheduler.rights import may_change, shortest_period_s
-from gateway.scheduler.rules import On, follows_the_wall
-from gateway.scheduler.schedule import LONGEST_KIND, LONGEST_NAME, LONGEST_TEXT, Creator, Plan, Schedule
+from gateway.scheduler.rezoning import move
+from gateway.scheduler.schedule import Creator, Plan, Schedule
 from gateway.scheduler.settings import SchedulerSettings
 from gateway.scheduler.zones import zone_named
-
-LOOKED_AT = 12  # moments whose distances are compared with the shortest period
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,19 +79,7 @@ class Schedules:
         """They live there now; what they asked for by their own wall clock follows. Gives what was moved."""
         zone_named(zone)
         now = self.now
-
-        def work(conn: Connection) -> tuple[Schedule, ...]:
-            people.set_zone(conn, person, zone, at=to_us(now))
-            moved = []
-            for schedule in store.of_person(conn, person):
-                plan = schedule.plan
-                if plan.zone_source == "given" or plan.zone == zone or not follows_the_wall(plan.rule):
-                    continue
-                plan = replace(plan, zone=zone, zone_source="person")
-                moved.append(_rezoned(conn, schedule, plan, now))
-            return tuple(moved)
-
-        moved = await self._database.write(work)
+        moved = await self._database.write(lambda conn: move(conn, person, zone, now))
         self._changed()
         return moved
 
@@ -125,10 +110,10 @@ class Schedules:
             if origin is not None and (known := store.by_origin(conn, origin)) is not None:
                 return known
             if name is not None and (known := store.by_name(conn, conversation, name)) is not None:
-                _check_right(known, creator)
+                check_right(known, creator)
                 store.rewrite(conn, known.id, plan, first, at=to_us(now), creator=creator)
                 return _again(conn, known.id)
-            self._check_room(conn, conversation, creator)
+            check_room(store.counts(conn, conversation, creator.person), self.settings)
             added = store.add(
                 conn,
                 conversation=conversation,
@@ -199,7 +184,7 @@ class Schedules:
 
         def work(conn: Connection, now: datetime) -> None:
             schedule = _there(conn, conversation, id)
-            store.rewrite(conn, id, schedule.plan, _first(schedule.plan, now), at=to_us(now))
+            store.rewrite(conn, id, schedule.plan, first_moment(schedule.plan, now), at=to_us(now))
 
         return await self._change(id, work)
 
@@ -245,7 +230,7 @@ class Schedules:
 
         def work(conn: Connection) -> Schedule:
             schedule = _there(conn, conversation, id)
-            _check_right(schedule, by)
+            check_right(schedule, by)
             store.remove(conn, id)
             return schedule
 
@@ -272,43 +257,7 @@ class Schedules:
             raise Mistake("scheduler_off")
         if not self._serves(conversation):
             raise Mistake("schedule_no_place")
-        if not plan.text.strip():
-            raise Mistake("when_no_text")
-        for what, value, limit in (
-            ("text", plan.text, LONGEST_TEXT),
-            ("name", name or "", LONGEST_NAME),
-            ("kind", plan.kind, LONGEST_KIND),
-        ):
-            if len(value) > limit:
-                raise Mistake("schedule_long", what=what, length=len(value), limit=limit)
-        first = _first(plan, now)
-        moments, zone = [first], zone_named(plan.zone)
-        while len(moments) < LOOKED_AT and (one := first_after(plan.rule, zone, moments[-1].at)) is not None:
-            moments.append(one)
-        limit = shortest_period_s(by, self.settings)
-        if any(later.at - earlier.at < timedelta(seconds=limit) for earlier, later in pairwise(moments)):
-            key = "schedule_often" if limit == self.settings.min_period_s else "schedule_often_in_group"
-            raise Mistake(key, limit=limit)
-        return first
-
-    def _check_room(self, conn: Connection, conversation: ConversationId, creator: Creator) -> None:
-        counts, settings = store.counts(conn, conversation, creator.person), self.settings
-        if counts.here >= settings.per_conversation:
-            raise Mistake("schedule_full_here", limit=settings.per_conversation)
-        if counts.theirs >= settings.per_person:
-            raise Mistake("schedule_full_person", limit=settings.per_person)
-
-
-def _first(plan: Plan, now: datetime) -> Occurrence:
-    first = first_after(plan.rule, zone_named(plan.zone), now)
-    if first is None:
-        raise Mistake("when_never")
-    return first
-
-
-def _check_right(schedule: Schedule, who: Creator) -> None:
-    if not may_change(schedule, who):
-        raise Mistake("schedule_of_another", title=schedule.title)
+        return checked_first(plan, name, by, now, self.settings)
 
 
 def _there(conn: Connection, conversation: ConversationId, id: int) -> Schedule:
@@ -322,18 +271,3 @@ def _again(conn: Connection, id: int) -> Schedule:
     schedule = store.by_id(conn, id)
     assert schedule is not None
     return schedule
-
-
-def _rezoned(conn: Connection, schedule: Schedule, plan: Plan, now: datetime) -> Schedule:
-    """The same wall-clock time in another zone; a one-shot that would have passed there happens a day later."""
-    first = first_after(plan.rule, zone_named(plan.zone), now)
-    if first is None and isinstance(plan.rule, On):
-        plan = replace(plan, rule=On(wall=plan.rule.wall + timedelta(days=1)))
-        first = first_after(plan.rule, zone_named(plan.zone), now)
-    if first is None:
-        return schedule
-    state = schedule.state
-    store.rewrite(conn, schedule.id, plan, first, at=to_us(now))
-    if state != "active":
-        store.turn_off(conn, schedule.id, state, schedule.note, at=to_us(now))
-    return _again(conn, schedule.id)

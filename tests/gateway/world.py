@@ -25,7 +25,8 @@ from gateway.channels.adapter import ChannelSettings, Surroundings
 from gateway.channels.inbound import Attachment, ChatType, Inbound, Mention, Pressed, Receipt, Said, Sender
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.config.live import Live
-from gateway.config.settings import Sections, Settings, load
+from gateway.config.reading import load
+from gateway.config.settings import Sections, Settings
 from gateway.house import House
 from gateway.phrases.catalogue import read_catalogue
 from gateway.router.notices import Notices

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
-from adapters.console import BEHIND, Console, ConsoleSettings
+from adapters.console import Console, ConsoleSettings
+from adapters.console_screen import BEHIND
 from agent.core.clock import SystemClock
 from gateway.channels.adapter import Surroundings
 from gateway.channels.document import Paragraph, Plain, Text

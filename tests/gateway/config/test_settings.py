@@ -11,7 +11,8 @@ import pytest
 
 from gateway.config.live import RELOADABLE, Live
 from gateway.config.mistakes import ConfigError
-from gateway.config.settings import Sections, Settings, home_directory, load, read
+from gateway.config.reading import home_directory, load, read
+from gateway.config.settings import Sections, Settings
 from tests.fakes.clock import HastyClock
 from tests.fakes.running import running
 from tests.fakes.waiting import until

@@ -16,7 +16,7 @@ from gateway.channels.errors import (
     ChannelRejected,
     ChannelUnsure,
 )
-from gateway.delivery.delivery import REFUSED_PAUSE_S
+from gateway.delivery.returning import REFUSED_PAUSE_S
 from gateway.delivery.settings import Settings
 from tests.fakes.channel import DEFAULT
 from tests.fakes.clock import FakeClock
@@ -440,7 +440,7 @@ async def test_nothing_is_kept_for_an_idle_conversation(world: World) -> None:
         await world.until_idle()
         assert not delivery._workers
         assert not delivery._woken
-        assert not delivery._drafts
+        assert not delivery.drafts._drafts
         assert not delivery._voices
         assert world.clock.sleepers == 0
 
