@@ -40,8 +40,8 @@ from agent.turn.states import (
     RuntimeState,
     SessionState,
     SkillState,
-    ToolState,
 )
+from agent.turn.tool_state import ToolState
 
 log = logging.getLogger("tieline.agent")
 

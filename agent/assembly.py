@@ -78,9 +78,9 @@ from agent.turn.states import (
     SessionState,
     SkillState,
     Slot,
-    ToolState,
 )
 from agent.turn.tokens import CountText, Estimator, count_by_bytes
+from agent.turn.tool_state import ToolState
 
 log = logging.getLogger("tieline.agent")
 

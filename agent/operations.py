@@ -5,26 +5,21 @@ Changes to the session are staged; the agent commits them with the command's own
 
 import logging
 from dataclasses import dataclass
-from datetime import datetime
-
-from sqlalchemy import Connection
 
 from agent.core.errors import Permanent
-from agent.core.ids import ConversationId, PersonId, RunId, SessionId
+from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.core.messages import FilePart
 from agent.core.provider_events import ProviderSwitched
 from agent.core.tasks import Task
 from agent.definitions import Definition
 from agent.goals import store as goals
 from agent.goals.lifecycle import IDLE, SessionGoal
-from agent.ledger import rows
-from agent.ledger.bills import UsageTotals
 from agent.providers.registry import UnknownProvider
 from agent.providers.slot import Choice, Chooser
 from agent.sessions import export, store
 from agent.sessions.records import Session
-from agent.storage import inbox_rows, task_rows
-from agent.storage.moments import to_us
+from agent.status import Status, Usage, status_of, usage_of
+from agent.storage import task_rows
 from agent.turn.prompt import quoted_in, words_of
 from agent.turn.run import StagedChanges
 from agent.turn.settings import DEFAULT_WINDOW
@@ -40,38 +35,6 @@ class SessionAmbiguous(Permanent):
 
 class SessionClosed(Permanent):
     """The session was closed for good."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """A look at the agent. `context_tokens` is the newest request's estimate; 0 before the first."""
-
-    choice: Choice
-    standing_in: str | None  # who answers while the chosen provider cannot
-    over_budget: bool  # which is so because its budget is used up
-    provider: str
-    model: str
-    context_tokens: int
-    context_window: int
-    session: SessionId | None
-    message_count: int
-    persona: str
-    run: RunId | None
-    running_since: datetime | None
-    waiting: int
-    compaction_last_before: int
-    compaction_last_after: int
-    compaction_last_at_ms: int
-    strategy: str
-    subgoals: int
-    active_subgoal: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    session: UsageTotals
-    today: UsageTotals
-    all: UsageTotals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,52 +207,11 @@ class Operations:
 
     async def status(self) -> Status:
         """A snapshot; may be asked for while a run goes on."""
-        states = self._states
-        session, conversation = await self._session(), states.session.conversation
-
-        def read(conn: Connection) -> tuple[int, int]:
-            found = store.find(conn, session) if session is not None else None
-            return found.message_count if found is not None else 0, len(inbox_rows.waiting(conn, conversation))
-
-        message_count, waiting = await states.runtime.database.read(read)
-        provider = states.provider.slot.current()
-        tally, subgoals = states.message.compaction.tally, states.message.compaction.watch.subgoals
-        return Status(
-            choice=states.provider.slot.choice,
-            standing_in=states.provider.standing_in,
-            over_budget=states.provider.over_budget,
-            provider=provider.name,
-            model=provider.model,
-            context_tokens=states.metrics.context_tokens,
-            context_window=provider.context_window or DEFAULT_WINDOW,
-            session=session,
-            message_count=message_count,
-            persona=states.instruction.name,
-            run=states.lifecycle.run,
-            running_since=states.lifecycle.since,
-            waiting=waiting,
-            compaction_last_before=tally.last_before,
-            compaction_last_after=tally.last_after,
-            compaction_last_at_ms=tally.last_at_ms,
-            strategy=states.runtime.settings.memory.compression.pruning_strategy,
-            subgoals=len(subgoals.subgoals),
-            active_subgoal=active.description if (active := subgoals.active_subgoal()) is not None else "",
-        )
+        return await status_of(self._states, await self._session())
 
     async def usage(self) -> Usage:
         """Tokens and cost of this session, of this UTC day and of all time, in this conversation."""
-        conversation, session = self._states.session.conversation, await self._session()
-        await self._states.runtime.ledger.flush()
-        midnight = self._states.runtime.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
-
-        def read(conn: Connection) -> Usage:
-            return Usage(
-                session=rows.totals(conn, conversation=conversation, session=session) if session else UsageTotals(),
-                today=rows.totals(conn, conversation=conversation, since=to_us(midnight)),
-                all=rows.totals(conn, conversation=conversation),
-            )
-
-        return await self._states.runtime.database.read(read)
+        return await usage_of(self._states, await self._session())
 
     async def _session(self) -> SessionId | None:
         state = self._states.session

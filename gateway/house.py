@@ -11,6 +11,7 @@ from agent.between_turns import BetweenTurns
 from agent.goals.desk import Goals
 from agent.ledger.ledger import Ledger
 from agent.memory.memory import Memory
+from agent.plans import stranded
 from agent.plans.desk import Plans
 from agent.providers.registry import Registry as Providers
 from agent.skills.learning import Learning
@@ -77,7 +78,7 @@ class House:
     async def run(self, tasks: TaskGroup) -> None:
         """Start everything but the accounts."""
         await self.goals.reconcile_orphans(self.phrase, goal_buttons(self.phrase))  # before anything could wake them
-        await self.plans.reconcile(self.phrase, plan_buttons(self.phrase))
+        await stranded.reconcile(self.plans, self.phrase, plan_buttons(self.phrase))
         tasks.start_soon(self.delivery.run)
         tasks.start_soon(self.dispatcher.run)
         for name, loop in (

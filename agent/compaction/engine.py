@@ -4,32 +4,21 @@ It owns what compaction remembers and reads no database: what must be written wa
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Protocol
 
-from agent.compaction import rungs
 from agent.compaction.ahead import Ahead, Job
 from agent.compaction.asking import Ask
-from agent.compaction.blocks import Block
 from agent.compaction.by_model import Compactor
+from agent.compaction.by_rule import Trimmer
 from agent.compaction.cooldown import Cooldown
-from agent.compaction.draining import boundary
-from agent.compaction.dumps import Dumps, registry_text, scores_text
+from agent.compaction.dumps import Dumps
 from agent.compaction.housekeeping import Housekeeping
 from agent.compaction.ladder import Limits, Standing, Step, limits_for, next_step
+from agent.compaction.rungs import PRUNE_SLACK
 from agent.compaction.state import CompactionState, Load, Options
-from agent.core.context_events import (
-    CompactComplete,
-    MemoryFlushed,
-    MicrocompactRan,
-    MidCompactLayer1Ran,
-    MidCompactLayer2Ran,
-    ReactiveCompactTriggered,
-    SummariesApplied,
-    ToolOutputsPruned,
-)
-from agent.core.crash_points import passing
+from agent.core.context_events import CompactComplete, MemoryFlushed, ReactiveCompactTriggered
 from agent.core.errors import AgentError
 from agent.core.events import Event
 from agent.core.ids import ConversationId, RunId
@@ -71,7 +60,6 @@ class Engine:
         self.options = Options()
         self.dumps = dumps or Dumps()
         self._conversation = conversation
-        self._count_text = count_text
         self._ask = ask
         self._publish = publish
         self._spawn = spawn
@@ -80,6 +68,9 @@ class Engine:
         self._run: RunId | None = None
         self._working = False
         self._housekeeping = Housekeeping(state=state, ask=ask, count_text=count_text)
+        self._trimmer = Trimmer(
+            conversation=conversation, state=state, publish=publish, count_text=count_text, dumps=self.dumps
+        )
         self._compactor = Compactor(
             conversation=conversation,
             state=state,
@@ -106,7 +97,7 @@ class Engine:
         state, options = self.state, self.options
         self._take_found(load)
         if load.first:
-            self._cleared(rungs.clear_stale(state, options, idle_minutes), load)
+            self._trimmer.clear_stale(load, options, self._run, idle_minutes)
         limits = self._limits(load)
         done: set[Step] = set()
         while (step := next_step(load.tokens(state.window), done, limits, self._standing(load))) is not None:
@@ -123,9 +114,9 @@ class Engine:
         self._publish(ReactiveCompactTriggered(conversation=self._conversation, run=self._run, tokens_before=before))
         if options.level == "off":
             return False
-        self._cleared(rungs.microcompact(state, options), load)
-        self._folded(load)
-        await self._prune(load, load.raw(before // 2))
+        self._trimmer.microcompact(load, options, self._run)
+        self._trimmer.fold(load, self._run)
+        await self._trimmer.prune(load, options, self._run, load.raw(before // 2))
         if load.tokens(state.window) > before // 2:
             await self._compactor.compact(load, options, self._run, rung="reactive")
         if load.tokens(state.window) > before // 2:
@@ -140,7 +131,7 @@ class Engine:
         state.breaker = state.breaker.half_opened(state.turn)
         state.cooldown = Cooldown()
         self._take_found(load)
-        self._folded(load)
+        self._trimmer.fold(load, self._run)
         return await self._compactor.compact(load, options, None, rung="hard", keep=keep)
 
     def near_hard(self, load: Load) -> int | None:
@@ -212,14 +203,14 @@ class Engine:
         before = load.tokens(state.window)
         match step:
             case Step.MICROCOMPACT:
-                self._cleared(rungs.microcompact(state, options), load)
+                self._trimmer.microcompact(load, options, self._run)
             case Step.FOLD:
-                self._folded(load)
+                self._trimmer.fold(load, self._run)
             case Step.PRUNE:
-                target = limits.soft * (1 - rungs.PRUNE_SLACK)
-                await self._prune(load, load.raw(before - int(target)))
+                target = limits.soft * (1 - PRUNE_SLACK)
+                await self._trimmer.prune(load, options, self._run, load.raw(before - int(target)))
             case Step.MID:
-                self._mid(load, before)
+                self._trimmer.mid(load, options, self._run, before)
             case Step.FLUSH:
                 await self._write_notes(before)
             case Step.HIGH:
@@ -228,67 +219,6 @@ class Engine:
                 await self._compactor.compact(load, options, self._run, rung="hard", hard_limit=limits.hard)
             case Step.DIGEST:
                 self._digest(load, int(limits.room * DEEPER))
-
-    def _cleared(self, freed: rungs.Freed, load: Load) -> None:
-        if freed.raw > 0:
-            passing("rung.cleared")
-            self._publish(
-                MicrocompactRan(
-                    conversation=self._conversation,
-                    run=self._run,
-                    cleared=freed.count,
-                    freed=int(freed.raw * load.scale),
-                )
-            )
-
-    def _folded(self, load: Load) -> None:
-        freed = rungs.fold(self.state)
-        if freed.count:
-            passing("rung.folded")
-            self._publish(
-                SummariesApplied(
-                    conversation=self._conversation, run=self._run, pairs=freed.count, freed=int(freed.raw * load.scale)
-                )
-            )
-
-    async def _prune(self, load: Load, need: int) -> None:
-        state, options = self.state, self.options
-        note = self._dump_scores if self.dumps.on else None
-        freed = await rungs.prune(state, options, need, load, self._count_text, note)
-        if self.dumps.on and options.uses_subgoals:
-            self.dumps.write("subgoal-registry.txt", registry_text(state.watch.subgoals.subgoals))
-        if freed.count:
-            passing("rung.pruned")
-            state.tally.prunes += freed.count
-            self._publish(
-                ToolOutputsPruned(
-                    conversation=self._conversation,
-                    run=self._run,
-                    strategy=options.memory.compression.pruning_strategy,
-                    pruned=freed.count,
-                    freed=int(freed.raw * load.scale),
-                )
-            )
-
-    def _dump_scores(self, strategy: str, blocks: Sequence[Block], scores: Sequence[float | None]) -> None:
-        self.dumps.write("pruning-scores.txt", scores_text(strategy, blocks, scores))
-
-    def _mid(self, load: Load, before: int) -> None:
-        """L2 where a summary is ready; L1, which no model writes, only where the operator wants it (level `full`)."""
-        ran: type[MidCompactLayer1Ran | MidCompactLayer2Ran]
-        freed, ran = rungs.splice(self.state, before), MidCompactLayer2Ran
-        if not freed.count and self.options.level == "full":
-            freed, ran = rungs.collapse(self.state, before), MidCompactLayer1Ran
-        if freed.count:
-            passing("rung.mid")
-            self._publish(
-                ran(
-                    conversation=self._conversation,
-                    run=self._run,
-                    messages=freed.count,
-                    freed=int(freed.raw * load.scale),
-                )
-            )
 
     async def _write_notes(self, tokens: int) -> None:
         assert self._flush is not None
@@ -301,21 +231,9 @@ class Engine:
         self._publish(MemoryFlushed(conversation=self._conversation, run=self._run, tokens=tokens))
 
     def _digest(self, load: Load, target: int) -> None:
-        """What must go goes without a model: the oldest first, then more of it, until the request fits."""
-        state, window = self.state, self.state.window
-        before = load.tokens(window)
-        tail = self.options.memory.compaction_preserve_tail
-        count = 0
-        for wanted in (state.own - tail, len(window) - tail, state.own, len(window) - 2):
-            if load.tokens(window) <= target:
-                break
-            if self.options.uses_subgoals:
-                state.watch.subgoals.release_before(boundary(window, min(wanted, len(window) - 1)))
-            count += rungs.digest_oldest(state, boundary(window, min(wanted, len(window) - 1)), "digest", before).count
-        if load.tokens(window) > self._limits(load).room:
-            count += rungs.shorten(state, load, target).count
+        before = load.tokens(self.state.window)
+        count = self._trimmer.digest(load, self.options, target, self._limits(load).room)
         if count:
-            passing("rung.digest")
             self._compactor.completed(load, "digest", count, before, mechanical=True, run=self._run)
 
     # Between turns

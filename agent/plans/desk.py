@@ -3,7 +3,6 @@
 It never asks a model and runs no task: it leaves a wake-up, which the conversation's own loop takes up.
 """
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,20 +14,15 @@ from sqlalchemy import Connection
 from agent.core.clock import Clock
 from agent.core.errors import Permanent
 from agent.core.ids import ConversationId
-from agent.core.phrases import Phrases
 from agent.goals.stored import Owner, Reason
 from agent.plans import store, wakes
 from agent.plans.admission import NotAdmitted, admit
 from agent.plans.graph import aborted, resumed, tried_again
 from agent.plans.settings import PlanSettings
 from agent.plans.stored import AT_WORK, GATE, OPEN, Plan, Status, put_down
-from agent.plans.telling import Buttoned, ending
-from agent.sessions import runs
-from agent.storage import conversation_rows, inbox_rows, outbox_rows
+from agent.storage import conversation_rows, inbox_rows
 from agent.storage.database import Database
 from agent.storage.moments import to_us
-
-log = logging.getLogger("tieline.plans")
 
 T = TypeVar("T")
 
@@ -202,23 +196,6 @@ class Plans:
         for bell in self._bells.values():
             bell.set()
 
-    async def expire(self, id: int) -> None:
-        """Nobody has decided in time, or nobody is asked any more."""
-
-        def work(conn: Connection) -> None:
-            plan = _locked(conn, id)
-            if plan is not None and plan.status in ("proposed", "drafting"):
-                store.save(conn, _expired(plan), self._at())
-
-        await self.database.write(work)
-        self.tell(id)
-
-    async def withdraw(self, inbox_id: int) -> None:
-        """The message that the gate made a plan of was given up: nobody waits for a word about it any more."""
-        offered = await self.database.read(lambda conn: store.by_origin(conn, f"{GATE}{inbox_id}"))
-        if offered is not None:
-            await self.expire(offered.id)
-
     # -- looking
 
     async def find(self, conversation: ConversationId, id: int) -> Plan | None:
@@ -233,48 +210,6 @@ class Plans:
     async def all_of(self, conversation: ConversationId) -> tuple[Plan, ...]:
         """The newest 50."""
         return await self.database.read(lambda conn: store.all_of(conn, conversation))
-
-    # -- what the house does
-
-    async def reconcile(self, phrases: Phrases, buttons: Buttoned) -> int:
-        """Put down what an earlier process was carrying out, and tell each owner once: nothing runs twice unseen.
-
-        Call it once, before any agent runs, as the sole owner. Plans that were being made are made again; what the gate
-        offered ends where its message is not taken up again.
-        """
-        at, settings = self._at(), self.settings()
-        live = settings.enabled and settings.workflow.mode == "live"
-
-        def work(conn: Connection) -> int:
-            for plan in store.offered(conn):
-                if not (live and inbox_rows.is_new(conn, int(plan.origin.removeprefix(GATE)))):
-                    store.save(conn, _expired(plan), at)
-            left = store.running(conn)
-            for plan in left:
-                rests = put_down(plan, Reason(key="plan_why_restart"))
-                store.save(conn, rests, at)
-                for inbox_id in wakes.call_off(conn, plan, begun=True):
-                    runs.end_run(conn, inbox_id, "cancelled", at)
-                self._say(conn, rests, "restart", phrases, buttons, at)
-            return len(left)
-
-        count = await self.database.write(work)
-        if count:
-            log.warning("%d plans were being carried out when the last process ended; they wait for a word", count)
-        return count
-
-    async def abandon(self, id: int, phrases: Phrases, buttons: Buttoned) -> Plan | None:
-        """Its wake-up was given up as a dead letter: nothing would ever wake it again, so it is put down and told."""
-
-        def work(conn: Connection) -> Plan | None:
-            plan = _locked(conn, id)
-            if plan is None or plan.status not in AT_WORK:
-                return None
-            rests = self._saved(conn, put_down(plan, Reason(key="plan_why_broken")))
-            self._say(conn, rests, "abandoned", phrases, buttons, self._at())
-            return rests
-
-        return await self.database.write(work)
 
     def tell(self, id: int) -> None:
         """It has changed: whoever waits for it looks, and its message follows."""
@@ -341,17 +276,6 @@ class Plans:
             raise PlanRefused("plan_none")
         return found
 
-    def _say(self, conn: Connection, plan: Plan, what: str, phrases: Phrases, buttons: Buttoned, at: int) -> None:
-        outbox_rows.add(
-            conn,
-            conversation=plan.conversation,
-            inbox_id=None,
-            part=0,
-            dedup=f"plan:{plan.id}:{plan.ticks}:{what}",
-            say=ending(plan, phrases, buttons),
-            at=at,
-        )
-
     def _at(self) -> int:
         return to_us(self.clock.now())
 
@@ -361,16 +285,3 @@ def _looked_at(conn: Connection, id: int) -> tuple[Plan, bool]:
     plan = store.find(conn, id)
     assert plan is not None, "plans are never removed while somebody waits"
     return plan, inbox_rows.people_wait(conn, plan.conversation)
-
-
-def _locked(conn: Connection, id: int) -> Plan | None:
-    """As it stands once nobody else can change it."""
-    plan = store.find(conn, id)
-    if plan is None:
-        return None
-    conversation_rows.lock_row(conn, plan.conversation)
-    return store.find(conn, id)
-
-
-def _expired(plan: Plan) -> Plan:
-    return replace(plan, status="cancelled", why=Reason(key="plan_why_expired"))

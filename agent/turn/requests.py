@@ -26,7 +26,8 @@ from agent.turn.prefix import Prefix
 from agent.turn.prompt import stable_prompt, volatile_prompt, words_of
 from agent.turn.run import Notice, Run
 from agent.turn.settings import DEFAULT_WINDOW
-from agent.turn.states import Shown, States
+from agent.turn.states import States
+from agent.turn.tool_state import Shown
 
 log = logging.getLogger("tieline.turn")
 

@@ -1,9 +1,10 @@
 """The named states an agent is made of (Z-04); one owner, its agent, and no loose fields beside them.
 
-A state arrives with its feature: what is missing here belongs to a later part.
+A state arrives with its feature: what is missing here belongs to a later part. Those that have rules of their own, the
+run that goes on and the tools, have modules of their own: `lifecycle` and `tool_state`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -15,11 +16,10 @@ from agent.compaction.state import CompactionState
 from agent.compaction.window import Window
 from agent.core.clock import Clock
 from agent.core.events import Event, EventBus
-from agent.core.ids import ConversationId, RunId, SessionId
+from agent.core.ids import ConversationId, SessionId
 from agent.core.ids_source import NewId
 from agent.core.outbox import Buttons, Outbox
 from agent.core.phrases import Phrases
-from agent.core.subagents import Subagents
 from agent.definitions import Definition, Definitions
 from agent.goals.driver import Moved
 from agent.goals.lifecycle import IDLE, SessionGoal
@@ -41,13 +41,13 @@ from agent.skills.learning import Learning
 from agent.storage.database import Database
 from agent.style.user_model import UserModel
 from agent.tools.approvals import Approvals
-from agent.tools.executor import Executor
 from agent.tools.hooks import Hooks
 from agent.turn.lifecycle import LifecycleState
 from agent.turn.prefix import CacheWatch
 from agent.turn.run import Run
 from agent.turn.settings import Settings
 from agent.turn.tokens import Estimator
+from agent.turn.tool_state import ToolState
 
 
 class Slot(Protocol):
@@ -141,62 +141,6 @@ class ProviderState:
     standing_in: str | None = None
     over_budget: bool = False
     none_at: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """What decides which tools a model sees: those it may call, pseudo-tools, its window, what it has loaded, which
-    of many MCP tools fit, and how often the lent ones have changed."""
-
-    scope: frozenset[str]
-    pseudo: tuple[str, ...]
-    window: int
-    loaded: frozenset[str]
-    fitting: tuple[str, ...] = ()
-    inventory: int = 0
-
-
-class Crew(Protocol):
-    """Who runs errands for a conversation; `agent.subagent.crew.Crew` keeps this promise."""
-
-    def of(self, run: Run, *, most: int | None = None) -> Subagents:
-        """Those that work for that run, on its account and within its limits; with `most` so many at once."""
-
-
-@dataclass(slots=True, kw_only=True)
-class ToolState:
-    """The executor all agents share (Z-03), the data directory and this conversation's folder in it, what its model
-    sees of its tools.
-
-    `loaded` are those that `tool_search` brought in, in the session `loaded_for`; `planned` is the session that is in
-    plan mode; `shown` is what the frozen schema was made for (R-03). `crew` needs the agent and is set right after it
-    is built.
-    """
-
-    executor: Executor
-    home: Path
-    workspace: Path
-    loaded: frozenset[str] = frozenset()
-    loaded_for: SessionId | None = None
-    recent: Mapping[str, int] = field(default_factory=dict)  # calls of each tool lately, for what fits
-    fitting: tuple[str, ...] = ()  # MCP tools, in the order they came, for the turn, session and inventory …
-    fitting_for: tuple[RunId, SessionId, int] | None = None  # … of these
-    planned: SessionId | None = None
-    shown: Shown | None = None
-    schema: ToolSchema = ToolSchema()  # noqa: RUF009 - frozen
-    crew: Crew = field(init=False)
-
-    def plan(self, session: SessionId, on: bool) -> None:
-        """Plan mode, from the model's next step on (SPEC §12.5)."""
-        self.planned = session if on else None
-
-    def loaded_in(self, session: SessionId) -> frozenset[str]:
-        """What was loaded in that session."""
-        return self.loaded if self.loaded_for == session else frozenset()
-
-    def load(self, session: SessionId, names: frozenset[str]) -> None:
-        """They stay for the session, whatever is forgotten of its history."""
-        self.loaded, self.loaded_for = self.loaded_in(session) | names, session
 
 
 @dataclass(slots=True, kw_only=True)

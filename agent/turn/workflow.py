@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from agent.core.plan_events import WorkflowOffered
 from agent.goals.stored import Owner
+from agent.plans import stranded
 from agent.plans.desk import PlanRefused
 from agent.plans.likely import judged, may_ask
 from agent.plans.stored import GATE, Plan
@@ -64,7 +65,7 @@ async def take_back_offer(run: Run, states: States) -> None:
     """However the turn came to its end: nobody is asked any more about what it offered. Raises StorageTrouble."""
     if run.offered is not None:
         with anyio.CancelScope(shield=True):
-            await states.runtime.plans.expire(run.offered)
+            await stranded.expire(states.runtime.plans, run.offered)
 
 
 async def _drafted(run: Run, states: States) -> Plan | None:
@@ -103,7 +104,7 @@ async def _proposed(plan: Plan, run: Run, states: States) -> Plan | None:
         runtime.outbox.status("")
     if made is None:
         if run.token.reason != SHUTDOWN:
-            await runtime.plans.expire(plan.id)
+            await stranded.expire(runtime.plans, plan.id)
         return None
 
     def write(conn: Connection) -> bool:
@@ -134,6 +135,6 @@ async def _decided(plan: Plan, run: Run, states: States) -> Plan | None:
     if run.token.reason == SHUTDOWN:
         return decided
     if run.token.fired or decided is None or decided.status == "proposed":
-        await desk.expire(plan.id)
+        await stranded.expire(desk, plan.id)
         return None
     return decided

@@ -9,7 +9,7 @@ from agent.subagent.profiles import Listed
 from agent.subagent.tool import LONGEST_TASK
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply
-from gateway.commands.goals import fleet_line
+from gateway.commands.goal_lines import fleet_line
 
 MOST_SHOWN = 50
 

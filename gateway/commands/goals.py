@@ -5,18 +5,16 @@ from collections.abc import Awaitable, Callable
 from agent.core.ids import ConversationId
 from agent.core.outbox import Button
 from agent.goals.desk import GoalRefused
-from agent.goals.stored import Auto, Goal, Owner
+from agent.goals.stored import Goal, Owner
 from agent.goals.telling import progress, why_of
 from agent.goals.ticks import short
 from agent.storage.moments import to_us
 from gateway.access.policy import Role
 from gateway.commands.command import PRESS, Call, Command, Reply, refused
 from gateway.commands.goal_buttons import go_on_button, raising, told_limits, told_turns
+from gateway.commands.goal_lines import goal_line, work_line
 from gateway.commands.goal_words import is_number, read_wanted
 from gateway.commands.remind import origin_of
-
-_MARKS = {"active": "▸", "paused": "⏸", "completed": "✓", "cleared": "–"}
-_AUTO_MARKS = {"achieved": "✓", "orphaned": "⚠", "stuck": "⚠", "failed": "⚠", "aborted": "⏸"}
 
 
 async def goal(call: Call) -> Reply:
@@ -119,13 +117,13 @@ async def _status(call: Call, words: str) -> Reply:
         if told:
             return Reply(text=told[0], private=True, verbatim=True)
         raise GoalRefused("goal_none") if number is None else GoalRefused("goal_unknown", id=number)
-    lines = [*told, _line(call, found), progress(found, phrase, language)]
+    lines = [*told, goal_line(call, found), progress(found, phrase, language)]
     if limits := told_limits(found.limits, phrase, language):
         lines.append(phrase("goal_limits", language, limits=limits))
     if found.why is not None:
         lines.append(why_of(found.why, phrase, language))
     if found.auto is not None:
-        lines.append(_work_line(call, found))
+        lines.append(work_line(call, found))
     if found.owner.display:
         lines.append(phrase("goal_by", language, who=found.owner.display))
     return Reply(text="\n".join(lines), buttons=_buttons(call, found), private=True, verbatim=True)
@@ -136,7 +134,7 @@ async def _list(call: Call, _: str) -> Reply:
     if not found:
         raise GoalRefused("goal_none")
     lines = [call.house.phrase("goal_list_title", call.incoming.language), ""]
-    return Reply(text="\n".join([*lines, *(_line(call, each) for each in found)]), private=True, verbatim=True)
+    return Reply(text="\n".join([*lines, *(goal_line(call, each) for each in found)]), private=True, verbatim=True)
 
 
 async def _pause(call: Call, words: str) -> Reply:
@@ -236,53 +234,6 @@ def _said(call: Call, refusal: GoalRefused) -> str:
     at_limit = refusal.values.get("goal")
     command = raising(at_limit) if isinstance(at_limit, Goal) else ""
     return f"{said} {phrase('goal_limit_raise', language, command=command)}" if command else said
-
-
-def _line(call: Call, goal: Goal) -> str:
-    phrase, language = call.house.phrase, call.incoming.language
-    status = phrase(f"goal_{goal.status}", language)
-    return phrase("goal_line", language, mark=_MARKS[goal.status], id=goal.id, status=status, goal=short(goal.text))
-
-
-def fleet_line(call: Call, goal: Goal) -> str:
-    """State, turns, time and what the last check said."""
-    phrase, language, auto = call.house.phrase, call.incoming.language, goal.auto
-    assert auto is not None
-    line = phrase(
-        "agents_line",
-        language,
-        mark=_AUTO_MARKS.get(auto.state, "▸"),
-        id=goal.id,
-        state=phrase(f"auto_{auto.state}", language),
-        turns=auto.turns,
-        most=auto.most,
-        elapsed=_elapsed(call, goal),
-        goal=short(goal.text),
-    )
-    return f"{line}\n   {_checked(call, auto)}"
-
-
-def _work_line(call: Call, goal: Goal) -> str:
-    """The same below the goal itself: what was said of it there is not said again."""
-    phrase, language, auto = call.house.phrase, call.incoming.language, goal.auto
-    assert auto is not None
-    state = f" · {phrase(f'auto_{auto.state}', language)}" if goal.is_autonomous else ""
-    elapsed = _elapsed(call, goal)
-    line = phrase("goal_work", language, turns=auto.turns, most=auto.most, elapsed=elapsed, state=state)
-    return f"{line}\n   {_checked(call, auto)}"
-
-
-def _elapsed(call: Call, goal: Goal) -> str:
-    until = call.house.clock.now() if goal.is_autonomous else goal.updated_at
-    minutes = max(0, int((until - goal.created_at).total_seconds())) // 60
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
-
-
-def _checked(call: Call, auto: Auto) -> str:
-    phrase, language = call.house.phrase, call.incoming.language
-    if not auto.verified_at:
-        return phrase("agents_unchecked", language)
-    return phrase("agents_verdict", language, turn=auto.verified_at, reason=auto.verdict or "–")
 
 
 def _buttons(call: Call, goal: Goal) -> tuple[tuple[Button, ...], ...]:

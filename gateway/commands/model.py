@@ -7,9 +7,9 @@ from sqlalchemy import Connection
 
 from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.ids import ConversationId
-from agent.operations import Status
 from agent.providers.registry import UnknownProvider
 from agent.providers.slot import Choice, Chooser
+from agent.status import Status
 from agent.storage.moments import to_us
 from gateway.access.policy import Role, role_everywhere
 from gateway.channels.keys import ConversationKey

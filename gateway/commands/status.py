@@ -9,7 +9,7 @@ from agent.core.ids import ConversationId
 from agent.goals.ticks import short
 from agent.ledger import rows
 from agent.ledger.bills import UsageTotals
-from agent.operations import Status
+from agent.status import Status
 from agent.storage import approval_rows
 from agent.storage.moments import to_us
 from gateway.access.policy import Role

@@ -10,6 +10,7 @@ from agent.goals.roles import Owned, RoleOf
 from agent.goals.stored import Goal
 from agent.goals.telling import Buttoned, Buttons, Offer
 from agent.inbox import AccessRole
+from agent.plans import stranded
 from agent.plans.desk import Plans
 from gateway.access.book import AccessBook
 from gateway.channels.keys import ConversationKey
@@ -56,10 +57,10 @@ class Abandoned:
         if letter.incoming.plan is not None:
             self.background.start(partial(self._put_plan_down, letter.incoming.plan.plan))
         elif wake_up is None:
-            self.background.start(partial(self.plans.withdraw, letter.inbox_id))
+            self.background.start(partial(stranded.withdraw, self.plans, letter.inbox_id))
 
     async def _put_plan_down(self, id: int) -> None:
-        plan = await self.plans.abandon(id, self.phrase, plan_buttons(self.phrase))
+        plan = await stranded.abandon(self.plans, id, self.phrase, plan_buttons(self.phrase))
         if plan is not None:
             key = ConversationKey.parse(plan.conversation)
             self.delivery.show_live(key, "")

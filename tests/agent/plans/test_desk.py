@@ -9,7 +9,7 @@ from agent.core.ids import ConversationId, PersonId
 from agent.core.phrases import english
 from agent.goals.stored import Owner
 from agent.inbox import Incoming
-from agent.plans import store
+from agent.plans import store, stranded
 from agent.plans.desk import PlanRefused, Plans
 from agent.plans.graph import Task
 from agent.plans.settings import PlanSettings, WorkflowSettings
@@ -92,16 +92,16 @@ async def test_what_the_gate_offered_outlives_a_restart_only_with_its_message(
     offered = await put(plans, await plans.draft(GROUP, ANN, GOAL, origin=f"gate:{inbox_id}"), status)
     if ended:
         await sqlite_database.write(lambda conn: inbox_rows.finish(conn, [inbox_id], "dead"))
-    await plans.reconcile(english, lambda offer, plan: ())
+    await stranded.reconcile(plans, english, lambda offer, plan: ())
     assert (await plans.meant(GROUP, offered.id)).status == (status if stays else "cancelled")
 
 
 async def test_what_the_gate_offered_ends_with_a_dead_letter(plans: Plans) -> None:
     inbox_id = await message(plans)
     offered = await put(plans, await plans.draft(GROUP, ANN, GOAL, origin=f"gate:{inbox_id}"), "proposed")
-    await plans.withdraw(inbox_id + 1)
+    await stranded.withdraw(plans, inbox_id + 1)
     assert (await plans.meant(GROUP, offered.id)).status == "proposed"
-    await plans.withdraw(inbox_id)
+    await stranded.withdraw(plans, inbox_id)
     assert (await plans.meant(GROUP, offered.id)).status == "cancelled"
 
 
