@@ -23,7 +23,7 @@ from agent.providers.registry import UnknownProvider
 from agent.providers.slot import Choice, Chooser
 from agent.sessions import export, store
 from agent.sessions.records import Session
-from agent.storage import inbox_rows, task_rows
+from agent.storage import task_rows, waiting_rows
 from agent.storage.moments import to_us
 from agent.turn.prompt import quoted_in, words_of
 from agent.turn.run import StagedChanges
@@ -249,7 +249,7 @@ class Operations:
 
         def read(conn: Connection) -> tuple[int, int]:
             found = store.find(conn, session) if session is not None else None
-            return found.message_count if found is not None else 0, len(inbox_rows.waiting(conn, conversation))
+            return found.message_count if found is not None else 0, len(waiting_rows.waiting(conn, conversation))
 
         message_count, waiting = await states.runtime.database.read(read)
         provider = states.provider.slot.current()
