@@ -10,7 +10,7 @@ from agent.ledger import rows
 from agent.ledger.bills import UsageTotals
 from agent.providers.slot import Choice
 from agent.sessions import store
-from agent.storage import inbox_rows
+from agent.storage import waiting_rows
 from agent.storage.moments import to_us
 from agent.turn.settings import DEFAULT_WINDOW
 from agent.turn.states import States
@@ -54,7 +54,7 @@ async def status_of(states: States, session: SessionId | None) -> Status:
 
     def read(conn: Connection) -> tuple[int, int]:
         found = store.find(conn, session) if session is not None else None
-        return found.message_count if found is not None else 0, len(inbox_rows.waiting(conn, conversation))
+        return found.message_count if found is not None else 0, len(waiting_rows.waiting(conn, conversation))
 
     message_count, waiting = await states.runtime.database.read(read)
     provider = states.provider.slot.current()

@@ -8,9 +8,10 @@ from agent.goals.driver import Barred, Busy, Failed, Found
 from agent.goals.stored import Goal, Reason
 from agent.goals.verdicts import ANSWER_TOKENS, MOST_MESSAGES, REPAIR, SYSTEM, NoVerdict, question, read_verdict
 from agent.ledger.purses import PurseEmpty
-from agent.providers.calling import Attempt, Call, Unwatched
+from agent.providers.calling import Attempt, Call
 from agent.providers.metering import Bill
 from agent.providers.provider import Provider, Request, SystemPrompt
+from agent.providers.watching import Unwatched
 from agent.sessions import store
 from agent.turn.goals import sentence_of
 from agent.turn.side_calls import ByBytes

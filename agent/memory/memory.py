@@ -20,14 +20,14 @@ from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.memory import graph_rows, rows
 from agent.memory.audience import ChatType, Places, Scope, scope_of
 from agent.memory.forgotten import Forgotten
-from agent.memory.fusion import diverse, faded, reciprocal
+from agent.memory.merging import merged
 from agent.memory.misses import MissLog
 from agent.memory.records import LONGEST_QUERY, Edge, Item, Kept, Kind, Recollected, Strategy
 from agent.memory.rights import is_theirs
 from agent.memory.routing import route
 from agent.memory.settings import GraphSettings, RecallSettings, SemanticSettings
 from agent.memory.vectors import Vectors
-from agent.memory.words import coverage, telling, words_of
+from agent.memory.words import coverage, telling
 from agent.providers.metering import Bill
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
@@ -174,7 +174,7 @@ class Memory:
         by_words, with_code = await self._by_words(words, scope, wanted, ("code",) if code else ())
         if unasked:
             by_words = tuple(item for item in by_words if coverage(words, item.text) >= ENOUGH_WORDS)
-        items = self._merged(words, by_words, similar, limit)
+        items = merged(words, by_words, similar, self.settings.recall, now=self._clock.now(), limit=limit)
         if chosen == "hybrid" and not items:
             self._missed(scope, query, "hybrid")
         surely = [item for item in with_code if coverage(words, item.text) >= ENOUGH_WORDS]
@@ -276,21 +276,6 @@ class Memory:
             self._missed(scope, query, "graph")
         return edges
 
-    def _merged(
-        self, words: Sequence[str], by_words: Sequence[Item], similar: dict[int, Item], limit: int
-    ) -> tuple[Item, ...]:
-        recall, now = self.settings.recall, self._clock.now()
-        items = {item.id: item for item in by_words} | similar
-        told = _told(words, by_words) if similar else dict.fromkeys((item.id for item in by_words), 1.0)
-        scores = {
-            id: faded(score, items[id].at, now, recall.half_life_days)
-            for id, score in reciprocal(told, dict.fromkeys(similar, 1.0)).items()
-        }
-        found = sorted((items[id] for id in scores), key=lambda item: (-scores[item.id], -item.id))
-        if recall.diversity:
-            found = diverse(found, lambda item: scores[item.id], _alike, keep=1 - recall.diversity, most=limit)
-        return tuple(replace(item, score=scores[item.id]) for item in found[:limit])
-
     def _missed(self, scope: Scope, query: str, strategy: Strategy, error: str = "no_results") -> None:
         self.misses.note(scope.conversation, query, strategy, error, scope.session)
 
@@ -298,21 +283,3 @@ class Memory:
 def _check_right(conn: Connection, scope: Scope, item: Item | None, others_too: bool) -> None:
     if item is not None and not others_too and not is_theirs(conn, item, scope.person):
         raise Refused(f"thing {item.id} is somebody else's")
-
-
-def _told(words: Sequence[str], items: Sequence[Item]) -> dict[int, float]:
-    """Those that say some of the words, with the share of them, best first.
-
-    A name that is only the speaker's says little: all their messages have it, and would stand before what fits.
-    """
-    shares = {
-        item.id: coverage([word for word in words if word not in words_of(item.speaker)], item.text) for item in items
-    }
-    best = sorted(items, key=lambda item: (-(shares[item.id] ** 2) * max(item.score, 1e-9), -item.id))
-    return {item.id: shares[item.id] for item in best if shares[item.id]}
-
-
-def _alike(one: Item, other: Item) -> float:
-    """The share of words that two texts have in common."""
-    mine, theirs = set(telling(one.text)), set(telling(other.text))
-    return len(mine & theirs) / len(mine | theirs) if mine | theirs else 0.0

@@ -9,17 +9,18 @@ import zlib
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Protocol, TypeGuard
+from typing import TypeGuard
 
 import anyio
 
 from agent.core.clock import Clock
 from agent.core.errors import AgentError, NoProviders, ProviderBarred, ProviderBusy, ProviderRefused, ProviderUnpriced
 from agent.providers.circuits import PATIENCE_S, Circuit, State, choose, others_let
-from agent.providers.metering import Bill, Counting, End, Meter, Spent, Unmetered, spent_by
+from agent.providers.metering import Bill, Counting, End, Meter, Unmetered, spent_by
 from agent.providers.provider import Provider, Request
 from agent.providers.replies import Accumulator, Reply
 from agent.providers.retries import RetryPolicy, delay_for
+from agent.providers.watching import Watcher
 
 KEPT_CIRCUITS = 256
 LOAD_WITHIN_S = 120.0  # a library that takes longer on a loaded machine is as good as missing
@@ -70,43 +71,6 @@ class Answered:
     request: Request
     elapsed_ms: int
     first_piece_ms: int | None
-
-
-class Watcher(Protocol):
-    """Hears how a call goes. Nothing in it waits or raises."""
-
-    def begins(self, provider: Provider) -> None:
-        """An attempt begins."""
-
-    def answers(self, provider: Provider) -> None:
-        """The first piece of an attempt has come."""
-
-    def delta(self, text: str) -> None:
-        """The reply grows."""
-
-    def void(self) -> None:
-        """What came of this attempt does not count: another follows."""
-
-    def passes(self, provider: Provider, error: AgentError) -> None:
-        """This call does not ask that provider again: another one is next."""
-
-    def waits(self, provider: Provider, error: AgentError, failures: int, delay_s: float) -> None:
-        """The call will be made again after `delay_s`."""
-
-    def spent(self, spent: Spent) -> None:
-        """What an attempt took; also one that was cut off, since it is paid for all the same."""
-
-
-class Unwatched:
-    """For calls whose way nobody sees."""
-
-    def begins(self, provider: Provider) -> None: ...
-    def answers(self, provider: Provider) -> None: ...
-    def delta(self, text: str) -> None: ...
-    def void(self) -> None: ...
-    def passes(self, provider: Provider, error: AgentError) -> None: ...
-    def waits(self, provider: Provider, error: AgentError, failures: int, delay_s: float) -> None: ...
-    def spent(self, spent: Spent) -> None: ...
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, insert, select, text
 
 from agent.core.ids import ConversationId, SessionId
 from agent.core.messages import FilePart, Message, SummaryPart, TextPart, ToolResult, ToolUse
-from agent.sessions.store import read_message
+from agent.sessions.reading import read_message
 from agent.storage.conflicts import or_ignore
 from agent.storage.tables import message as message_table
 from agent.storage.tables import passage

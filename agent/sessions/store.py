@@ -3,22 +3,20 @@
 Plain functions over a `Connection`; each write is safe to repeat.
 """
 
-import json
-import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
 
-from pydantic import ValidationError
 from sqlalchemy import Connection, bindparam, func, insert, or_, select, update
 
 from agent.core.ids import ConversationId, PersonId, SessionId
-from agent.core.messages import Message, Part, Role, TextPart
+from agent.core.messages import Message
+from agent.sessions.reading import read_message
 from agent.sessions.records import History, Session, SessionStatus, Stored
 from agent.storage.conflicts import or_ignore
 from agent.storage.hot import Hot
 from agent.storage.moments import from_us, to_us
-from agent.storage.payloads import decode_parts, encode_parts
+from agent.storage.payloads import encode_parts
 from agent.storage.tables import conversation as conversation_table
 from agent.storage.tables import message as message_table
 from agent.storage.tables import session as session_table
@@ -26,10 +24,7 @@ from agent.storage.tables import session as session_table
 MOST_LOADED = 5_000  # newest messages of a session; no window holds more
 PAGE = 500
 LONGEST_TITLE = 60
-ROLES = frozenset({"user", "assistant", "system"})
 STEP = 1 << 20  # between the places in the window of two messages written one after the other
-
-log = logging.getLogger("tieline.sessions")
 
 _KEY = conversation_table.c.key == bindparam("conversation")
 _CURRENT = select(conversation_table.c.session_id).where(_KEY)
@@ -274,50 +269,6 @@ def _stored(rows: Any) -> tuple[Stored, ...]:
     )
 
 
-def read_message(row: Any) -> Message | None:
-    """The message of a row. A damaged one is mended as far as it can be read, else left out, loudly (B-23)."""
-    parts = read_parts(row.parts, row.id)
-    if not parts or row.role not in ROLES:
-        return None
-    return Message(
-        role=cast(Role, row.role),
-        parts=parts,
-        created_at=from_us(row.created_at),
-        id=row.id,
-        agent_visible=row.agent_visible,
-        user_visible=row.user_visible,
-        pinned=row.pinned,
-    )
-
-
-def read_parts(written: str, id: int) -> tuple[Part, ...]:
-    """The parts of message `id`; of a damaged one those that can be read."""
-    try:
-        return decode_parts(written)
-    except ValidationError:  # its text holds the message's own words: they do not belong in a log
-        parts = _salvaged(written)
-    rest = f"{len(parts)} of its parts could be read" if parts else "nothing of it could be read, it is left out"
-    log.error("message %d is damaged: %s", id, rest)
-    return parts
-
-
-def _salvaged(written: str) -> tuple[Part, ...]:
-    """The parts that can be read one by one; plain text of a message from before there were parts is one."""
-    try:
-        value = json.loads(written)
-    except ValueError:
-        return ()
-    if isinstance(value, str):
-        return (TextPart(text=value),) if value else ()
-    kept: Sequence[Part] = ()
-    for item in value if isinstance(value, list) else ():
-        try:
-            kept = (*kept, *decode_parts(json.dumps([item])))
-        except ValidationError:
-            continue
-    return tuple(kept)
-
-
 def _session(row: Any) -> Session:
     return Session(
         id=SessionId(row.id),
@@ -334,8 +285,3 @@ def _session(row: Any) -> Session:
 def with_id(message: Message, id: int | None) -> Message:
     """The message as it stands in the transcript; the same object where it has its id already."""
     return message if id is None or message.id == id else replace(message, id=id)
-
-
-def text_of(message: Message) -> str:
-    """What a message says in words."""
-    return "".join(part.text for part in message.parts if isinstance(part, TextPart))

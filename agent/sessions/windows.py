@@ -13,7 +13,8 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from agent.core.ids import ConversationId, SessionId
 from agent.core.messages import Message
 from agent.sessions import passages
-from agent.sessions.store import MOST_LOADED, ROLES, STEP, read_parts
+from agent.sessions.reading import ROLES, read_parts
+from agent.sessions.store import MOST_LOADED, STEP
 from agent.storage.conflicts import or_update
 from agent.storage.hot import Hot
 from agent.storage.moments import from_us, to_us

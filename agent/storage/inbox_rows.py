@@ -1,13 +1,13 @@
 """Rows of the inbox: what was said to an agent and what became of it (SPEC §3.1, G-12, G-13).
 
 A row is `new` until its run ends it. `attempts` counts the runs begun: as long as it is 0, the row can still be
-edited, taken back, merged or cleared; afterwards only its run's owner touches it. `forgiven` of them
-are no failed tries.
+edited, taken back, merged or cleared (`agent.storage.waiting_rows`); afterwards only its run's owner touches it.
+`forgiven` of them are no failed tries.
 """
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from pydantic import ValidationError
@@ -65,9 +65,9 @@ class OpenRow:
 
 _CONV = inbox.c.conv == bindparam("conversation")
 # Written out: behind a parameter a prepared plan of PostgreSQL could not use the partial index of new rows.
-_NEW = inbox.c.status == literal_column("'new'")
-_WAITING = (inbox.c.conv == bindparam("conversation"), _NEW, inbox.c.kind == "message", inbox.c.attempts == 0)
-_REF = inbox.c.platform_ref == bindparam("ref")
+NEW = inbox.c.status == literal_column("'new'")
+# People's messages of one conversation for which no run has begun.
+WAITING = (inbox.c.conv == bindparam("conversation"), NEW, inbox.c.kind == "message", inbox.c.attempts == 0)
 _ONE = inbox.c.id == bindparam("row")
 _DUE = or_(inbox.c.not_before.is_(None), inbox.c.not_before <= bindparam("now"))
 # Injected work first, then people, then whatever the schedule or the house itself put off (Z-22, DESIGN §13.3).
@@ -83,41 +83,33 @@ _KNOWN = (
     .where(or_(inbox.c.dedup == bindparam("message"), inbox.c.event_dedup == bindparam("event", type_=Text)))
     .limit(1)
 )
-_DEPTH = Hot(select(func.count()).select_from(inbox).where(*_WAITING))
-_BY_REF = select(inbox.c.id, inbox.c.payload).where(*_WAITING, _REF).with_for_update()
-_REWRITE = update(inbox).where(_ONE).values(payload=bindparam("text"))
-_JOIN = update(inbox).where(_ONE, _NEW).values(payload=bindparam("text"), not_before=bindparam("until"))
-_COMPLETE = update(inbox).where(*_WAITING, inbox.c.not_before.is_not(None)).values(not_before=None)
+_DEPTH = Hot(select(func.count()).select_from(inbox).where(*WAITING))
 _END = update(inbox).where(_ONE).values(status=bindparam("ending"), note=bindparam("why"))
-_WAITING_IDS = select(inbox.c.id).where(*_WAITING).order_by(inbox.c.id)
-_DUE_ROWS = Hot(select(inbox).where(_CONV, _NEW, _DUE).order_by(_RANK, inbox.c.id).limit(bindparam("most")))
-_ALL_WAITING = select(inbox).where(*_WAITING).order_by(inbox.c.id)
+_DUE_ROWS = Hot(select(inbox).where(_CONV, NEW, _DUE).order_by(_RANK, inbox.c.id).limit(bindparam("most")))
 _FINISH = Hot(
-    update(inbox)
-    .where(_ONE, _NEW)
-    .values(status=bindparam("ending"), done_epoch=bindparam("by"), note=bindparam("why"))
+    update(inbox).where(_ONE, NEW).values(status=bindparam("ending"), done_epoch=bindparam("by"), note=bindparam("why"))
 )
-_BEGIN = Hot(update(inbox).where(_ONE, _NEW).values(attempts=inbox.c.attempts + 1, payload=bindparam("text")))
-_FORGIVE = update(inbox).where(_ONE, _NEW).values(forgiven=inbox.c.attempts)
+_BEGIN = Hot(update(inbox).where(_ONE, NEW).values(attempts=inbox.c.attempts + 1, payload=bindparam("text")))
+_FORGIVE = update(inbox).where(_ONE, NEW).values(forgiven=inbox.c.attempts)
 _CALLED = (
     select(inbox.c.id)
-    .where(_CONV, _NEW, inbox.c.kind == "system", inbox.c.attempts <= bindparam("begun"))
+    .where(_CONV, NEW, inbox.c.kind == "system", inbox.c.attempts <= bindparam("begun"))
     .where(inbox.c.dedup.startswith(bindparam("prefix"), autoescape=False))
 )
-_WITH_NEW = select(inbox.c.conv).where(_NEW, _DUE).distinct()
-_NEXT_DUE = select(func.min(inbox.c.not_before)).where(_NEW, inbox.c.not_before > bindparam("now"))
+_WITH_NEW = select(inbox.c.conv).where(NEW, _DUE).distinct()
+_NEXT_DUE = select(func.min(inbox.c.not_before)).where(NEW, inbox.c.not_before > bindparam("now"))
 
-_IS_NEW = select(inbox.c.id).where(_ONE, _NEW)
+_IS_NEW = select(inbox.c.id).where(_ONE, NEW)
 _NEXT_OPEN = (
     select(inbox.c.id, inbox.c.attempts)
-    .where(_CONV, _NEW, inbox.c.kind == "message", inbox.c.created_at <= bindparam("said_at"))
+    .where(_CONV, NEW, inbox.c.kind == "message", inbox.c.created_at <= bindparam("said_at"))
     .where(inbox.c.attempts <= bindparam("begun"))
     .order_by(inbox.c.id)
     .limit(1)
 )
 _REFUSE = Hot(
     update(inbox)
-    .where(_ONE, _NEW, inbox.c.attempts == bindparam("begun"))
+    .where(_ONE, NEW, inbox.c.attempts == bindparam("begun"))
     .values(status=bindparam("ending"), note=bindparam("why"))
 )
 
@@ -162,27 +154,6 @@ def admit(
     return Admitted(id=row_id, depth=depth)
 
 
-def waiting_album(conn: Connection, conversation: ConversationId, said: Incoming) -> InboxRow | None:
-    """The row to which the parts of an album that came before are joined, as long as no run has begun for it."""
-    if said.album is None:
-        return None
-    rows = waiting(conn, conversation)
-    alike = (row for row in rows if (row.incoming.album, row.incoming.person) == (said.album, said.person))
-    return next(alike, None)
-
-
-def join(conn: Connection, row: InboxRow, incoming: Incoming, *, part: int | None, not_before: int) -> None:
-    """Give an album's row what it has with its newest part, whose own row ends, and let it wait for the next one."""
-    if part is not None:
-        finish(conn, [part], "merged", note=f"part of the album of {row.id}")
-    conn.execute(_JOIN, {"row": row.id, "text": encode_incoming(incoming), "until": not_before})
-
-
-def complete_albums(conn: Connection, conversation: ConversationId) -> None:
-    """Something else was said there: no further part of an album is to be waited for."""
-    conn.execute(_COMPLETE, {"conversation": conversation})
-
-
 def is_known(conn: Connection, *, dedup: str, event_dedup: str | None) -> bool:
     """Was it stored before, whatever became of it?"""
     return conn.execute(_KNOWN, {"message": dedup, "event": event_dedup}).first() is not None
@@ -191,36 +162,6 @@ def is_known(conn: Connection, *, dedup: str, event_dedup: str | None) -> bool:
 def is_new(conn: Connection, id: int) -> bool:
     """Is it still to be done, or under work?"""
     return conn.execute(_IS_NEW, {"row": id}).first() is not None
-
-
-def edit(conn: Connection, *, conversation: ConversationId, platform_ref: str, text: str, version: str) -> bool:
-    """Give a message its new text; the lines about what could not be read of it stay.
-
-    False when its run has begun, when it is unknown, or when a newer version was there before: then nothing changes.
-    """
-    row = conn.execute(_BY_REF, {"conversation": conversation, "ref": platform_ref}).first()
-    if row is None:
-        return False
-    before = decode_incoming(row.payload)
-    if _moment(version) < _moment(before.version):
-        return False
-    incoming = replace(before, text="\n".join(filter(None, (text, *before.notes))), version=version)
-    conn.execute(_REWRITE, {"row": row.id, "text": encode_incoming(incoming)})
-    return True
-
-
-def take_back(conn: Connection, *, conversation: ConversationId, platform_ref: str) -> bool:
-    """End a message that was deleted before its run; False when that has begun (or it is unknown)."""
-    row = conn.execute(_BY_REF, {"conversation": conversation, "ref": platform_ref}).first()
-    if row is None:
-        return False
-    conn.execute(_END, {"row": row.id, "ending": "done", "why": "deleted"})
-    return True
-
-
-def waiting(conn: Connection, conversation: ConversationId) -> tuple[InboxRow, ...]:
-    """The people's messages that wait for their run, oldest first."""
-    return tuple(_row(row) for row in conn.execute(_ALL_WAITING, {"conversation": conversation}))
 
 
 def waiting_count(conn: Connection, conversation: ConversationId) -> int:
@@ -233,18 +174,6 @@ def people_wait(conn: Connection, conversation: ConversationId) -> bool:
     return waiting_count(conn, conversation) > 0
 
 
-def clear_waiting(conn: Connection, conversation: ConversationId, *, note: str) -> int:
-    """End all waiting messages as refused and return how many they were."""
-    ids = conn.execute(_WAITING_IDS, {"conversation": conversation}).scalars().all()
-    return finish(conn, ids, status="refused", epoch=None, note=note)
-
-
-def drop_last_waiting(conn: Connection, conversation: ConversationId, *, note: str) -> bool:
-    """End the newest waiting message as refused; False when none waits."""
-    ids = conn.execute(_WAITING_IDS, {"conversation": conversation}).scalars().all()
-    return finish(conn, ids[-1:], status="refused", epoch=None, note=note) == 1
-
-
 def due(conn: Connection, conversation: ConversationId, *, now: int, most: int = MAX_WAITING + 2) -> list[InboxRow]:
     """What is to be done now, in the order in which it must be done; rows under work included.
 
@@ -253,7 +182,7 @@ def due(conn: Connection, conversation: ConversationId, *, now: int, most: int =
     rows = []
     for row in _DUE_ROWS.rows(conn, {"conversation": conversation, "now": now, "most": most}):
         try:
-            rows.append(_row(row))
+            rows.append(read_row(row))
         except ValidationError:
             _log.exception("inbox row %d of %s cannot be read; it is dead", row.id, conversation)
             finish(conn, [row.id], status="dead", note="its payload cannot be read")
@@ -320,15 +249,8 @@ def refuse_open(conn: Connection, conversation: ConversationId, row: OpenRow, *,
     return _REFUSE.run(conn, {"row": row.id, "begun": row.attempts, "ending": "refused", "why": note}) == 1
 
 
-def _moment(version: str) -> tuple[float, str]:
-    """By which versions are ordered: seconds of an epoch on some platforms, a written moment on others."""
-    try:
-        return float(version), ""
-    except ValueError:
-        return 0.0, version
-
-
-def _row(row: Row[Any]) -> InboxRow:
+def read_row(row: Row[Any]) -> InboxRow:
+    """The row as a value. Raises ValidationError when what it holds cannot be read."""
     return InboxRow(
         id=row.id,
         conversation=ConversationId(row.conv),

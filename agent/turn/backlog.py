@@ -19,7 +19,7 @@ from agent.memory.audience import ChatType, Scope
 from agent.memory.keeping import kept_of
 from agent.memory.memory import Memory
 from agent.memory.target import FORGOTTEN
-from agent.sessions.store import read_message, text_of
+from agent.sessions.reading import read_message, text_of
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.memory_tables import memory_backlog

@@ -78,7 +78,7 @@ def bill_of(run: Run, states: States, *, purpose: str = "turn") -> Bill:
 
 @dataclass(slots=True)
 class _Following:
-    """`agent.providers.calling.Watcher` of a turn."""
+    """`agent.providers.watching.Watcher` of a turn."""
 
     run: Run
     states: States

@@ -14,9 +14,10 @@ from agent.core.errors import ContextTooLong
 from agent.core.messages import Message, ToolResult, ToolUse, text_message
 from agent.core.tools import Appraisal
 from agent.memory.tools import FLUSH_TOOLS
-from agent.providers.calling import Attempt, Call, Unwatched
+from agent.providers.calling import Attempt, Call
 from agent.providers.provider import Provider, Request
 from agent.providers.replies import Reply
+from agent.providers.watching import Unwatched
 from agent.tools.executor import Cleared, Outcome
 from agent.tools.gate import gate_for
 from agent.turn.calling import bill_of

@@ -13,6 +13,7 @@ from agent.core.messages import FilePart, Message
 from agent.goals import store as goals
 from agent.inbox import Incoming, Work
 from agent.sessions import runs, store
+from agent.sessions.reading import text_of
 from agent.sessions.records import Stored
 from agent.sessions.runs import Checkpoint, Loop
 from agent.storage.fence import check_epoch
@@ -261,6 +262,6 @@ def _count_rounds(run: Run, states: States) -> None:
             run.progress.model_calls += 1
             run.progress.steps += 1
             run.progress.tool_rounds += bool(message.tool_uses)
-            said.append(store.text_of(message))
+            said.append(text_of(message))
         run.progress.tool_failures += sum(result.is_error for result in message.tool_results)
     run.speech = Speech(states.runtime.outbox, tuple(said))

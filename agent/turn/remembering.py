@@ -13,7 +13,7 @@ from agent.core.messages import Message
 from agent.memory import rows
 from agent.memory.keeping import kept_of
 from agent.memory.records import Kept
-from agent.sessions.store import text_of
+from agent.sessions.reading import text_of
 from agent.storage.retries import is_trouble
 from agent.turn.prompt import words_of
 from agent.turn.run import Run

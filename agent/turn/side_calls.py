@@ -6,9 +6,10 @@ from agent.compaction.asking import Question
 from agent.core.errors import ContextTooLong, Permanent
 from agent.core.ids import PersonId
 from agent.core.messages import text_message
-from agent.providers.calling import Attempt, Call, Unwatched
+from agent.providers.calling import Attempt, Call
 from agent.providers.metering import Bill
 from agent.providers.provider import Provider, Request, SystemPrompt
+from agent.providers.watching import Unwatched
 from agent.turn.settings import DEFAULT_WINDOW
 from agent.turn.states import States
 from agent.turn.tokens import count_by_bytes

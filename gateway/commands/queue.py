@@ -2,7 +2,7 @@
 
 from agent.core.ids import ConversationId
 from agent.inbox import Incoming
-from agent.storage import inbox_rows
+from agent.storage import waiting_rows
 from agent.storage.moments import to_us
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused
@@ -38,7 +38,7 @@ async def _set_mode(call: Call, mode: str) -> Reply:
 async def _show(call: Call) -> Reply:
     phrase, language, conversation = call.house.phrase, call.incoming.language, ConversationId(str(call.key))
     waiting, stored = await call.house.database.read(
-        lambda conn: (inbox_rows.waiting(conn, conversation), settings_rows.get(conn, conversation, MODE_SETTING))
+        lambda conn: (waiting_rows.waiting(conn, conversation), settings_rows.get(conn, conversation, MODE_SETTING))
     )
     mode = stored or call.house.default_queue_mode()
     if not waiting:
@@ -52,7 +52,7 @@ async def clear_queue(call: Call) -> Reply:
     """Refuses everything that waits; what runs goes on."""
     conversation = ConversationId(str(call.key))
     note = f"cleared by {call.incoming.person}"
-    count = await call.house.database.write(lambda conn: inbox_rows.clear_waiting(conn, conversation, note=note))
+    count = await call.house.database.write(lambda conn: waiting_rows.clear_waiting(conn, conversation, note=note))
     return Reply(text=call.house.phrase("queue_cleared", call.incoming.language, count=count))
 
 
@@ -60,7 +60,9 @@ async def drop_last_queued(call: Call) -> Reply:
     """Refuses the newest waiting message."""
     conversation = ConversationId(str(call.key))
     note = f"dropped by {call.incoming.person}"
-    dropped = await call.house.database.write(lambda conn: inbox_rows.drop_last_waiting(conn, conversation, note=note))
+    dropped = await call.house.database.write(
+        lambda conn: waiting_rows.drop_last_waiting(conn, conversation, note=note)
+    )
     key = "queue_dropped_last" if dropped else "queue_cleared"
     return Reply(text=call.house.phrase(key, call.incoming.language, count=0))
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from agent.core.crash_points import passing
 from agent.core.outbox import Say
 from agent.inbox import Incoming
-from agent.storage import conversation_rows, inbox_rows
+from agent.storage import conversation_rows, inbox_rows, waiting_rows
 from agent.storage.errors import StorageTrouble
 from agent.storage.moments import to_us
 from agent.storage.payloads import encode_incoming
@@ -109,7 +109,7 @@ class Admission:
             house.conversations.stop(arrival.conversation, "a newer message came")
 
         def work(conn: Connection) -> inbox_rows.Admitted:
-            album = inbox_rows.waiting_album(conn, arrival.conversation, incoming)
+            album = waiting_rows.waiting_album(conn, arrival.conversation, incoming)
             admitted = self._insert(conn, arrival, incoming, limit if album is None else None, at=incoming.received_at)
             if album is not None and admitted.id is not None:
                 self._albums.put_to(conn, album, incoming, admitted.id)
@@ -139,7 +139,7 @@ class Admission:
         def look(conn: Connection) -> bool:
             if inbox_rows.waiting_count(conn, arrival.conversation) < limit:
                 return False
-            return inbox_rows.waiting_album(conn, arrival.conversation, arrival.incoming) is None
+            return waiting_rows.waiting_album(conn, arrival.conversation, arrival.incoming) is None
 
         return await self._house.database.read(look)
 
@@ -269,7 +269,7 @@ class Admission:
             limit=limit,
         )
         if incoming.album is None and admitted.depth > 1:
-            inbox_rows.complete_albums(conn, conversation)
+            waiting_rows.complete_albums(conn, conversation)
         if admitted.id is not None and conversation_rows.is_gone(conn, conversation):
             # Who is heard can be spoken to, whatever the platform told or failed to tell about our return.
             conversation_rows.set_gone(conn, conversation, gone=False)

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
 from agent.memory import notes
-from agent.storage import conversation_rows, inbox_rows
+from agent.storage import conversation_rows, waiting_rows
 from agent.storage.moments import to_us
 from agent.tools.overflow import move_outputs
 from agent.tools.workspace import move_workspace
@@ -34,7 +34,7 @@ class Changes:
     async def edited(self, edited: Edited) -> Receipt:
         """A message whose turn has not begun gets its new words; later edits change nothing."""
         edit = partial(
-            inbox_rows.edit,
+            waiting_rows.edit,
             conversation=_id(edited),
             platform_ref=edited.message_id,
             text=edited.text,
@@ -48,7 +48,7 @@ class Changes:
         """A message taken back before its turn is not answered."""
         conversation, ref = _id(deleted), deleted.message_id
         taken = await self._house.database.write(
-            lambda conn: inbox_rows.take_back(conn, conversation=conversation, platform_ref=ref)
+            lambda conn: waiting_rows.take_back(conn, conversation=conversation, platform_ref=ref)
         )
         return Receipt(Outcome.ACCEPTED) if taken else Receipt(Outcome.IGNORED, "its turn has begun")
 

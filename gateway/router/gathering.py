@@ -6,7 +6,7 @@ from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
 from agent.inbox import Incoming
-from agent.storage import inbox_rows
+from agent.storage import waiting_rows
 from agent.storage.inbox_rows import InboxRow
 from agent.storage.moments import to_us
 from gateway.access.policy import Role
@@ -31,7 +31,7 @@ class Gathering:
             return False
         conversation, incoming = ConversationId(str(said.key)), incoming_from(said, Role.MEMBER)
         return await self._house.database.read(
-            lambda conn: inbox_rows.waiting_album(conn, conversation, incoming) is not None
+            lambda conn: waiting_rows.waiting_album(conn, conversation, incoming) is not None
         )
 
     async def hold(self, arrival: Arrival) -> bool:
@@ -40,9 +40,9 @@ class Gathering:
             return False
 
         def work(conn: Connection) -> bool:
-            album = inbox_rows.waiting_album(conn, arrival.conversation, arrival.incoming)
+            album = waiting_rows.waiting_album(conn, arrival.conversation, arrival.incoming)
             if album is not None and not arrival.is_known(conn):
-                inbox_rows.join(conn, album, album.incoming, part=None, not_before=self._in(albums.FETCHING))
+                waiting_rows.join(conn, album, album.incoming, part=None, not_before=self._in(albums.FETCHING))
             return album is not None
 
         return await self._house.database.write(work)
@@ -54,7 +54,7 @@ class Gathering:
     def put_to(self, conn: Connection, album: InboxRow, incoming: Incoming, part: int) -> None:
         """The part, stored under that number, is the album's from here on; the album waits for the next."""
         whole = albums.joined(album.incoming, incoming)
-        inbox_rows.join(conn, album, whole, part=part, not_before=self._in(albums.SETTLES))
+        waiting_rows.join(conn, album, whole, part=part, not_before=self._in(albums.SETTLES))
 
     async def wake_settled(self, conversation: ConversationId) -> None:
         """(After a crash, and should the clock be set back, the dispatcher finds it when it looks around.)"""
