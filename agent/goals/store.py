@@ -16,10 +16,10 @@ from agent.goals.lifecycle import IDLE, SessionGoal, State
 from agent.goals.stored import LIVE, Auto, Goal, Limits, Owner, Reason, Status, Used
 from agent.inbox import AccessRole, ChatType
 from agent.storage.conflicts import or_ignore, or_update
+from agent.storage.goal_tables import goal as goal_table
+from agent.storage.goal_tables import session_goal
 from agent.storage.hot import Hot
 from agent.storage.moments import from_us, to_us
-from agent.storage.tables import goal as goal_table
-from agent.storage.tables import session_goal
 
 MOST_LISTED = 50  # SPEC §10.2
 

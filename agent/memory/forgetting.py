@@ -27,7 +27,7 @@ from agent.memory.gathering import Meant, parts_of, texts_of
 from agent.memory.target import FORGOTTEN, Target, chunks
 from agent.storage.memory_tables import entity, memory_erasure, relation, user_model
 from agent.storage.payloads import encode_parts
-from agent.storage.tables import cleared_result, message, passage
+from agent.storage.transcript_tables import cleared_result, message, passage
 
 Step = Callable[[Connection], object]
 

@@ -28,7 +28,8 @@ from agent.memory import rows
 from agent.memory.records import Item
 from agent.memory.target import PAGE, Erased, Target, chunks
 from agent.storage.payloads import decode_parts, decode_say
-from agent.storage.tables import cleared_result, message, outbox, passage, session
+from agent.storage.tables import outbox
+from agent.storage.transcript_tables import cleared_result, message, passage, session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, select
 from agent.core.ids import PersonId
 from agent.memory.audience import ChatType
 from agent.memory.records import Item
-from agent.storage.tables import message
+from agent.storage.transcript_tables import message
 
 RoleName = Literal["owner", "admin", "member"]
 

@@ -19,7 +19,7 @@ from agent.storage.conflicts import or_ignore, or_update
 from agent.storage.hot import Hot
 from agent.storage.memory_tables import entity, memory, memory_place, memory_vector, relation
 from agent.storage.moments import from_us
-from agent.storage.tables import message as message_table
+from agent.storage.transcript_tables import message as message_table
 
 _KEEP = Hot(or_ignore(insert(memory)))
 _KEEP_FACT = or_update(insert(memory), key=("dedup",), columns=("confidence", "created_at")).returning(memory.c.id)

@@ -12,21 +12,11 @@ from sqlalchemy import Column, Connection, delete, select, update
 
 from agent.memory.gathering import Meant, is_said
 from agent.memory.target import FORGOTTEN, Target, chunks
+from agent.storage.goal_tables import goal, plan, session_goal, task
 from agent.storage.memory_tables import skill_outcomes
 from agent.storage.payloads import decode_incoming, decode_say, encode_incoming, encode_say
-from agent.storage.tables import (
-    approval,
-    approval_rule,
-    goal,
-    inbox,
-    outbox,
-    plan,
-    session,
-    session_goal,
-    task,
-    tool_call,
-    turn,
-)
+from agent.storage.tables import approval, approval_rule, inbox, outbox, tool_call, turn
+from agent.storage.transcript_tables import session
 
 COMMAND = "/memory forget"  # what is left of the command that named the words
 Erase = Callable[..., None]  # of a connection, the target, what is meant, and the ids of rows to look at

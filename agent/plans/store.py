@@ -15,10 +15,10 @@ from agent.inbox import AccessRole, ChatType
 from agent.plans.graph import Tasks
 from agent.plans.stored import GATE, Estimate, Plan, Status
 from agent.storage.conflicts import or_ignore
+from agent.storage.goal_tables import PLAN_IS_OPEN
+from agent.storage.goal_tables import plan as table
 from agent.storage.moments import from_us
 from agent.storage.payloads import dump
-from agent.storage.tables import PLAN_IS_OPEN
-from agent.storage.tables import plan as table
 
 MOST_LISTED = 50
 

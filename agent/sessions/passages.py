@@ -14,8 +14,8 @@ from agent.core.ids import ConversationId, SessionId
 from agent.core.messages import FilePart, Message, SummaryPart, TextPart, ToolResult, ToolUse
 from agent.sessions.reading import read_message
 from agent.storage.conflicts import or_ignore
-from agent.storage.tables import message as message_table
-from agent.storage.tables import passage
+from agent.storage.transcript_tables import message as message_table
+from agent.storage.transcript_tables import passage
 
 LONGEST = 900  # characters of a piece: some 250 tokens
 MOST_WORDS = 24  # of a query

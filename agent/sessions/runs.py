@@ -12,7 +12,8 @@ from agent.core.messages import ToolResult
 from agent.storage.conflicts import or_ignore
 from agent.storage.hot import Hot
 from agent.storage.payloads import decode_parts, encode_parts
-from agent.storage.tables import message, turn
+from agent.storage.tables import turn
+from agent.storage.transcript_tables import message
 
 RunState = Literal["running", "done", "failed", "cancelled", "waiting"]
 

@@ -18,8 +18,8 @@ from agent.storage.hot import Hot
 from agent.storage.moments import from_us, to_us
 from agent.storage.payloads import encode_parts
 from agent.storage.tables import conversation as conversation_table
-from agent.storage.tables import message as message_table
-from agent.storage.tables import session as session_table
+from agent.storage.transcript_tables import message as message_table
+from agent.storage.transcript_tables import session as session_table
 
 MOST_LOADED = 5_000  # newest messages of a session; no window holds more
 PAGE = 500

@@ -19,9 +19,9 @@ from agent.storage.conflicts import or_update
 from agent.storage.hot import Hot
 from agent.storage.moments import from_us, to_us
 from agent.storage.payloads import encode_parts
-from agent.storage.tables import cleared_result
-from agent.storage.tables import message as message_table
-from agent.storage.tables import session as session_table
+from agent.storage.transcript_tables import cleared_result
+from agent.storage.transcript_tables import message as message_table
+from agent.storage.transcript_tables import session as session_table
 
 BY_THE_HOUSE = -1  # the position of what no run wrote
 NOTHING_CLEARED: Mapping[str, str] = MappingProxyType({})

@@ -21,8 +21,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import ExecutableDDLElement
 
+from agent.storage.goal_tables import metadata as metadata  # with the memory's tables on it
 from agent.storage.tables import Id
-from agent.storage.tables import metadata as metadata  # with the memory's tables on it
 
 # Kept up by triggers. `scope` is the audience as one word: a search never walks through what others have kept.
 MEMORY_FULL_TEXT = (

@@ -1,43 +1,13 @@
-"""Every table that the commit of a turn touches, on one metadata; the gateway adds its own beside them.
+"""The tables that a turn passes through: its conversation, what came in and goes out, its calls and what they cost.
 
-Moments are UTC microseconds since the epoch: compact, ordered, the same on both databases.
+All tables are on the one metadata made here. Each of the other `*_tables` modules adds its own and hands the metadata
+on to the next; the gateway's come last. Moments are UTC microseconds since the epoch: compact, ordered, the same on
+both databases.
 """
 
-from sqlalchemy import (
-    DDL,
-    BigInteger,
-    Boolean,
-    Column,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    MetaData,
-    Table,
-    Text,
-    UniqueConstraint,
-    event,
-    text,
-)
-from sqlalchemy.schema import ExecutableDDLElement
+from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, MetaData, Table, Text, UniqueConstraint
 
 from agent.storage.partial import partial_index
-
-# SQLite's own full-text index over `passage`, kept up by triggers. PostgreSQL searches the rows of a session itself.
-FULL_TEXT = (
-    "CREATE VIRTUAL TABLE passage_fts USING fts5("
-    "text, content='passage', content_rowid='id', tokenize='unicode61 remove_diacritics 2')",
-    "CREATE TRIGGER passage_written AFTER INSERT ON passage BEGIN "
-    "INSERT INTO passage_fts(rowid, text) VALUES (new.id, new.text); END",
-    "CREATE TRIGGER passage_removed AFTER DELETE ON passage BEGIN "
-    "INSERT INTO passage_fts(passage_fts, rowid, text) VALUES ('delete', old.id, old.text); END",
-)
-
-
-def _on_sqlite(statement: str) -> ExecutableDDLElement:
-    made: ExecutableDDLElement = DDL(statement).execute_if(dialect="sqlite")  # type: ignore[no-untyped-call]
-    return made
-
 
 metadata = MetaData(
     naming_convention={
@@ -208,78 +178,6 @@ tool_call = Table(
 )
 Index("ix_tool_call_conv", tool_call.c.conv, tool_call.c.id)
 
-session = Table(
-    "session",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("conv", Text, nullable=False),
-    Column("title", Text, nullable=False, server_default=""),
-    Column("state", Text, nullable=False, server_default="active"),  # active | ended | terminated
-    Column("message_count", Integer, nullable=False, server_default="0"),
-    Column("prompt_tokens", BigInteger, nullable=False, server_default="0"),
-    Column("output_tokens", BigInteger, nullable=False, server_default="0"),
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
-    Column("summary", Text),  # of its oldest messages, made ahead of time (SPEC §8.5)
-    Column("summary_upto", BigInteger),  # the last message that the summary covers
-)
-Index("ix_session_conv", session.c.conv, session.c.updated_at)
-
-message = Table(
-    "message",
-    metadata,
-    Column("id", Id, primary_key=True),
-    Column("session_id", Text, ForeignKey("session.id"), nullable=False),
-    Column("conv", Text, nullable=False),
-    Column("inbox_id", BigInteger),  # the run that wrote it
-    Column(
-        "position", Integer, nullable=False, server_default="0"
-    ),  # its place in that run: makes a repeated write a no-op
-    Column("role", Text, nullable=False),
-    Column("parts", Text, nullable=False),
-    Column("agent_visible", Boolean, nullable=False, server_default=text("true")),
-    Column("user_visible", Boolean, nullable=False, server_default=text("true")),
-    Column("pinned", Boolean, nullable=False, server_default=text("false")),
-    Column("compacted_at", BigInteger),
-    Column("person", Text),
-    Column("created_at", BigInteger, nullable=False),
-    Column("place", BigInteger),  # where a compaction put it in the window; None: where it was written
-    Column("deferred", Text),  # the summary of the tool pair whose results it holds, waiting (SPEC §8.4)
-    Column("counted", Text),  # what it weighs in tokens and by which tokenizer: "53 cl100k_base"; None: count again
-    UniqueConstraint("inbox_id", "position"),
-)
-Index("ix_message_session", message.c.session_id, message.c.id)
-
-# What a model sees instead of a result, or (as JSON) of a call's arguments; the message itself is never rewritten.
-cleared_result = Table(
-    "cleared_result",
-    metadata,
-    Column("message_id", BigInteger, ForeignKey("message.id"), primary_key=True),
-    Column("call", Text, primary_key=True),
-    Column("session_id", Text, nullable=False),
-    Column("text", Text, nullable=False),
-    Column("at", BigInteger, nullable=False),
-)
-Index("ix_cleared_result_session", cleared_result.c.session_id)
-
-# What left a window, in pieces that can be searched (SQLite: passage_fts).
-passage = Table(
-    "passage",
-    metadata,
-    Column("id", Id, primary_key=True),
-    Column("session_id", Text, nullable=False),
-    Column("conv", Text, nullable=False),
-    Column("message_id", BigInteger, nullable=False),
-    Column("call", Text, nullable=False, server_default=""),
-    Column("number", Integer, nullable=False),
-    Column("text", Text, nullable=False),
-    UniqueConstraint("message_id", "call", "number"),
-)
-Index("ix_passage_session", passage.c.session_id)
-for _statement in FULL_TEXT:
-    event.listen(passage, "after_create", _on_sqlite(_statement))
-event.listen(passage, "before_drop", _on_sqlite("DROP TABLE IF EXISTS passage_fts"))
-
 usage = Table(
     "usage",
     metadata,
@@ -332,88 +230,3 @@ ephemeral = Table(
     Column("created_at", BigInteger, nullable=False),
     UniqueConstraint("conv", "kind", "ref"),
 )
-
-# What a session is after, as its words tell (SPEC §10.1); no row: nothing.
-session_goal = Table(
-    "session_goal",
-    metadata,
-    Column("session_id", Text, primary_key=True),
-    Column("state", Text, nullable=False),  # active | completed
-    Column("text", Text, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
-)
-
-# Goals that are kept, with limits (SPEC §10.2), and how far work on them by itself has come (§10.3).
-goal = Table(
-    "goal",
-    metadata,
-    Column("id", Id, primary_key=True),
-    Column("conv", Text, nullable=False),
-    Column("origin", Text, unique=True),  # the message that asked for it, so that its repeat makes no second one
-    Column("person", Text),  # who set it
-    Column("display", Text, nullable=False, server_default=""),
-    Column("language", Text, nullable=False, server_default="en"),
-    Column("role", Text, nullable=False, server_default="member"),
-    Column("chat_type", Text, nullable=False, server_default="direct"),
-    Column("text", Text, nullable=False),
-    Column("status", Text, nullable=False),  # active | paused | completed | cleared
-    Column("why", Text),  # JSON of agent.goals.stored.Reason: why it is paused
-    Column("max_turns", BigInteger),
-    Column("max_tokens", BigInteger),
-    Column("max_usd", Float),
-    Column("turns", BigInteger, nullable=False, server_default="0"),
-    Column("tokens", BigInteger, nullable=False, server_default="0"),
-    Column("usd", Float, nullable=False, server_default="0"),
-    Column("unpriced", BigInteger, nullable=False, server_default="0"),
-    Column("auto_state", Text),  # of agent.goals.stored.Auto; None: it is not worked on by itself
-    Column("auto", Text),  # JSON of it
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),  # grows with every change
-)
-partial_index("ix_goal_active", goal.c.conv, where="status = 'active'", unique=True)
-Index("ix_goal_conv", goal.c.conv, goal.c.id)
-
-# What a model has set itself to do in a session (SPEC §13.2).
-task = Table(
-    "task",
-    metadata,
-    Column("id", Id, primary_key=True),
-    Column("conv", Text, nullable=False),
-    Column("session_id", Text, nullable=False),
-    Column("dedup", Text, nullable=False, unique=True),  # the call that added it
-    Column("description", Text, nullable=False),
-    Column("status", Text, nullable=False),  # pending | in_progress | completed | failed
-    Column("output", Text, nullable=False, server_default=""),
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
-)
-Index("ix_task_session", task.c.session_id, task.c.id)
-
-# Plans of several tasks (SPEC §13.3): what was asked, what was made of it, how far it has come.
-plan = Table(
-    "plan",
-    metadata,
-    Column("id", Id, primary_key=True),
-    Column("conv", Text, nullable=False),
-    Column("origin", Text, unique=True, nullable=False),  # what asked for it, so that its repeat makes no second one
-    Column("person", Text),  # who asked
-    Column("display", Text, nullable=False, server_default=""),
-    Column("language", Text, nullable=False, server_default="en"),
-    Column("role", Text, nullable=False, server_default="member"),
-    Column("chat_type", Text, nullable=False, server_default="direct"),
-    Column("goal", Text, nullable=False),
-    Column("redacted", Boolean, nullable=False, server_default=text("false")),
-    Column("status", Text, nullable=False),  # of agent.plans.stored.Status
-    Column("tasks", Text, nullable=False),  # JSON of agent.plans.graph.Task
-    Column("estimate", Text),  # JSON of agent.plans.stored.Estimate
-    Column("why", Text),  # JSON of agent.goals.stored.Reason: why it rests
-    Column("decided_by", Text, nullable=False, server_default=""),
-    Column("ticks", Integer, nullable=False, server_default="0"),
-    Column("screen", Text),  # open: the message with its buttons must be kept true | settled; None: there is none
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
-)
-PLAN_IS_OPEN = "status in ('drafting', 'proposed', 'running', 'waiting', 'interrupted')"
-partial_index("ix_plan_open", plan.c.conv, where=PLAN_IS_OPEN, unique=True)
-partial_index("ix_plan_screen", plan.c.id, where="screen = 'open'")
-Index("ix_plan_conv", plan.c.conv, plan.c.id)

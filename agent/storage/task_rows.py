@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 from agent.core.ids import ConversationId, SessionId
 from agent.core.tasks import Task, TaskStatus
 from agent.storage.conflicts import or_ignore
-from agent.storage.tables import task
+from agent.storage.goal_tables import task
 
 
 def add(

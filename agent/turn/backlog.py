@@ -23,7 +23,7 @@ from agent.sessions.reading import read_message, text_of
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.memory_tables import memory_backlog
-from agent.storage.tables import message
+from agent.storage.transcript_tables import message
 from agent.turn.prompt import words_of
 
 BATCH = 100  # messages of one transaction

@@ -8,7 +8,8 @@ from sqlalchemy import Connection, func, select, update
 
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.payloads import decode_incoming, decode_say
-from agent.storage.tables import conversation, inbox, outbox, session, turn
+from agent.storage.tables import conversation, inbox, outbox, turn
+from agent.storage.transcript_tables import session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,8 @@ from agent.providers.provider import Request, Usage
 from agent.sessions import windows
 from agent.storage.database import Database
 from agent.storage.payloads import encode_parts
-from agent.storage.tables import message as message_table
-from agent.storage.tables import session as session_table
+from agent.storage.transcript_tables import message as message_table
+from agent.storage.transcript_tables import session as session_table
 from agent.turn.settings import ContextSettings, Settings
 from tests.agent.world import KEY, World
 from tests.fakes.provider import SUMMARY, ScriptedProvider, calls, fails, says

@@ -22,7 +22,7 @@ from agent.providers.provider import Usage
 from agent.sessions import store
 from agent.sessions.records import Stored
 from agent.storage.database import Database
-from agent.storage.tables import message as message_table
+from agent.storage.transcript_tables import message as message_table
 from agent.turn.settings import ContextSettings, Settings, TimeoutSettings
 from tests.agent.world import KEY, World
 from tests.fakes.mortal import MortalDatabase

@@ -20,7 +20,8 @@ from agent.sessions import windows
 from agent.sessions.windows import WindowChanges
 from agent.storage.database import Database
 from agent.storage.fence import check_epoch
-from agent.storage.tables import cleared_result, conversation, message, passage
+from agent.storage.tables import conversation
+from agent.storage.transcript_tables import cleared_result, message, passage
 from agent.turn.settings import Settings
 from gateway.storage.opening import open_database
 from tests.agent.test_compaction import REACTIVE, Lookup

@@ -21,7 +21,7 @@ from agent.providers.provider import Prices, Usage
 from agent.providers.registry import UnknownProvider
 from agent.sessions import store
 from agent.storage.database import Database
-from agent.storage.tables import session as session_table
+from agent.storage.transcript_tables import session as session_table
 from tests.agent.world import World
 from tests.fakes.provider import Script, ScriptedProvider, says, thinks
 from tests.fakes.waiting import until

@@ -11,7 +11,7 @@ from agent.core.ids import PersonId
 from agent.memory import rows
 from agent.storage.database import Database
 from agent.storage.memory_tables import user_model
-from agent.storage.tables import message
+from agent.storage.transcript_tables import message
 from agent.style.telling import ENOUGH
 from agent.style.user_model import KeptUserModel, Observation, reset, set_adapt
 from tests.agent.world import ANN, World

@@ -13,7 +13,7 @@ from agent.core.ids import ConversationId, SessionId
 from agent.core.messages import ToolResult
 from agent.core.tasks import MOST_TASKS
 from agent.storage.database import Database
-from agent.storage.tables import task
+from agent.storage.goal_tables import task
 from agent.tools.tasks import TASK_TOOLS, SessionTasks
 from tests.agent.world import World
 from tests.fakes.clock import FakeClock

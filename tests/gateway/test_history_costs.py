@@ -9,7 +9,8 @@ from sqlalchemy import Connection, Table, func, insert, select
 
 from agent.storage.database import Database
 from agent.storage.sqlite import READERS
-from agent.storage.tables import inbox, message, outbox, turn, usage
+from agent.storage.tables import inbox, outbox, turn, usage
+from agent.storage.transcript_tables import message
 from tests.fakes.waiting import until
 from tests.gateway.world import World
 

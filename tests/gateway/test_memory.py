@@ -9,8 +9,9 @@ import pytest
 from sqlalchemy import Insert, insert, text
 
 from agent.core.outbox import FileRef, Say
+from agent.storage.goal_tables import goal
 from agent.storage.payloads import encode_say
-from agent.storage.tables import approval, approval_rule, goal, outbox, tool_call
+from agent.storage.tables import approval, approval_rule, outbox, tool_call
 from gateway.commands.memory import PAGE
 from gateway.storage.opening import SCHEMA
 from tests.fakes.waiting import until

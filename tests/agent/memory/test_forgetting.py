@@ -20,7 +20,8 @@ from agent.storage.database import Database
 from agent.storage.memory_tables import memory, memory_erasure
 from agent.storage.moments import to_us
 from agent.storage.payloads import decode_incoming, encode_incoming, encode_parts, encode_say
-from agent.storage.tables import inbox, message, outbox, session, turn
+from agent.storage.tables import inbox, outbox, turn
+from agent.storage.transcript_tables import message, session
 from tests.fakes.clock import FakeClock
 
 CHAT, ANN = ConversationId("telegram:77"), PersonId("telegram:77")

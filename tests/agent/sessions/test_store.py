@@ -23,7 +23,7 @@ from agent.sessions.records import Stored
 from agent.sessions.runs import Checkpoint
 from agent.storage import conversation_rows
 from agent.storage.database import Database
-from agent.storage.tables import message as message_table
+from agent.storage.transcript_tables import message as message_table
 
 KEY, ONE, TWO = ConversationId("telegram:77"), SessionId("aaaa-1"), SessionId("aabb-2")
 EVERY_PART: tuple[Part, ...] = (

@@ -15,7 +15,7 @@ from agent.storage.errors import DatabaseUnusable, SchemaTooNew
 from agent.storage.opening import open_database as open_with
 from agent.storage.opening import target_of
 from agent.storage.schema import Schema, revision
-from agent.storage.tables import message, session
+from agent.storage.transcript_tables import message, session
 from gateway.storage.opening import SCHEMA, open_database
 from tests.fakes.agents import admit
 from tests.fakes.databases import PostgresServer

@@ -11,7 +11,7 @@ from agent.memory import rows
 from agent.memory.settings import RecallSettings
 from agent.storage.database import Database
 from agent.storage.memory_tables import memory, memory_backlog
-from agent.storage.tables import message
+from agent.storage.transcript_tables import message
 from agent.turn.backlog import BATCH, Backlog
 from agent.turn.settings import Settings
 from tests.agent.world import World

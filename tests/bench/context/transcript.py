@@ -15,7 +15,7 @@ from agent.core.ids import ConversationId, SessionId
 from agent.core.messages import Message, TextPart
 from agent.sessions import passages, store, windows
 from agent.sessions.records import Stored
-from agent.storage.tables import metadata
+from agent.storage.transcript_tables import metadata
 
 SESSION, CONVERSATION = SessionId("bench"), ConversationId("bench:1")
 TOP = 5  # passages of one call

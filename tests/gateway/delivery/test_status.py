@@ -10,7 +10,8 @@ from sqlalchemy import Connection, Table, func, select
 from agent.core.events import ToolStarted
 from agent.core.ids import CallId, ConversationId
 from agent.storage.database import Database
-from agent.storage.tables import message, outbox
+from agent.storage.tables import outbox
+from agent.storage.transcript_tables import message
 from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected, ChannelUnsure
 from tests.fakes.channel import DEFAULT
 from tests.fakes.clock import FakeClock

@@ -6,7 +6,7 @@ from sqlalchemy import select
 
 from agent.memory import misses
 from agent.storage.memory_tables import skill_outcomes
-from agent.storage.tables import session
+from agent.storage.transcript_tables import session
 from gateway.channels.inbound import Edited, Said
 from gateway.router.incoming import made_whole
 from tests.gateway.world import World, file

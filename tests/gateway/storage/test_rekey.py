@@ -13,7 +13,8 @@ from agent.goals.stored import Auto, Limits, Owner
 from agent.storage import conversation_rows, ephemeral_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.fence import check_epoch
-from agent.storage.tables import conversation, message, metadata, session
+from agent.storage.tables import conversation, metadata
+from agent.storage.transcript_tables import message, session
 from gateway.storage import grants, preferences, settings_rows
 from gateway.storage.grants import Grant
 from gateway.storage.preferences import Preference
