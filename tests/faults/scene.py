@@ -155,12 +155,11 @@ def _places(doubles: Doubles) -> tuple[Place, ...]:
 
 
 @asynccontextmanager
-async def on_three_platforms(home: Path, *, stream: bool) -> AsyncIterator[Scene]:
+async def on_three_platforms(home: Path) -> AsyncIterator[Scene]:
     """The program with an account on each platform, and one exchange behind it in each place."""
     async with all_doubles() as doubles:
         accounts = configs.telegram(doubles) + configs.discord(doubles) + configs.slack(doubles)
-        sections = "messages_per_minute = 600\n[queue]\nmerge_ms = 0\nmax_depth = 100\n"
-        sections += f"[delivery]\nstream = {str(stream).lower()}\nverbosity = 'quiet'\n"
+        sections = "messages_per_minute = 600\n[queue]\nmax_depth = 100\n"
         program = Program(home, configs.ACCESS + sections + configs.models(doubles, "a") + accounts)
         scene = Scene(doubles, program, _places(doubles))
         await doubles.slack.post("settings", {"retry_delays": [0.1, 1, 1]})

@@ -18,9 +18,6 @@ from tests.program.people import OnSlack
 from tests.program.running import Program
 
 SECTIONS = """messages_per_minute = 6000
-[queue]
-merge_ms = 0
-linger_ms = 150
 [agent.goal]
 autonomous_enabled = true
 verify_interval = 1
@@ -48,7 +45,7 @@ async def test_killed_at_each_point_it_rests_and_can_go_on(tmp_path_factory: pyt
         await doubles.slack.post("settings", {"rate_limits": False, "retry_delays": [0.1, 1, 1]})
         await doubles.llm.post("script", list(RULES))
         config = configs.ACCESS + SECTIONS + configs.models(doubles, "a") + configs.slack(doubles)
-        program, slack = Program(home, config, {ENVIRONMENT: str(order)}), OnSlack(doubles)
+        program, slack = Program(home, config, {ENVIRONMENT: str(order)}, about={"agent.goal"}), OnSlack(doubles)
         async with program:
             for number, point in enumerate(POINTS, start=1):
                 await killed_at(point, number, order, program, slack, doubles)

@@ -35,7 +35,7 @@ async def faulted(place: Place) -> bool:
 @pytest.mark.slow  # tests/program does the same on Telegram alone
 @pytest.mark.requirement("W-12", "W-13", "B-52")
 async def test_during_the_model_call(home: Path) -> None:
-    async with on_three_platforms(home, stream=True) as scene:
+    async with on_three_platforms(home) as scene:
         await scene.model(**QUICK | {"first": {"text": FIRST, "hold": "for ever"}})
         await ask_twice(scene)
         await until(lambda: model_is_asked(scene), what="the model calls")
@@ -48,7 +48,7 @@ async def test_during_the_model_call(home: Path) -> None:
 @pytest.mark.slow  # the short form of test_points kills it there as well
 @pytest.mark.requirement("W-13", "G-08", "B-52")
 async def test_while_the_answer_streams(home: Path) -> None:
-    async with on_three_platforms(home, stream=True) as scene:
+    async with on_three_platforms(home) as scene:
         slow = {"text": LONG, "hold": "for ever", "hold_after": 5}
         await scene.model(**QUICK | {"first": slow})
         await ask_twice(scene)
@@ -68,7 +68,7 @@ async def test_while_the_answer_streams(home: Path) -> None:
 @pytest.mark.requirement("W-13", "B-52", "G-09")
 async def test_between_the_commit_and_the_send(home: Path) -> None:
     """The platform has said "later", so the answer is on our disk and nowhere else."""
-    async with on_three_platforms(home, stream=False) as scene:
+    async with on_three_platforms(home) as scene:
         await scene.model(**QUICK)
         await scene.fault(kind="rate_limit", retry_after=8)
         await ask_twice(scene)
@@ -86,7 +86,7 @@ async def test_between_the_commit_and_the_send(home: Path) -> None:
 @pytest.mark.requirement("W-13", "B-52")
 async def test_while_the_message_is_on_its_way(home: Path) -> None:
     """The request left, the process died, the platform carried it out all the same."""
-    async with on_three_platforms(home, stream=False) as scene:
+    async with on_three_platforms(home) as scene:
         await scene.model(**QUICK)
         await scene.fault(kind="slow", delay=1.0)
         await ask_twice(scene)
@@ -105,7 +105,7 @@ async def test_while_the_message_is_on_its_way(home: Path) -> None:
 @pytest.mark.requirement("W-13", "B-52")
 async def test_after_the_send_before_it_was_noted(home: Path) -> None:
     """The platform has it, but its answer was cut off; then the process died."""
-    async with on_three_platforms(home, stream=False) as scene:
+    async with on_three_platforms(home) as scene:
         await scene.model(**QUICK)
         await scene.fault(kind="drop_after")
         await ask_twice(scene)
@@ -118,7 +118,7 @@ async def test_after_the_send_before_it_was_noted(home: Path) -> None:
 @pytest.mark.slow  # the short form of test_points kills it there as well
 @pytest.mark.requirement("G-27", "W-13")
 async def test_during_the_drain_of_a_shutdown(home: Path) -> None:
-    async with on_three_platforms(home, stream=True) as scene:
+    async with on_three_platforms(home) as scene:
         await scene.model(**QUICK | {"first": {"text": FIRST, "hold": "for ever"}})
         await ask_twice(scene)
         await until(lambda: model_is_asked(scene), what="the model calls")
@@ -139,7 +139,7 @@ async def test_during_the_drain_of_a_shutdown(home: Path) -> None:
 @pytest.mark.requirement("W-13", "G-12")
 async def test_right_after_the_first_message_is_stored(home: Path) -> None:
     """The others may be stored or not: what was not acknowledged comes again, what was stored is answered."""
-    async with on_three_platforms(home, stream=True) as scene:
+    async with on_three_platforms(home) as scene:
         await scene.model(**QUICK | {"first": {"text": FIRST, "hold": "for ever"}})
         before = len(scene.rows("select id from inbox"))
         await scene.all_say("the first")

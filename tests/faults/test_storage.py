@@ -25,7 +25,7 @@ from tests.program.doubles import Doubles, all_doubles, until
 from tests.program.people import OnTelegram
 from tests.program.running import Program
 
-SECTIONS = "messages_per_minute = 6000\n[queue]\nmerge_ms = 0\nlinger_ms = 100\nmax_depth = 100\n"
+SECTIONS = "messages_per_minute = 6000\n[queue]\nmax_depth = 100\n"
 
 
 @dataclass(frozen=True, slots=True)

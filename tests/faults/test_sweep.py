@@ -28,7 +28,7 @@ async def test_whatever_the_moment_each_message_is_answered_once_and_in_order(
 ) -> None:
     chance = random.Random(seed)
     home: Path = tmp_path_factory.mktemp("h")
-    async with on_three_platforms(home, stream=bool(seed % 2)) as scene:
+    async with on_three_platforms(home) as scene:
         for place in scene.places:
             await place.double.post("settings", {"rate_limits": False})
         await scene.model(**{f"number {n:02}": {"text": f"answer {n:02}", "ttft": 0.05} for n in range(MESSAGES)})

@@ -1,6 +1,6 @@
 """Doubles and the real program for whole-program tests."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Set
 from pathlib import Path
 
 import pytest
@@ -22,10 +22,10 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
     """Makes a program on a home of its own; all are killed at the end."""
     made: list[Program] = []
 
-    def make(config: str = "", **environ: str) -> Program:
+    def make(config: str = "", *, about: Set[str] = frozenset(), **environ: str) -> Program:
         # A short path: the control socket's must fit into 107 bytes.
         home: Path = tmp_path_factory.mktemp("h", numbered=True)
-        made.append(Program(home, config, environ))
+        made.append(Program(home, config, environ, about=about))
         return made[-1]
 
     yield make

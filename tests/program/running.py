@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,23 @@ import aiohttp
 import anyio
 
 from tests.program.doubles import PATIENCE_S, free_port
+from tests.program.shipped import as_shipped
 
 
 class Program:
-    """`tieline run` on a home of its own. `config` is TOML without `[web]`; the port is chosen here."""
+    """`tieline run` on a home of its own, as it is shipped. `config` is TOML without `[web]`; the port is chosen here.
 
-    def __init__(self, home: Path, config: str, environ: Mapping[str, str] | None = None) -> None:
+    `about` names the settings beyond the default install that a test is about; any other is refused (NotAsShipped).
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        config: str,
+        environ: Mapping[str, str] | None = None,
+        *,
+        about: Set[str] = frozenset(),
+    ) -> None:
         self.home = home
         self.port = free_port()
         self.log = home / "run.log"
@@ -29,10 +40,11 @@ class Program:
         self.process: subprocess.Popen[bytes] | None = None
         self._told = False  # to stop: a second signal would end it at once
         home.mkdir(parents=True, exist_ok=True)
-        self.write(config)
+        self.write(config, about=about)
 
-    def write(self, config: str) -> None:
+    def write(self, config: str, *, about: Set[str] = frozenset()) -> None:
         """Set the configuration file."""
+        as_shipped(config, about)
         (self.home / "gateway.toml").write_text(f"{config}\n[web]\nport = {self.port}\n")
 
     @property
@@ -42,8 +54,7 @@ class Program:
     @property
     def environ(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "VIRTUAL_ENV") if name in os.environ}
-        quick = {"TIELINE__MEMORY__SEMANTIC__ENGINE": "off"}  # the model of the extra takes seconds to load
-        return {**kept, **quick, "TIELINE_HOME": str(self.home), **self._environ}
+        return {**kept, "TIELINE_HOME": str(self.home), **self._environ}
 
     def start(self) -> None:
         self._told = False

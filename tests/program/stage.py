@@ -1,6 +1,8 @@
 """One program for all tests of a file, and the model's lines: what it says to whom, how fast, what it was asked."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Set
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +13,6 @@ from tests.program.doubles import PATIENCE_S, Doubles, all_doubles, until
 from tests.program.running import Program
 
 MANY = "messages_per_minute = 600\n"  # several tests speak as one person
-NO_RECALL = "[memory.recall]\nenabled = false\n"  # else words of one test come back in the prompts of the next
 
 POEM = " ".join(f"verse{number}" for number in range(40))
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -86,6 +87,11 @@ async def becomes(found: Callable[[], Awaitable[Any]], expected: object, *, seco
         raise
 
 
+def dialogue(body: dict[str, Any]) -> str:
+    """What a request holds of the conversation itself, without what recall brings back from other ones."""
+    return re.sub(r"<memory>.*?</memory>", "", json.dumps(body["messages"]), flags=re.DOTALL)
+
+
 def _last_words(body: dict[str, Any]) -> str:
     people = [message["content"] for message in body["messages"] if message["role"] == "user"]
     return str(people[-1]) if people else ""
@@ -97,12 +103,11 @@ async def on_stage(
     channels: Callable[[Doubles, Program], str],
     *,
     models: Callable[[Doubles], str] = lambda doubles: configs.models(doubles, "a", "b"),
-    recall: bool = False,
+    about: Set[str] = frozenset(),
 ) -> AsyncIterator[Stage]:
     """Doubles, and the program with two models and these channels, until the end of the block."""
     async with all_doubles() as doubles:
         program = Program(home, "")
-        memory = "" if recall else NO_RECALL
-        program.write(configs.ACCESS + MANY + memory + models(doubles) + channels(doubles, program))
+        program.write(configs.ACCESS + MANY + models(doubles) + channels(doubles, program), about=about)
         async with program:
             yield Stage(doubles, program)

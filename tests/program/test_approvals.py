@@ -3,7 +3,7 @@
 import json
 import secrets
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Set
 from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any
@@ -39,13 +39,16 @@ RULES = [
 
 
 @asynccontextmanager
-async def everywhere(home: Path, more: str = "") -> AsyncIterator[tuple[Doubles, Program, dict[str, Place]]]:
+async def everywhere(
+    home: Path, more: str = "", *, about: Set[str] = frozenset()
+) -> AsyncIterator[tuple[Doubles, Program, dict[str, Place]]]:
     """One program with all five channels; each has had one exchange, so that it can be caught up with."""
     async with all_doubles() as doubles:
         program = Program(home, "")
         places = {name: make(doubles, program) for name, make in PLACES.items()}
         accounts = "".join(place.config() for place in places.values())
-        program.write(configs.ACCESS + "messages_per_minute = 600\n" + more + configs.models(doubles, "a") + accounts)
+        access = configs.ACCESS + "messages_per_minute = 600\n"
+        program.write(access + more + configs.models(doubles, "a") + accounts, about=about)
         await doubles.llm.post("script", RULES)
         async with program:
             yield doubles, program, places
@@ -190,7 +193,8 @@ async def _nobody_else_in_a_group(doubles: Doubles, telegram: Place) -> None:
 async def test_too_late_and_what_was_changed_are_refused_on_all_five(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    async with everywhere(tmp_path_factory.mktemp("h"), "[approvals]\nttl_secs = 60\n") as (_, program, places):
+    short = "[approvals]\nttl_secs = 60\n"
+    async with everywhere(tmp_path_factory.mktemp("h"), short, about={"approvals"}) as (_, program, places):
         for place in places.values():
             await place.say("work it out")
         for place in places.values():

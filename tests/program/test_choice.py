@@ -85,7 +85,7 @@ async def test_others_stand_in_for_a_while_and_the_list_may_change(doubles: Doub
         llm = f"[llm]\nfailover = [{chain}]\n"
         return configs.ACCESS + quick + llm + configs.models(doubles, *names) + configs.telegram(doubles)
 
-    telegram, tieline = OnTelegram(doubles), program(config("a", "b", "c"))
+    telegram, tieline = OnTelegram(doubles), program(config("a", "b", "c"), about={"llm.failover", "retry"})
     async with tieline:
         await doubles.llm.post("script", down("model-a"))
         await telegram.say("one")
@@ -108,7 +108,7 @@ async def test_others_stand_in_for_a_while_and_the_list_may_change(doubles: Doub
 
         await until(back, what="the first provider's return")
 
-        tieline.write(config("d", "a"))
+        tieline.write(config("d", "a"), about={"llm.failover", "retry"})
 
         async def listed() -> bool:
             await anyio.sleep(0.6)

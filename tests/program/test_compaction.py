@@ -60,7 +60,7 @@ async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage
     def channels(doubles: Doubles, _: Program) -> str:
         return configs.telegram(doubles) + configs.discord(doubles) + configs.slack(doubles) + SMALL
 
-    async with on_stage(home, channels, models=small_models) as stage:
+    async with on_stage(home, channels, models=small_models, about={"memory", "skills"}) as stage:
         await prepare(stage.doubles)
         yield stage
 

@@ -20,7 +20,7 @@ from tests.program.people import OnTelegram
 from tests.program.running import Program
 
 PEOPLE = tuple({"id": 3000 + number, "first_name": f"P{number}"} for number in range(5))
-BUSY = "messages_per_minute = 6000\n[queue]\nmerge_ms = 0\n"
+BUSY = "messages_per_minute = 6000\n"
 
 
 BEFORE = migrating.known_revisions(SCHEMA.migrations)[1]

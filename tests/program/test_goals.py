@@ -50,7 +50,7 @@ async def test_on_each_platform_one_message_follows_it_until_it_is_reached(doubl
     places: list[tuple[Callable[..., Awaitable[Any]], Shown]] = [
         (telegram.say, telegram.texts), (discord.say, on_discord), (slack.say, on_slack),
     ]  # fmt: skip
-    async with program(configs.ACCESS + AUTO + configs.models(doubles, "a") + accounts):
+    async with program(configs.ACCESS + AUTO + configs.models(doubles, "a") + accounts, about={"agent.goal"}):
         for say, shown in places:
             await say("/goal create tidy up the wiki --auto --turns 4")
             await sees(shown, "I start now")
@@ -72,7 +72,8 @@ async def test_on_each_platform_one_message_follows_it_until_it_is_reached(doubl
 async def test_after_a_kill_it_rests_is_told_once_and_can_go_on(doubles: Doubles, program: Start) -> None:
     await doubles.llm.post("script", [CHECK, {**STEP, "reply": {"text": "Slow.", "hold": "never"}}])
     telegram = OnTelegram(doubles)
-    tieline = program(configs.ACCESS + AUTO + configs.models(doubles, "a") + configs.telegram(doubles))
+    config = configs.ACCESS + AUTO + configs.models(doubles, "a") + configs.telegram(doubles)
+    tieline = program(config, about={"agent.goal"})
 
     async def turns() -> int:
         calls = (await doubles.llm.get("calls"))["calls"]

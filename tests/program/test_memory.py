@@ -19,7 +19,7 @@ TOLD = "Remember that my boat is called Wandering Albatross."
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
     home = tmp_path_factory.mktemp("h", numbered=True)
-    async with on_stage(home, lambda d, _: configs.telegram(d) + configs.discord(d), recall=True) as stage:
+    async with on_stage(home, lambda d, _: configs.telegram(d) + configs.discord(d)) as stage:
         yield stage
 
 

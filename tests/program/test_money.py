@@ -36,7 +36,10 @@ async def test_a_kill_loses_no_call_and_a_voice_message_is_answered(doubles: Dou
     costly = {"match": {"contains": "costly"}, "reply": {"text": "done", "usage": {"input_tokens": 490_000}}}
     await doubles.llm.post("script", [ear, slow, costly])
     models = configs.models(doubles, "a") + PRICES
-    tieline = program(configs.ACCESS + VOICE + models + configs.telegram(doubles))
+    tieline = program(
+        configs.ACCESS + VOICE + models + configs.telegram(doubles),
+        about={"llm.providers.prices", "spending", "transcription"},
+    )
     ann, bob = OnTelegram(doubles), OnTelegram(doubles, BOB)
     async with tieline:
         voice = {"name": "voice.oga", "field": "voice", "mime_type": "audio/ogg", "text": "OggS" * 1000}

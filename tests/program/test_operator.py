@@ -65,7 +65,8 @@ async def test_export_backup_and_console_work_beside_the_running_gateway(doubles
 @pytest.mark.requirement("G-29")
 async def test_every_mistake_of_a_configuration_is_one_line_with_the_fix(program: Start) -> None:
     tieline = program(
-        '[wbe]\nport = 1\n[access]\ndm = "opne"\n[[channels]]\ntype = "telegram"\ntoken = "env:NOT_SET"\nmod = "x"'
+        '[wbe]\nport = 1\n[access]\ndm = "opne"\n[[channels]]\ntype = "telegram"\ntoken = "env:NOT_SET"\nmod = "x"',
+        about={"mistakes"},
     )
     ran = await tieline.cli("run")
     assert ran.returncode == 1
@@ -93,7 +94,7 @@ async def test_what_stops_a_start_is_said_with_the_fix(program: Start, tmp_path:
     assert "TIELINE_HOME" in (ran := await blocked.cli("run")).stderr
     assert ran.returncode == 1
 
-    tieline.write("this is [not toml")
+    tieline.write("this is [not toml", about={"mistakes"})
     broken = await tieline.cli("run")
     assert broken.returncode == 1
     assert "not valid TOML" in broken.stderr

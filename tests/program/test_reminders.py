@@ -19,7 +19,7 @@ from tests.program.running import Program
 GUILD = "200000000000000001"
 THREAD = "300000000000000077"
 ON_DISCORD, ON_SLACK = f"<@{DISCORD_BOT}>", "<@U0DOUBLE>"
-SETTINGS = "messages_per_minute = 600\n[scheduler]\nlate_after_s = 1.5\nzone = 'Europe/Berlin'\n[queue]\nmerge_ms = 0\n"
+SETTINGS = "messages_per_minute = 600\n[scheduler]\nlate_after_s = 1.5\nzone = 'Europe/Berlin'\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ async def once_everywhere(places: Sequence[Place], word: str) -> None:
 @pytest.mark.requirement("G-14", "G-15")
 async def test_each_fires_once_whenever_the_process_is_killed(doubles: Doubles, program: Start) -> None:
     accounts = configs.telegram(doubles) + configs.discord(doubles) + configs.slack(doubles)
-    tieline = program(configs.ACCESS + SETTINGS + configs.models(doubles, "a", "b") + accounts)
+    tieline = program(configs.ACCESS + SETTINGS + configs.models(doubles, "a", "b") + accounts, about={"scheduler"})
     places = await nine_places(doubles)
 
     async def arrived(word: str) -> bool:

@@ -267,9 +267,9 @@ async def test_text_commands_work_as_well(stage: Stage) -> None:
 
 async def test_a_slash_command_waits_its_turn_and_discord_is_not_kept_waiting(stage: Stage) -> None:
     ann, channel = OnDiscord(stage.doubles), await direct(stage, 1008)
-    await stage.script("take your time", "I took it.", hold="time")
-    await ann.say("take your time", channel)
-    await stage.asking("take your time")
+    await stage.script("sweep the yard", "It is swept.", hold="time")
+    await ann.say("sweep the yard", channel)
+    await stage.asking("sweep the yard")
     await ann.slash("undo", channel=channel)
 
     async def thinks() -> Any:
@@ -277,7 +277,7 @@ async def test_a_slash_command_waits_its_turn_and_discord_is_not_kept_waiting(st
 
     await until(thinks, what="a sign of waiting for the one who asked")
     await stage.release("time")
-    await ann.hears("I took it.", channel=channel)
+    await ann.hears("It is swept.", channel=channel)
     await ann.hears("Taken back", channel=channel)
 
     async def over() -> bool:

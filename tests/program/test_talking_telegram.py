@@ -11,18 +11,17 @@ import pytest_asyncio
 from tests.program import configs
 from tests.program.doubles import TELEGRAM_TOKEN, until
 from tests.program.people import ANN, GROUP, OnTelegram
-from tests.program.stage import ODD_PLAIN, PICTURE, POEM, Stage, becomes, on_stage
+from tests.program.stage import ODD_PLAIN, PICTURE, POEM, Stage, becomes, dialogue, on_stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 QUICK = "draft_interval_ms = 500\n"
-PATIENT = "[queue]\nmerge_ms = 60000\n"  # what waits together is answered together, however slowly it came
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
     home = tmp_path_factory.mktemp("h", numbered=True)
-    async with on_stage(home, lambda doubles, _: configs.telegram(doubles, more=QUICK) + PATIENT) as stage:
+    async with on_stage(home, lambda doubles, _: configs.telegram(doubles, more=QUICK)) as stage:
         yield stage
 
 
@@ -347,20 +346,20 @@ async def test_undo_retry_new_and_sessions(stage: Stage) -> None:
     assert "second thing" in await bea.hears("Taken back")
     await bea.say("third thing")
     await bea.hears("third thing")
-    assert "second thing" not in str((await stage.asked("third thing"))[0]["body"])
+    assert "second thing" not in dialogue((await stage.asked("third thing"))[0]["body"])
     await bea.say("/retry")
 
     async def twice() -> bool:
         return sum("third thing" in text for text in await bea.texts()) == 2
 
     await until(twice, what="the second answer")
-    again = (await stage.asked("third thing"))[-1]["body"]["messages"]
-    assert str(again).count("third thing") == 1
+    again = dialogue((await stage.asked("third thing"))[-1]["body"])
+    assert again.count("third thing") == 1
     await bea.say("/new")
     await bea.hears("A new conversation")
     await bea.say("fourth thing")
     await bea.hears("fourth thing")
-    assert "first thing" not in str((await stage.asked("fourth thing"))[0]["body"])
+    assert "first thing" not in dialogue((await stage.asked("fourth thing"))[0]["body"])
     await bea.say("/sessions")
     await bea.hears("Conversations here")
     listed = (await bea.messages())[-1]
@@ -369,7 +368,7 @@ async def test_undo_retry_new_and_sessions(stage: Stage) -> None:
     await bea.hears("Back in")
     await bea.say("fifth thing")
     await bea.hears("fifth thing")
-    assert "first thing" in str((await stage.asked("fifth thing"))[0]["body"])
+    assert "first thing" in dialogue((await stage.asked("fifth thing"))[0]["body"])
     await bea.say("/sessions last")
 
     async def back_again() -> bool:
@@ -378,7 +377,7 @@ async def test_undo_retry_new_and_sessions(stage: Stage) -> None:
     await until(back_again, what="the session before")
     await bea.say("sixth thing")
     await bea.hears("sixth thing")
-    last = str((await stage.asked("sixth thing"))[0]["body"])
+    last = dialogue((await stage.asked("sixth thing"))[0]["body"])
     assert "fourth thing" in last
     assert "first thing" not in last
 

@@ -91,7 +91,7 @@ async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage
         opened = f'[tools.web]\ninternal = ["127.0.0.1:{doubles.slack.port}", "127.0.0.1:{PAGES}"]\n'
         return opened + SERVERS + configs.telegram(doubles)
 
-    async with on_stage(tmp_path_factory.mktemp("h"), channels) as made:
+    async with on_stage(tmp_path_factory.mktemp("h"), channels, about={"mcp", "tools.web"}) as made:
         yield made
 
 

@@ -58,7 +58,10 @@ async def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
         program = Program(tmp_path_factory.mktemp("h", numbered=True), "")
         access = configs.ACCESS + "messages_per_minute = 600\n"
         model = configs.models(doubles, "a", kind=request.param)
-        program.write(access + QUICK + model + configs.telegram(doubles, more="draft_interval_ms = 500"))
+        program.write(
+            access + QUICK + model + configs.telegram(doubles, more="draft_interval_ms = 500"),
+            about={"retry", "timeouts"},
+        )
         async with program:
             stage = Stage(doubles, program)
             await warm_up(stage)

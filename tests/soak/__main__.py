@@ -25,8 +25,6 @@ from tests.soak.vitals import Vitals
 SECTIONS = """messages_per_minute = 100000
 [queue]
 max_depth = 100
-[delivery]
-verbosity = "quiet"
 """
 REST_WITHIN_S = 300.0
 IDLE_S = 10.0  # afterwards, to see what stays

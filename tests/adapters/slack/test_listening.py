@@ -348,9 +348,10 @@ async def test_a_refused_socket_is_told_without_its_ticket(tmp_path: Path, caplo
             await eventually(lambda: adapter.health().state is State.RECONNECTING)
             assert "Slack refused the socket: HTTP 503" in adapter.health().detail
             await eventually(lambda: adapter.health().state is State.CONNECTED)
-    told = [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
+    ours = [record for record in caplog.records if record.name.startswith("tieline")]  # a path may hold the word too
+    told = [f"{record.getMessage()} {record.__dict__}" for record in ours]
     assert any("HTTP 503" in line for line in told)
-    assert not any("ticket" in line for line in told if "tieline" in line)
+    assert not any("ticket" in line for line in told)
 
 
 async def test_an_uninstalled_app_ends_the_account(tmp_path: Path) -> None:

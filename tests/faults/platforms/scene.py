@@ -3,7 +3,7 @@ meanwhile, and how the people on the other platforms fare."""
 
 import itertools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Set
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,16 +26,13 @@ _numbers = itertools.count(1)
 
 SECTIONS = """messages_per_minute = 6000
 [queue]
-merge_ms = 0
 max_depth = 100
-[delivery]
-stream = false
-verbosity = "quiet"
 """
 TELEGRAM = "private_messages_per_second = 100\n"
 # Shorter than the defaults (100 s, 300 s, 10 s), long enough for a machine that others use too.
 DISCORD = "deaf_after_s = 6\nprobe_idle_s = 6\n"
 SLACK = "ping_every_s = 3\n"
+IMPATIENT = {"channels.deaf_after_s", "channels.probe_idle_s", "channels.ping_every_s"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +218,9 @@ def _places(doubles: Doubles) -> tuple[Place, ...]:
 
 
 @asynccontextmanager
-async def three_platforms(home: Path, *, webhook: bool = False, sections: str = SECTIONS) -> AsyncIterator[Scene]:
+async def three_platforms(
+    home: Path, *, webhook: bool = False, sections: str = SECTIONS, about: Set[str] = frozenset()
+) -> AsyncIterator[Scene]:
     """The program with an account on each platform, and one exchange behind it in each place."""
     async with all_doubles() as doubles:
         for control in (doubles.telegram, doubles.discord, doubles.slack):
@@ -231,7 +230,7 @@ async def three_platforms(home: Path, *, webhook: bool = False, sections: str = 
         program = Program(home, "")
         accounts = configs.telegram(doubles, program=program if webhook else None, more=TELEGRAM)
         accounts += configs.discord(doubles, more=DISCORD) + configs.slack(doubles, more=SLACK)
-        program.write(configs.ACCESS + sections + configs.models(doubles, "a") + accounts)
+        program.write(configs.ACCESS + sections + configs.models(doubles, "a") + accounts, about=about | IMPATIENT)
         scene = Scene(doubles, program, _places(doubles))
         async with program:
             for place in scene.places:

@@ -109,7 +109,7 @@ async def test_what_people_wrote_while_the_process_was_away_is_answered_once_and
 @pytest.mark.requirement("G-12")
 async def test_what_is_too_old_is_not_answered_and_the_owner_is_told(home: Path) -> None:
     sections = f"{SECTIONS}[network]\ncatch_up_max_age = 25\n"
-    async with three_platforms(home, sections=sections) as scene:
+    async with three_platforms(home, sections=sections, about={"network.catch_up_max_age"}) as scene:
         await scene.at_rest()
         await scene.program.stop()
         places = [place for place in scene.places if place.name != "telegram"]  # which keeps them itself, for a day
