@@ -32,7 +32,7 @@ HELLO = "good morning"
 DIES_WITHIN_S = 60.0
 ANSWERED_WITHIN_S = 10.0  # a "yes" that comes again takes effect by then, or is a message
 SETTLES_WITHIN_S = 150.0  # far more than it takes; a machine under load needs it
-SECTIONS = "messages_per_minute = 6000\n[queue]\nmax_depth = 100\n"
+SECTIONS = "messages_per_minute = 6000\n[queue]\nmax_depth = 100\nmerge_ms = 0\n"
 APPROVALS = '[approvals]\nask = ["current_time"]\n'
 
 phrase = read_catalogue()
@@ -352,7 +352,7 @@ async def sweeping(channel: str, home: Path) -> AsyncIterator[Sweep]:
         await doubles.slack.post("settings", {"retry_delays": [0.1, 1, 1]})
         program.write(
             configs.ACCESS + SECTIONS + APPROVALS + configs.models(doubles, "a", kind=place.kind) + place.config(),
-            about={"approvals"},
+            about={"approvals", "queue.merge_ms"},
         )
         sweep = Sweep(place, program, order)
         async with program:

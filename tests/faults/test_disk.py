@@ -12,7 +12,7 @@ import aiohttp
 import anyio
 import pytest
 
-from tests.faults.test_storage import SECTIONS, Scene, rule
+from tests.faults.test_storage import ONE_BY_ONE, SECTIONS, Scene, rule
 from tests.program import configs
 from tests.program.doubles import Doubles, all_doubles
 from tests.program.running import Program
@@ -79,7 +79,7 @@ async def test_a_disk_without_room_holds_everything_up_and_loses_nothing(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     async with answering() as doubles:
-        program = SmallDisk(tmp_path_factory.mktemp("h"), config(doubles))
+        program = SmallDisk(tmp_path_factory.mktemp("h"), config(doubles), about=ONE_BY_ONE)
         async with program:
             scene = Scene(doubles, program, "")
             ann, words = scene.person(1), [f"m{number}" for number in range(1, 31)]
@@ -137,7 +137,7 @@ async def test_a_disk_that_turns_read_only_is_told_and_nothing_is_lost(
     folder = tmp_path_factory.mktemp("d")
     with failing_disk(folder) as home:
         async with answering() as doubles:
-            program = Program(home, config(doubles))
+            program = Program(home, config(doubles), about=ONE_BY_ONE)
             program.log = folder / "run.log"
             async with program:
                 await anyio.run_process(["sync", "--file-system", home])  # the configuration was written long ago

@@ -25,7 +25,8 @@ from tests.program.doubles import Doubles, all_doubles, until
 from tests.program.people import OnTelegram
 from tests.program.running import Program
 
-SECTIONS = "messages_per_minute = 6000\n[queue]\nmax_depth = 100\n"
+SECTIONS = "messages_per_minute = 6000\n[queue]\nmax_depth = 100\nmerge_ms = 0\n"
+ONE_BY_ONE = {"queue.merge_ms"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ async def on_telegram(home: Path, database: str = "") -> AsyncIterator[Scene]:
         names = [f"m{number}" for number in range(60)]
         await doubles.llm.post("script", [rule(name) for name in reversed(names)])
         config = configs.ACCESS + SECTIONS + database + configs.models(doubles, "a") + configs.telegram(doubles)
-        async with Program(home, config) as program:
+        async with Program(home, config, about=ONE_BY_ONE) as program:
             yield Scene(doubles, program, config)
 
 
@@ -256,7 +257,7 @@ async def test_a_frozen_process_whose_database_another_took_over_writes_nothing_
         await until(lambda: asked(scene.doubles, "say m2"), what="the model call")
         first.send_signal(signal.SIGSTOP)
         run(url, "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'tieline%'")
-        second = Program(tmp_path_factory.mktemp("h"), scene.config)
+        second = Program(tmp_path_factory.mktemp("h"), scene.config, about=ONE_BY_ONE)
         async with second:
             await scene.answered(1, "m1", "m2")
             first.send_signal(signal.SIGCONT)

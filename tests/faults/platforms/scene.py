@@ -27,12 +27,13 @@ _numbers = itertools.count(1)
 SECTIONS = """messages_per_minute = 6000
 [queue]
 max_depth = 100
+merge_ms = 0
 """
 TELEGRAM = "private_messages_per_second = 100\n"
 # Shorter than the defaults (100 s, 300 s, 10 s), long enough for a machine that others use too.
 DISCORD = "deaf_after_s = 6\nprobe_idle_s = 6\n"
 SLACK = "ping_every_s = 3\n"
-IMPATIENT = {"channels.deaf_after_s", "channels.probe_idle_s", "channels.ping_every_s"}
+IMPATIENT = {"queue.merge_ms", "channels.deaf_after_s", "channels.probe_idle_s", "channels.ping_every_s"}
 
 
 @dataclass(frozen=True, slots=True)
