@@ -7,11 +7,12 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
 export PYTHONDONTWRITEBYTECODE :=
 
-PYTEST := $(BIN)/pytest --ignore=tests/e2e --ignore=tests/faults --ignore=tests/foreign -m "not slow"
+ELSEWHERE := --ignore=tests/e2e --ignore=tests/faults --ignore=tests/foreign --ignore=tests/hostile
+PYTEST := $(BIN)/pytest $(ELSEWHERE) -m "not slow"
 TESTS := $(PYTEST) -q -n auto --dist=worksteal -p tools.requirements
 CHECKS := mypy contracts ruff file-sizes
 
-.PHONY: setup compiled run test slow check $(CHECKS) fmt lock requirements mutate ladder faults soak e2e zones foreign bench clean help
+.PHONY: setup compiled run test slow hostile check $(CHECKS) docs fmt lock requirements mutate ladder faults soak e2e zones foreign bench clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
@@ -41,7 +42,10 @@ test: setup ## run the tests
 	$(TESTS) $(ARGS)
 
 slow: setup ## run the tests that `make test` leaves out for their time (minutes)
-	$(BIN)/pytest -q -n auto --ignore=tests/e2e --ignore=tests/faults --ignore=tests/foreign -m slow $(ARGS)
+	$(BIN)/pytest -q -n auto $(ELSEWHERE) -m slow $(ARGS)
+
+hostile: setup ## try every tool, parser, renderer and expression with hostile texts
+	$(BIN)/pytest -q -n 2 tests/hostile $(ARGS)
 
 check: $(CHECKS) ## ruff, mypy, import contracts, file sizes (in any order: make -j)
 
@@ -57,6 +61,10 @@ contracts: setup
 
 file-sizes: setup
 	$(BIN)/python -m tools.file_sizes
+
+docs: setup ## links, headings and commands that the documentation names are there
+	$(BIN)/python -m tools.docs
+	$(BIN)/python -m tools.requirements
 
 fmt: setup ## format the code
 	$(BIN)/ruff check --fix-only --quiet .
