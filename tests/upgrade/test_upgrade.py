@@ -23,7 +23,7 @@ from tests.program.people import GROUP, OnTelegram
 from tests.program.running import Program
 from tests.upgrade.comparing import differences
 from tests.upgrade.fixture import Fixture, fixtures, go_on, still_open
-from tests.upgrade.home import NAMES, environment
+from tests.upgrade.home import NAMES, TOPIC, environment
 from tests.upgrade.play import RULES, when
 from tests.upgrade.rows import engine_of, query, read_all, revision
 from tests.upgrade.test_fixtures import laid_out
@@ -186,6 +186,13 @@ async def what_was_said_is_known(doubles: Doubles, program: Program) -> None:
         asked = await request_with(doubles, f"later on {name}")
         assert asked["model"] == "model-a"
         assert f"the first words on {name}" in json.dumps(asked["messages"]), name
+    for chat, more, model in ((GROUP_ID, {"chat": GROUP}, "model-b"), (-1006, TOPIC, "model-a")):
+        kind = "group" if chat == GROUP_ID else "topic"
+        await ann.say(f"@double_bot later in the {kind}", **more)
+        await ann.hears(f"later in the {kind}", chat=chat)
+        asked = await request_with(doubles, f"later in the {kind}")
+        assert asked["model"] == model, kind
+        assert f"the first words of a {kind}" in json.dumps(asked["messages"]), kind
     for number, (id, words) in enumerate({78: "mend the fence", 77: "the far reminder"}.items()):
         person = OnTelegram(doubles, {"id": id, "first_name": "P"})
         await person.say(("/goal", "/schedules")[number])
