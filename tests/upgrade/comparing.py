@@ -23,6 +23,7 @@ LIVE = {
     "user_model": {"counts", "updated_at"},
     "memory_place": {"graphed_upto"},
     "skill_trust": {"at"},
+    "memory_erasure": {"cleaned_at"},
     "memory_vector": {"embedding"},  # on PostgreSQL with pgvector, made from `vector` at the start
 }
 

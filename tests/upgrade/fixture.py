@@ -72,11 +72,16 @@ def _load(dump: str, database: str) -> None:
 
 
 def still_open(engine: Engine) -> None:
-    """A question may wait for a day at most: let it be asked an hour ago, however old the fixture is."""
+    """Let questions and requests be an hour old, however old the fixture is: none of them waits for more than a day."""
     now = int(datetime.now(UTC).timestamp() * 1e6)
+    hour = {"made": now - 3600 * 10**6, "ends": now + 3600 * 10**6}
     with engine.begin() as conn:
-        moved = text("update approval set created_at = :made, expires_at = :ends where status = 'pending'")
-        conn.execute(moved, {"made": now - 3600 * 10**6, "ends": now + 3600 * 10**6})
+        for statement in (
+            "update approval set created_at = :made, expires_at = :ends where status = 'pending'",
+            "update pairing set created_at = :made, expires_at = :ends",
+            "update pairing_attempt set at = :made",
+        ):
+            conn.execute(text(statement), {key: hour[key] for key in hour if f":{key}" in statement})
 
 
 async def go_on(doubles: Doubles) -> None:
