@@ -50,6 +50,7 @@ Point = Literal[
     "goal.after",  # it is stored, nobody is told
     "linger",  # nothing is left to do, the agent waits for the next message
     "drain",  # told to end: nothing new begins
+    "migration.within",  # in the transaction that brings the tables up to date
 ]
 
 

@@ -16,6 +16,7 @@ import anyio
 from sqlalchemy import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
+from agent.core.crash_points import passing
 from agent.storage.backup import copy_file
 from agent.storage.database import OwnedDatabase
 from agent.storage.errors import DatabaseUnusable, SchemaTooNew
@@ -92,7 +93,7 @@ def _bring_up_to_date(path: Path, schema: Schema) -> None:
             copy_file(path, copy)
             _log.info("copied the database to %s before its migration from %s to %s", copy, stored, schema.head)
             with conn.begin():
-                migrating.upgrade(conn, schema.migrations)
+                _migrate(conn, migrating, schema)
                 _check_foreign_keys(conn)
         elif state is not State.CURRENT:
             with conn.begin():
@@ -125,7 +126,7 @@ async def _open_postgres(url: URL, schema: Schema) -> OwnedDatabase:
         if state is State.OTHER:
             migrating = await anyio.to_thread.run_sync(_migrating, stored, schema)
             _log.info("migrating %s from %s to %s", place, stored, schema.head)
-            await database.migrate(partial(migrating.upgrade, migrations=schema.migrations))
+            await database.migrate(partial(_migrate, migrating=migrating, schema=schema))
         elif state is not State.CURRENT:
             await database.migrate(partial(_start_or_refuse, schema=schema, state=state, place=place))
     except (DBAPIError, OSError, TimeoutError) as error:
@@ -153,6 +154,11 @@ def _migrating(stored: str | None, schema: Schema) -> ModuleType:
             "install that version again, or go back to the backup it made before its migration"
         )
     return migrating
+
+
+def _migrate(conn: Connection, migrating: ModuleType, schema: Schema) -> None:
+    migrating.upgrade(conn, schema.migrations)
+    passing("migration.within")
 
 
 def _free_name(path: Path) -> Path:
