@@ -36,7 +36,7 @@ async def play(home: Path, database: str | None) -> None:
     async with all_doubles() as doubles:
         write_home(home)
         named = {**environment(doubles, database), ENVIRONMENT: str(home / "crash")}
-        program = Program(home, CONFIG, named)
+        program = Program(home, CONFIG, named, about={"upgrade"})
         program.start()
         try:
             await program.ready()

@@ -334,7 +334,7 @@ class Play:
         await self.settled()
 
     async def queues(self) -> None:
-        """Messages that became one, one that was refused, an answer that could not be delivered."""
+        """Messages that became one, one that was refused, answers that could not be delivered or were dropped."""
         eve = self.on_telegram(402)
         both = [{"user": eve.user, "text": words} for words in ("these words come", "in two messages")]
         await self.doubles.telegram.post("updates", {"updates": both})
@@ -352,6 +352,14 @@ class Play:
         await self.doubles.telegram.post("faults", refusal)
         await self.on_telegram(410).say("an answer that is refused")
         await self.there("select 1 from outbox where status = 'dead'")
+        limit = {"method": "*", "kind": "rate_limit", "retry_after": 60, "chat_id": 411, "times": 1000}
+        await self.doubles.telegram.post("faults", limit)
+        await self.on_telegram(411).say("an answer that nobody wants any more")
+        waits = "select id from outbox where conv = 'telegram:411' and not_before is not null"
+        await self.there(waits)
+        ((unwanted,),) = self.rows(waits)
+        assert (await self.program.cli("outbox", "drop", str(unwanted))).returncode == 0
+        await self.there("select 1 from outbox where status = 'dropped'")
         await self.settled()
 
     async def backup(self, file: Path) -> None:

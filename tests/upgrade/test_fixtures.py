@@ -20,7 +20,7 @@ EMPTY = {
 STATES: Mapping[str, set[str | None]] = {
     "inbox.status": {"new", "done", "merged", "refused", "dead"},
     "inbox.kind": {"message", "system"},
-    "outbox.status": {"new", "sending", "sent", "dead"},
+    "outbox.status": {"new", "sending", "sent", "dead", "dropped"},
     "turn.state": {"running", "done", "failed", "cancelled"},
     "session.state": {"active", "ended"},
     "approval.status": {"pending", "executed", "rejected", "cancelled"},

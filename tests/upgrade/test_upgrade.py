@@ -90,7 +90,9 @@ async def test_the_state_before_goes_on(
         rewound(engine)
         before, old = read_all(engine), revision(engine)
         async with platforms() as doubles:
-            program = Program(home, fixture.config, {**environment(doubles, url), ENVIRONMENT: str(home / "crash")})
+            program = Program(
+                home, fixture.config, {**environment(doubles, url), ENVIRONMENT: str(home / "crash")}, about={"upgrade"}
+            )
             (home / "crash").write_text("migration.within")
             program.start()
             assert program.process is not None
@@ -222,7 +224,7 @@ async def test_a_backup_of_the_version_before_can_be_restored(
             "select count(*) from inbox where status = 'new' and kind in ('message', 'reminder')"
         )
     async with platforms() as doubles:
-        program = Program(home, fixture.config, environment(doubles))
+        program = Program(home, fixture.config, environment(doubles), about={"upgrade"})
         restored = await program.cli("restore", str(copy))
         assert restored.returncode == 0, restored.stderr
         told = re.search(r"put aside: (\d+) messages, (\d+) answers", restored.stdout)
