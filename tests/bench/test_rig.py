@@ -1,0 +1,210 @@
+"""The rig measures: the floor goes through it for a few turns. No test here asserts a time."""
+
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.bench import results
+from tests.bench.__main__ import Run, measured
+from tests.bench.measures import MEASURES, SYSTEMS, chosen, taking_part
+from tests.bench.peers import performance
+from tests.bench.peers.doubles import TOKEN
+from tests.bench.peers.driver import ROOT, Driver, Launch, Site, load
+from tests.bench.peers.drivers import tieline
+from tests.bench.peers.drivers.floor import DRIVER as FLOOR
+from tests.bench.peers.process import Process
+from tests.bench.peers.rig import Rig
+
+BURNING = "x = 0\nwhile x < 3_000_000: x += 1\n"
+
+
+@pytest.fixture
+async def rig() -> Rig:
+    return Rig(FLOOR, (performance.CHAT,), quiet_s=0.2)
+
+
+async def test_the_floor_answers_turn_after_turn(rig: Rig) -> None:
+    async with rig:
+        found = await performance.sequential(rig, turns=5)
+    assert (found["lost"], found["llm_calls_per_turn"], found["telegram_calls_per_turn"]) == (0, 1.0, 1.0)
+    assert 0 < found["cpu_ms_per_turn"] <= found["cpu_ms_per_turn_with_background"]
+    assert not rig.home.exists()
+
+
+async def test_a_crowd_is_answered_each_in_its_own_chat(rig: Rig) -> None:
+    async with rig:
+        found = await performance.concurrent(rig, turns=2)
+    assert (found["lost"], found["duplicates"], found["crosstalk"], found["llm_calls"]) == (0, 0, 0, 200)
+
+
+async def test_growth_tells_what_goes_into_the_request(rig: Rig) -> None:
+    async with rig:
+        rows = (await performance.growth(rig, turns=4, width=2))["rows"]
+    assert [(row["turns"], row["messages"], row["lost"]) for row in rows] == [("1-2", 4, 0), ("3-4", 8, 0)]
+
+
+async def test_a_start_is_timed_until_the_first_poll_and_a_waiting_message_is_seen(rig: Rig) -> None:
+    async with rig:
+        found = await performance.cold(rig)
+    assert found["waiting_message_answered"]
+    assert 0 < found["poll_s"] <= found["reply_s"]
+
+
+async def test_a_question_that_nobody_answers_is_lost_and_not_slow(rig: Rig) -> None:
+    async with rig:
+        await rig.start()
+        rig.llm.script = [{"match": {}, "reply": {"text": "something else"}}]
+        assert await rig.ask(performance.CHAT, 1, patience=0.5) is None
+
+
+async def test_an_answer_that_stands_twice_is_counted(rig: Rig) -> None:
+    async with rig:
+        await rig.start()
+        rig.telegram.inject(performance.CHAT, f"Please answer q{performance.CHAT}n1", duplicate=1)
+        await rig.until(lambda: performance.duplicates(rig), 10)
+        assert performance.duplicates(rig) == 1
+
+
+async def test_a_system_that_ends_is_told_with_its_log(tmp_path: Path) -> None:
+    def prepare(site: Site) -> Launch:
+        return Launch(argv=[sys.executable, "-c", "raise SystemExit('no token')"], cwd=site.home)
+
+    broken = Driver(name="broken", notes="", packages=FLOOR.packages, prepare=prepare)
+    with pytest.raises(RuntimeError, match="broken ended: no token"):
+        async with Rig(broken) as rig:
+            await rig.start()
+
+
+def test_cpu_is_that_of_the_whole_tree(tmp_path: Path) -> None:
+    """Of a thread and a child that have ended, and of a child in a session of its own."""
+    ready = tmp_path / "ready"
+    script = f"""
+import subprocess, sys, threading, time
+def burn():
+    x = 0
+    while x < 3_000_000: x += 1
+thread = threading.Thread(target=burn)
+thread.start()
+thread.join()
+subprocess.run([sys.executable, "-c", {BURNING!r}])
+child = {BURNING!r} + "open({str(ready)!r}, 'w').close()\\nimport time\\ntime.sleep(60)"
+subprocess.Popen([sys.executable, "-c", child], start_new_session=True).wait()
+"""
+    one = Process(
+        Launch(argv=[sys.executable, "-c", BURNING + "import time\ntime.sleep(60)"], cwd=tmp_path), tmp_path / "a"
+    )
+    three = Process(Launch(argv=[sys.executable, "-c", script], cwd=tmp_path), tmp_path / "b")
+    try:
+        deadline = time.monotonic() + 60
+        while not ready.exists():
+            assert time.monotonic() < deadline, "the script did not come to its end"
+            time.sleep(0.05)
+        assert len(three.members()) == 2
+        assert three.cpu() > 2 * one.cpu() > 0
+        assert three.memory().rss_mb > one.memory().rss_mb > 1
+    finally:
+        members = [member.pid for member in three.members()]
+        one.kill()
+        three.kill()
+    assert [pid for pid in members if _runs(pid)] == []
+
+
+def _runs(pid: int) -> bool:
+    """Whether the process is more than an entry that its parent has not looked at."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def test_ours_is_started_as_make_run_does_with_nothing_in_its_environment(tmp_path: Path) -> None:
+    site = Site(home=tmp_path, telegram="http://t", llm="http://m", token=TOKEN, port=1, people=(7,))
+    launch = load("tieline").prepare(site)
+    assert launch.argv == [str(tieline.BIN / "tieline"), "run"]
+    assert launch.env == {"HOME": str(tmp_path)}
+    assert launch.configuration == (tmp_path / ".tieline" / "gateway.toml").read_text()
+    assert 'allow = ["telegram:7"]' in launch.configuration
+    assert load("tieline").prepare(site) == launch, "a restart keeps the configuration"
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_every_system_has_a_driver_that_says_what_is_not_default(name: str, tmp_path: Path) -> None:
+    driver = load(name)
+    launch = driver.prepare(Site(home=tmp_path, telegram="http://t", llm="http://m", token=TOKEN, port=1, people=(7,)))
+    assert (driver.name, bool(driver.notes)) == (name, True)
+    assert "http://m" in launch.configuration or "http://m" in launch.argv
+
+
+def test_measures_run_for_those_they_suit() -> None:
+    systems = list(SYSTEMS)
+    assert taking_part("idle", systems, named=True) == ["tieline", "tieline_anthropic", "tieline_litellm"]
+    assert taking_part("idle", systems, named=False) == ["tieline"]
+    assert "hermes_stream" in taking_part("cold", systems, named=True)
+    assert "hermes_stream" not in taking_part("cold", systems, named=False)
+
+
+def test_what_is_slow_to_judge_runs_only_when_it_is_named() -> None:
+    assert chosen([])[:2] == ["startup", "cold"]
+    assert "crash" not in chosen([])
+    assert chosen(["crash", "cold"]) == ["cold", "crash"]
+
+
+async def test_a_result_holds_what_it_was_measured_with(tmp_path: Path) -> None:
+    run = Run(name="r", commit="c", dirty=False, machine=results.machine(), network="open", folder=tmp_path)
+    record = await measured(FLOOR, "cold", 1, run, quiet_s=0.2)
+    results.write(record, tmp_path)
+    assert results.read(tmp_path) == [record]
+    assert (record.system, record.commit, record.network, next(iter(record.packages))) == (
+        "floor",
+        "c",
+        "open",
+        "aiohttp",
+    )
+    assert record.result["poll_s"] > 0
+
+
+async def test_a_measure_that_fails_is_a_result_too(tmp_path: Path) -> None:
+    missing = replace(FLOOR, prepare=lambda site: Launch(argv=["/nowhere"], cwd=site.home))
+    run = Run(name="r", commit="c", dirty=False, machine=results.machine(), network="open", folder=tmp_path)
+    record = await measured(missing, "sequential", 1, run)
+    assert record.result == {"failed": "FileNotFoundError: [Errno 2] No such file or directory: '/nowhere'"}
+
+
+def test_publishing_replaces_what_was_measured_again(tmp_path: Path) -> None:
+    machine = results.machine()
+
+    def record(system: str, repeat: int) -> results.Record:
+        return results.Record(
+            system=system,
+            measure="cold",
+            repeat=repeat,
+            run="r",
+            date="d",
+            commit="c",
+            dirty=False,
+            machine=machine,
+            network="open",
+            configuration="",
+            packages={"p": "1"},
+            load_before=0.0,
+            stolen_share=0.0,
+            took_s=0.0,
+            result={},
+        )
+
+    results.publish([record("floor", 1), record("floor", 2), record("nanobot", 1)], tmp_path)
+    results.publish([record("floor", 1)], tmp_path, keep=True)
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["floor-cold-1.json", "nanobot-cold-1.json"]
+    results.publish([record("tieline", 1)], tmp_path)
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["tieline-cold-1.json"]
+
+
+def test_the_command_names_its_measures() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.bench", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert all(name in ran.stdout for name in MEASURES)
