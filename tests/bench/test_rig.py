@@ -20,6 +20,7 @@ from tests.bench.peers.process import Process
 from tests.bench.peers.rig import Rig
 
 BURNING = "x = 0\nwhile x < 3_000_000: x += 1\n"
+WAITING = "open('done', 'w').close()\nimport time\ntime.sleep(60)\n"
 
 
 @pytest.fixture
@@ -79,38 +80,56 @@ async def test_a_system_that_ends_is_told_with_its_log(tmp_path: Path) -> None:
             await rig.start()
 
 
-def test_cpu_is_that_of_the_whole_tree(tmp_path: Path) -> None:
-    """Of a thread and a child that have ended, and of a child in a session of its own."""
-    ready = tmp_path / "ready"
-    script = f"""
-import subprocess, sys, threading, time
-def burn():
-    x = 0
-    while x < 3_000_000: x += 1
-thread = threading.Thread(target=burn)
-thread.start()
-thread.join()
-subprocess.run([sys.executable, "-c", {BURNING!r}])
-child = {BURNING!r} + "open({str(ready)!r}, 'w').close()\\nimport time\\ntime.sleep(60)"
-subprocess.Popen([sys.executable, "-c", child], start_new_session=True).wait()
-"""
-    one = Process(
-        Launch(argv=[sys.executable, "-c", BURNING + "import time\ntime.sleep(60)"], cwd=tmp_path), tmp_path / "a"
-    )
-    three = Process(Launch(argv=[sys.executable, "-c", script], cwd=tmp_path), tmp_path / "b")
+@pytest.mark.parametrize(
+    ("script", "members"),
+    [
+        pytest.param(BURNING, 1, id="its own"),
+        pytest.param(
+            f"import threading\nt = threading.Thread(target=exec, args=({BURNING!r},))\nt.start(); t.join()\n",
+            1,
+            id="a thread that has ended",
+        ),
+        pytest.param(
+            f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {BURNING!r}])\n",
+            1,
+            id="a child that has ended",
+        ),
+        pytest.param(
+            "import subprocess, sys\n"
+            f"child = subprocess.Popen([sys.executable, '-c', {BURNING + WAITING!r}], start_new_session=True)\n"
+            "child.wait()\n",
+            2,
+            id="a child in a session of its own",
+        ),
+    ],
+)
+def test_cpu_and_memory_are_those_of_the_whole_tree(script: str, members: int, tmp_path: Path) -> None:
+    def started(script: str, name: str) -> Process:
+        (tmp_path / name).mkdir()
+        return Process(
+            Launch(argv=[sys.executable, "-c", script + WAITING], cwd=tmp_path / name), tmp_path / name / "log"
+        )
+
+    plain, burning, one = started("", "plain"), started(BURNING, "burning"), started(script, "one")
     try:
-        deadline = time.monotonic() + 60
-        while not ready.exists():
-            assert time.monotonic() < deadline, "the script did not come to its end"
-            time.sleep(0.05)
-        assert len(three.members()) == 2
-        assert three.cpu() > 2 * one.cpu() > 0
-        assert three.memory().rss_mb > one.memory().rss_mb > 1
+        for name in ("plain", "burning", "one"):
+            _wait_for(tmp_path / name / "done")
+        loop = burning.cpu() - plain.cpu()
+        assert one.cpu() > loop / 2 > 0
+        found = one.members()
+        assert len(found) == members
+        assert one.memory().rss_mb > (members - 0.5) * plain.memory().rss_mb > 1
     finally:
-        members = [member.pid for member in three.members()]
-        one.kill()
-        three.kill()
-    assert [pid for pid in members if _runs(pid)] == []
+        for process in (plain, burning, one):
+            process.kill()
+    assert [member.pid for member in found if _runs(member.pid)] == []
+
+
+def _wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} never appeared"
+        time.sleep(0.02)
 
 
 def _runs(pid: int) -> bool:
