@@ -98,7 +98,7 @@ async def measured(driver: Driver, measure: str, repeat: int, run: Run, *, quiet
         dirty=run.dirty,
         machine=run.machine,
         network=run.network,
-        configuration=rig.launch.configuration if rig.launch else "",
+        configuration=rig.launch.configuration.replace(str(rig.home), "~") if rig.launch else "",
         packages=driver.versions(),
         load_before=round(load_before, 2),
         stolen_share=round(others.stolen(), 4),
@@ -148,8 +148,7 @@ def main() -> None:
     run = Run(name=name, commit=commit, dirty=dirty, machine=results.machine(), network=network, folder=RAW / name)
     others = Others()
     anyio.run(partial(measure_all, chosen(args.measures), systems, args.repeats, run, named=args.system is not None))
-    print()
-    print(budgets.table(results.read(run.folder)))
+    print(f"\n{budgets.table(results.read(run.folder))}")
     print(f"\n{others.since()} Results: {run.folder}")
 
 

@@ -314,5 +314,7 @@ def table(records: Sequence[Record]) -> str:
         text, verdict, figure = budget.shown(records)
         if figure.values:
             rows.append((budget.what, budget.budget, text, verdict.strip("*").upper() if verdict != "met" else verdict))
+    if len(rows) == 1:
+        return "No budget says anything about what was measured."
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)

@@ -192,13 +192,15 @@ def _grown(row: dict[str, Any] | None) -> str:
 
 
 def machines(records: Sequence[Record]) -> str:
-    lines: list[Sequence[str]] = [("", "processor", "cores", "memory", "kernel", "Python", "host's share, worst")]
+    heads = ("", "processor", "cores", "memory", "kernel", "Python", "load before a measure", "host's share, worst")
+    lines: list[Sequence[str]] = [heads]
     keys = Keys(records)
     for key, one in zip("ABCDEFGHIJ", keys.machines, strict=False):
-        stolen = max(record.stolen_share for record in records if record.machine == one)
-        lines.append(
-            (key, one.cpu, str(one.cores), f"{one.memory_gb} GB", f"Linux {one.kernel}", one.python, f"{stolen:.1%}")
-        )
+        own = [record for record in records if record.machine == one]
+        load = cell([record.load_before for record in own], 1)
+        stolen = f"{max(record.stolen_share for record in own):.1%}"
+        memory, kernel = f"{one.memory_gb} GB", f"Linux {one.kernel}"
+        lines.append((key, one.cpu, str(one.cores), memory, kernel, one.python, load, stolen))
     return rows(lines)
 
 

@@ -186,6 +186,15 @@ async def test_a_result_holds_what_it_was_measured_with(tmp_path: Path) -> None:
     assert record.result["poll_s"] > 0
 
 
+async def test_a_configuration_is_the_text_that_was_given_and_names_no_folder_of_the_machine(tmp_path: Path) -> None:
+    def prepare(site: Site) -> Launch:
+        return replace(FLOOR.prepare(site), configuration=f"home = {site.home}")
+
+    run = Run(name="r", commit="c", dirty=False, machine=results.machine(), network="open", folder=tmp_path)
+    record = await measured(replace(FLOOR, prepare=prepare), "cold", 1, run, quiet_s=0.2)
+    assert record.configuration == "home = ~"
+
+
 async def test_a_measure_that_fails_is_a_result_too(tmp_path: Path) -> None:
     missing = replace(FLOOR, prepare=lambda site: Launch(argv=["/nowhere"], cwd=site.home))
     run = Run(name="r", commit="c", dirty=False, machine=results.machine(), network="open", folder=tmp_path)
