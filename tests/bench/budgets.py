@@ -32,20 +32,13 @@ class Source:
     system: str
     measure: str
     key: str
+    name: str = ""  # beside the number; else the system's
 
     def of(self, record: Record) -> float | None:
-        """The number in this record, None where it holds none.
-
-        `first:` and `last:` before a key mean the first and last row of a growing conversation.
-        """
+        """The number in this record, None where it holds none."""
         if (record.system, record.measure) != (self.system, self.measure):
             return None
-        where, _, key = self.key.rpartition(":")
-        row = record.result
-        if where:
-            rows = record.result.get("rows") or [{}]
-            row = rows[0 if where == "first" else -1]
-        value = row.get(key)
+        value = record.result.get(self.key)
         return float(value) if isinstance(value, int | float) else None
 
 
@@ -71,7 +64,11 @@ class Budget:
         lowest, highest = (number(one, self.digits) for one in (min(figure.values), max(figure.values)))
         if lowest != highest:
             text += f" ({lowest}–{highest})"
-        beside = [f"{source.system} {found}" for source in self.more if (found := _absolute(source, figure.records))]
+        beside = [
+            f"{source.name or source.system} {found}"
+            for source in self.more
+            if (found := _absolute(source, figure.records))
+        ]
         text += f"; {', '.join(beside)}" if beside else ""
         verdict = "" if self.met is None else "met" if self.met(median) else "**missed**"
         return text, verdict, figure
@@ -150,7 +147,7 @@ def _grown(system: str) -> Callable[[Sequence[Record]], Figure]:
     """How many floors a turn costs more at turn 1,000 than in the first 50."""
 
     def figure(records: Sequence[Record]) -> Figure:
-        first, last = Source(system, "growth", f"first:{WHOLE}"), Source(system, "growth", f"last:{WHOLE}")
+        first, last = Source(system, "growth", "first_cpu_ms"), Source(system, "growth", "last_cpu_ms")
         more = combined(last, first, lambda late, early: late - early)(records)
         values, used = [], []
         for value, record in zip(more.values, more.records, strict=True):
@@ -191,7 +188,10 @@ def _late(system: str, floors: float) -> Budget:
         figure=_grown(system),
         unit=" floors more",
         met=_at_most(floors),
-        more=(Source(system, "growth", f"first:{WHOLE}"), Source(system, "growth", f"last:{WHOLE}")),
+        more=(
+            Source(system, "growth", "first_cpu_ms", name="first 50 turns"),
+            Source(system, "growth", "last_cpu_ms", name="last 50"),
+        ),
     )
 
 

@@ -93,10 +93,13 @@ def test_a_repeat_without_its_like_is_compared_with_the_median() -> None:
 
 
 def test_what_a_turn_costs_more_at_the_end_is_told_in_floors() -> None:
-    rows = [{WHOLE: 5.0}, {WHOLE: 9.0}, {WHOLE: 12.0}]
     floors = [record("floor", "sequential", {WHOLE: 2.0}, repeat=repeat) for repeat in (1, 2)]
-    text, verdict = row_of("the same at turn 1,000, `openai`", record("tieline", "growth", {"rows": rows}), *floors)
-    assert text.startswith("3.5 floors more")
+    text, verdict = row_of(
+        "the same at turn 1,000, `openai`",
+        record("tieline", "growth", {"first_cpu_ms": 5.0, "last_cpu_ms": 12.0}),
+        *floors,
+    )
+    assert text == "3.5 floors more; first 50 turns 5.0 ms, last 50 12.0 ms"
     assert verdict == "**missed**"
 
 

@@ -19,6 +19,8 @@ from tests.bench.peers.drivers.floor import DRIVER as FLOOR
 from tests.bench.peers.process import Process
 from tests.bench.peers.rig import Rig
 
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the rig reads Linux's /proc")
+
 BURNING = "x = 0\nwhile x < 3_000_000: x += 1\n"
 WAITING = "open('done', 'w').close()\nimport time\ntime.sleep(60)\n"
 
@@ -44,7 +46,10 @@ async def test_a_crowd_is_answered_each_in_its_own_chat(rig: Rig) -> None:
 
 async def test_growth_tells_what_goes_into_the_request(rig: Rig) -> None:
     async with rig:
-        rows = (await performance.growth(rig, turns=4, width=2))["rows"]
+        found = await performance.growth(rig, turns=4, width=2)
+    rows = found["rows"]
+    whole = "cpu_ms_per_turn_with_background"
+    assert (found["first_cpu_ms"], found["last_cpu_ms"]) == (rows[0][whole], rows[1][whole])
     assert [(row["turns"], row["messages"], row["lost"]) for row in rows] == [("1-2", 4, 0), ("3-4", 8, 0)]
 
 

@@ -154,7 +154,7 @@ async def concurrent(rig: Rig, turns: int = 5) -> Result:
     times = sorted(min(answers.values()) - begun for answers in rig.answered.values() if answers)
     most = int(0.95 * len(times))  # a lost answer makes its conversation wait a minute: it counts as lost, not as slow
     return {
-        "turns_per_s": most / times[most - 1],
+        "turns_per_s": most / times[most - 1] if most else 0.0,
         "wall_s": wall,
         "cpu_ms_per_turn": 1000 * used / max(1, len(good)),
         "cpu_ms_per_turn_with_background": 1000 * whole / max(1, len(good)),
@@ -253,7 +253,11 @@ async def growth(rig: Rig, turns: int = 1000, width: int = 50) -> Result:
         rig.clear()
         if row["lost"] > width // 2:
             break
-    return {"rows": rows}
+    return {
+        "first_cpu_ms": rows[0]["cpu_ms_per_turn_with_background"],
+        "last_cpu_ms": rows[-1]["cpu_ms_per_turn_with_background"] if len(rows) == turns // width else None,
+        "rows": rows,
+    }
 
 
 async def streaming(rig: Rig, words: int = 200, delay: float = 0.02) -> Result:
