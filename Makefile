@@ -107,8 +107,8 @@ bench-peers: setup ## the same with other gateways, each installed below .peers/
 	$(BIN)/python -m tests.bench.peers.install $(PEERS)
 	$(BIN)/python -m tests.bench --peers $(ARGS)
 
-bench-page: setup ## publish the newest run (or RUN=folder) and make docs/performance.md of it
-	$(BIN)/python -m tests.bench.report --publish $(RUN)
+bench-page: setup ## make docs/performance.md of the newest run (RUN=folder, ARGS=--keep: beside what is there)
+	$(BIN)/python -m tests.bench.report --publish $(RUN) $(ARGS)
 
 clean: ## remove what was built
 	rm -rf $(VENV) .foreign .peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -40,7 +40,7 @@ MEASURES = {
     "preview": Measure(run=performance.preview, people=performance.PREVIEW_CHATS, usual=("ours",), repeats=2),
     "memory": Measure(run=performance.memory, people=performance.MEMORY_CHATS, usual=("ours", "peer"), repeats=1),
     "adapters": Measure(run=startup.adapters, usual=OURS, able=OURS, repeats=1),
-    "growth": Measure(run=performance.growth, usual=("ours", "ours_anthropic"), repeats=1),
+    "growth": Measure(run=performance.growth, usual=("floor", "ours", "ours_anthropic"), repeats=1),
     "idle": Measure(run=idle.idle, usual=("ours",), able=OURS, repeats=1),
     "schedules": Measure(
         run=schedules.schedules,

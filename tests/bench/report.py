@@ -151,7 +151,10 @@ def side_by_side(records: Sequence[Record]) -> str:
 
 def robustness(records: Sequence[Record]) -> str:
     if not any(record.measure == measure for record in records for measure, _, _ in ROBUST):
-        return 'No results of these are published. `make bench-peers ARGS="crash duplicates long_text"` measures some.'
+        return (
+            'No results of these are published. `make bench-peers ARGS="crash duplicates long_text"` measures some, '
+            "and `make bench-page ARGS=--keep` adds them here."
+        )
     return _by_system(records, [(measure, key, what, None) for measure, key, what in ROBUST])
 
 

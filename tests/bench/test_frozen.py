@@ -12,7 +12,7 @@ FROZEN = {
     "process.py": "5d7833d6e69b41823a19b4cc8b0a5ef76ab389e768c438ba13bbb9ae324d3dbb",
     "rig.py": "4deccca8c86e018e5a20a9bd3a449490ff89486d896cde21de7b3d9f1ab43c53",
     "doubles.py": "2aaa31221360f0c59ee31692a020007064f9fb8121a780d33c14f766ee341114",
-    "performance.py": "f55d2521c1162c4fd1f2505010ac0cd34262177b5c0d43b384a88cce641e03bf",
+    "performance.py": "334041680c6b28134f0a343973e3f0311c0d2efc74d7fd8c0765d4523a44e868",
 }
 
 

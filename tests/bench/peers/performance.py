@@ -238,9 +238,10 @@ async def growth(rig: Rig, turns: int = 1000, width: int = 50) -> Result:
     rows = []
     for first in range(1, turns + 1, width):
         row = await measured_turns(rig, CHAT, first, width)
-        own = [call for call in rig.llm.calls if call.get("count")]
         newest = f"q{CHAT}n{first + width - 1}"
-        last: Result = next((call for call in reversed(own) if newest in call["asked"]), {})
+        asked = [call for call in rig.llm.calls if newest in call.get("asked", [])]
+        # The largest: a look at what the conversation is about asks as well, with a few messages.
+        last: Result = max(asked, key=lambda call: int(call["count"]), default={})
         rows.append(
             {
                 "turns": f"{first}-{first + width - 1}",
