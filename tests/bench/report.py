@@ -161,6 +161,8 @@ def robustness(records: Sequence[Record]) -> str:
 def _by_system(records: Sequence[Record], wanted: Sequence[tuple[str, str, str, int | None]]) -> str:
     keys = Keys(records)
     measures = {measure for measure, _, _, _ in wanted}
+    if not any(record.measure in measures for record in records):
+        return "Not measured."
     systems = [name for name in SYSTEMS if any(one.system == name and one.measure in measures for one in records)]
     lines: list[Sequence[str]] = [("", *systems, "date", "commit", "machine")]
     for measure, key, what, digits in wanted:
@@ -177,6 +179,8 @@ def growth(records: Sequence[Record]) -> str:
     """CPU, wait and size of the request along one conversation; one run of each system."""
     first = {record.system: record for record in reversed(records) if record.measure == "growth"}
     systems = [name for name in SYSTEMS if name in first]
+    if not systems:
+        return "Not measured."
     by_turns = {name: {row["turns"]: row for row in first[name].result.get("rows", [])} for name in systems}
     heads = [f"{name}: CPU ms a turn, p50 ms, messages in the request" for name in systems]
     stretches = dict.fromkeys(turns for name in systems for turns in by_turns[name])

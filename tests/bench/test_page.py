@@ -50,7 +50,9 @@ def test_every_part_has_its_place_in_the_prose() -> None:
 
 
 def test_a_page_without_results_says_so() -> None:
-    assert "| not measured |" in page([], PROSE.read_text())
+    made = page([], PROSE.read_text())
+    assert "| not measured |" in made
+    assert made.count("\nNot measured.\n") == 2
 
 
 TURNS = "one turn after another, `openai`: CPU"
