@@ -12,10 +12,10 @@ PYTEST := $(BIN)/pytest $(ELSEWHERE) -m "not slow"
 TESTS := $(PYTEST) -q -n auto --dist=worksteal -p tools.requirements
 CHECKS := mypy contracts ruff file-sizes
 
-.PHONY: setup compiled run test slow hostile check $(CHECKS) docs fmt lock requirements mutate ladder faults soak e2e zones foreign bench clean help
+.PHONY: setup compiled run test slow hostile check $(CHECKS) docs fmt lock requirements mutate ladder faults soak e2e zones foreign bench bench-peers bench-page clean help
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
 
 setup: $(STAMP) ## make .venv from the locked requirements
 
@@ -108,9 +108,16 @@ foreign: setup ## models and MCP against what others wrote (needs npm; no part o
 		echo "npm is not here: what others wrote is left out" ; \
 	fi
 
-bench: setup ## print the budgets and today's figures
+bench: setup ## measure this gateway and the floor (ARGS=measures; about 20 minutes)
 	$(BIN)/python -m tests.bench $(ARGS)
 
+bench-peers: setup ## the same with other gateways, each installed below .peers/ (about an hour)
+	$(BIN)/python -m tests.bench.peers.install $(PEERS)
+	$(BIN)/python -m tests.bench --peers $(ARGS)
+
+bench-page: setup ## make docs/performance.md of the newest run (RUN=folder, ARGS=--keep: beside what is there)
+	$(BIN)/python -m tests.bench.report --publish $(RUN) $(ARGS)
+
 clean: ## remove what was built
-	rm -rf $(VENV) .foreign build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .foreign .peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,22 +1,22 @@
 """What ten thousand schedules cost: CPU and memory while none is due, and how late they are while many are."""
 
 import sqlite3
-import time
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import anyio
 
 from gateway.scheduler.rules import Calendar, Every, Line, Rule, encode_rule
-from tests.bench.measure import Line as Figure
-from tests.bench.measure import cpu_seconds, percentile, rss_mb
-from tests.bench.turns import FAST, Answers, config_for, say
-from tests.program.doubles import Doubles
-from tests.program.running import Program
+from tests.bench.peers.doubles import TOKEN
+from tests.bench.peers.drivers.tieline import home_of
+from tests.bench.peers.performance import Result, percentile
+from tests.bench.peers.rig import Rig
 
 COUNT, SECONDS = 10_000, 15
-DUE_A_SECOND, TALKING = 20, 10  # schedules that fire, people that talk meanwhile
+DUE_A_SECOND = 20
+DUE = DUE_A_SECOND * SECONDS  # schedules that fire
+TALKERS = range(60_000, 60_010)  # people who talk meanwhile
+REMINDED = range(1_000, 1_000 + DUE)
 
 _ADD = """
 insert into schedule (conv, person, action, text, rule, said, zone, zone_source, misfire, due_at, due_key, next_at,
@@ -25,61 +25,50 @@ values (?, ?, 'remind', 'tea', ?, 'then', 'Europe/Berlin', 'person', 'once', ?, 
 """
 
 
-async def schedules(doubles: Doubles, folder: Path) -> list[Figure]:
-    await doubles.telegram.post("reset")
-    await doubles.telegram.post("settings", FAST)
-    await doubles.llm.post("reset")
-    program = Program(folder / "schedules", config_for(doubles, "openai"))
-    async with program:
-        await anyio.sleep(4)
-        assert program.process is not None
-        empty = rss_mb(program.process.pid)
-        await program.stop()
+async def schedules(rig: Rig) -> Result:
+    """10,000 schedules due in two days; then 300 of other people fire, 20 a second, while ten people talk."""
+    await rig.start()
+    await rig.settle()
+    empty = rig.process.memory().rss_mb
+    await rig.stop()
     noon = Calendar(lines=(Line(hours=(12,)),))
     far = datetime.now(UTC) + timedelta(days=2)
-    _add(program, [(1000 + number, noon, far) for number in range(COUNT)])
-    async with program:
-        await anyio.sleep(4)
-        assert program.process is not None
-        pid = program.process.pid
-        full, begin = rss_mb(pid), cpu_seconds(pid)
-        await anyio.sleep(SECONDS)
-        share = (cpu_seconds(pid) - begin) / SECONDS * 100
-        await program.stop()
-    for number in range(
-        DUE_A_SECOND * SECONDS
-    ):  # people who have talked to the bot before: a refusal would cost as well
-        chat = {"id": 1000 + number, "type": "private", "first_name": "Ann"}
-        await doubles.telegram.post("chats", {"chat": chat})
+    _add(rig, [(1000 + number, noon, far) for number in range(COUNT)])
+    await rig.start()
+    await rig.settle()
+    full = rig.process.memory().rss_mb
+    share = await rig.idle_share(SECONDS)
+    await rig.stop()
+    for person in REMINDED:  # people who have talked to the bot before: a refusal would cost as well
+        rig.telegram.bot(TOKEN).chats.setdefault(person, {"id": person, "type": "private", "first_name": "Ann"})
     soon = datetime.now(UTC) + timedelta(seconds=8)
-    spread = [soon + timedelta(seconds=number / DUE_A_SECOND) for number in range(DUE_A_SECOND * SECONDS)]
-    _add(program, [(1000 + number, Every(seconds=86_400, anchor=at), at) for number, at in enumerate(spread)])
-    async with program:
-        begun = time.time()
+    spread = [soon + timedelta(seconds=number / DUE_A_SECOND) for number in range(DUE)]
+    _add(rig, [(1000 + number, Every(seconds=86_400, anchor=at), at) for number, at in enumerate(spread)])
+    await rig.start()
+    async with anyio.create_task_group() as group:
+        second = 0
         while datetime.now(UTC) < soon + timedelta(seconds=SECONDS):
-            for person in range(TALKING):
-                await say(doubles, "hello", user=60_000 + person)
+            second += 1
+            for person in TALKERS:
+                group.start_soon(rig.ask, person, second)
             await anyio.sleep(1)
-        await Answers(doubles, begun).wait(TALKING, 30)
-        with anyio.fail_after(60):
-            while _arrived(program) < len(spread):  # noqa: ASYNC110 - another process's file
-                await anyio.sleep(0.5)
-        await program.stop()
-    late = sorted(_lateness_ms(program))
-    return [
-        Figure(f"{COUNT} schedules, none due", "< 1 % CPU", f"{share:.2f} %", share < 1),
-        Figure(f"{COUNT} schedules, memory", "", f"{max(0.0, full - empty):.1f} MB"),
-        Figure(
-            f"lateness, {DUE_A_SECOND} due a second, {TALKING} people talking",
-            "p99 < 250 ms",
-            f"p50 {percentile(late, 0.5):.0f}, p99 {percentile(late, 0.99):.0f} ms of {len(late)}",
-            len(late) == len(spread) and percentile(late, 0.99) < 250,
-        ),
-    ]
+    with anyio.fail_after(60):
+        while _arrived(rig) < DUE:  # noqa: ASYNC110 - another process's file
+            await anyio.sleep(0.5)
+    await rig.stop()
+    late = _lateness_ms(rig)
+    return {
+        "cpu_share": share,
+        "memory_mb": max(0.0, full - empty),
+        "due": DUE,
+        "fired": len(late),
+        "late_p50_ms": percentile(late, 0.5),
+        "late_p99_ms": percentile(late, 0.99),
+    }
 
 
-def _add(program: Program, rows: list[tuple[int, Rule, datetime]]) -> None:
-    with closing(sqlite3.connect(program.home / "tieline.db")) as database:
+def _add(rig: Rig, rows: list[tuple[int, Rule, datetime]]) -> None:
+    with closing(sqlite3.connect(home_of(rig.site) / "tieline.db")) as database:
         database.executemany(
             _ADD,
             [
@@ -90,16 +79,16 @@ def _add(program: Program, rows: list[tuple[int, Rule, datetime]]) -> None:
         database.commit()
 
 
-def _lateness_ms(program: Program) -> list[float]:
+def _lateness_ms(rig: Rig) -> list[float]:
     """From the moment that was meant to the transaction that fired it."""
-    with closing(sqlite3.connect(program.home / "tieline.db")) as database:
+    with closing(sqlite3.connect(home_of(rig.site) / "tieline.db")) as database:
         rows = database.execute("select at - due_at from schedule_run where outcome in ('fired', 'late')").fetchall()
     return [row[0] / 1000 for row in rows]
 
 
-def _arrived(program: Program) -> int:
+def _arrived(rig: Rig) -> int:
     """Reminders that Telegram has taken."""
-    with closing(sqlite3.connect(program.home / "tieline.db")) as database:
+    with closing(sqlite3.connect(home_of(rig.site) / "tieline.db")) as database:
         query = "select count(*) from outbox where status = 'sent' and dedup like 'rem:%'"
         return int(database.execute(query).fetchone()[0])
 

@@ -1,74 +1,87 @@
-"""How soon the program answers, and how much memory it rests in."""
+"""How soon the command answers and the program is ready, and the memory in which it rests with three platforms."""
 
+import statistics
 import subprocess
-import sys
 import time
-from pathlib import Path
+from contextlib import AsyncExitStack
 
 import aiohttp
 import anyio
 
-from tests.bench.measure import Line, median, rss_mb
-from tests.program import configs
-from tests.program.doubles import Doubles
-from tests.program.running import Program
+from tests.bench.peers.doubles import listening
+from tests.bench.peers.drivers.tieline import BIN, home_of
+from tests.bench.peers.performance import Result
+from tests.bench.peers.rig import Rig
+from tests.doubles.discord_api import DiscordDouble
+from tests.doubles.slack_api import SlackDouble
 
-HELP = [sys.executable, "-m", "gateway", "--help"]
-
-
-def help_time() -> Line:
-    times = []
-    for _ in range(7):
-        begin = time.perf_counter()
-        subprocess.run(HELP, capture_output=True, check=True)
-        times.append(time.perf_counter() - begin)
-    return Line("`tieline --help`", "< 0.15 s", f"{median(times):.2f} s", median(times) < 0.15)
+DISCORD = "discord-double-token"
+SLACK = ("double-signing-secret", "xoxb-double-1", "xapp-double-1")
+LIBRARY_S = 12.0  # within that a model library was imported in the background
 
 
-async def _until_200(
-    url: str, process: "subprocess.Popen[bytes]", *, connector: aiohttp.BaseConnector | None = None
-) -> float:
-    async with aiohttp.ClientSession(connector=connector) as client:
-        while process.poll() is None:
+async def startup(rig: Rig) -> Result:
+    """`tieline --help`, and process start to /healthz and to /readyz; medians without the first start."""
+    helps = [await anyio.to_thread.run_sync(_help) for _ in range(7)]
+    alive, ready = [], []
+    for _ in range(5):
+        process = rig.spawn()
+        alive.append(await _until_200(rig, "healthz") - process.started_at)
+        ready.append(await _until_200(rig, "readyz") - process.started_at)
+        await rig.stop()
+    # The first start makes the bytecode and the database.
+    return {
+        "help_s": statistics.median(helps),
+        "healthz_s": statistics.median(alive[1:]),
+        "readyz_s": statistics.median(ready[1:]),
+    }
+
+
+def _help() -> float:
+    begun = time.perf_counter()
+    subprocess.run([BIN / "tieline", "--help"], capture_output=True, check=True)
+    return time.perf_counter() - begun
+
+
+async def _until_200(rig: Rig, page: str) -> float:
+    url = f"http://127.0.0.1:{rig.site.port}/{page}"
+    async with aiohttp.ClientSession() as client:
+        while rig.process.alive():
             try:
                 async with client.get(url) as answer:
                     if answer.status == 200:
-                        return time.perf_counter()
+                        return time.time()
             except aiohttp.ClientError:
                 pass
             await anyio.sleep(0.005)
-    raise AssertionError(f"the program ended before {url} answered")
+    raise RuntimeError(f"the program ended before {url} answered: {rig.log()[-2000:]}")
 
 
-async def start_times(folder: Path) -> list[Line]:
-    alive, ready = [], []
-    for number in range(5):
-        program = Program(folder / f"start{number}", "")
-        begin = time.perf_counter()
-        program.start()
-        assert program.process is not None
-        alive.append(await _until_200(f"{program.url}/healthz", program.process) - begin)
-        ready.append(await _until_200(f"{program.url}/readyz", program.process) - begin)
-        await program.stop()
-    # The first start makes the bytecode and the database; the figure is for warm bytecode.
-    return [
-        Line("process start → `/healthz` answers", "< 0.7 s", f"{median(alive[1:]):.2f} s", median(alive[1:]) < 0.7),
-        Line("start → console ready, database open", "< 1.6 s", f"{median(ready[1:]):.2f} s", median(ready[1:]) < 1.6),
-    ]
+async def adapters(rig: Rig) -> Result:
+    """Resident memory with Telegram, Discord and Slack connected and the model library loaded; nobody has written."""
+    async with AsyncExitStack() as stack:
+        discord = await stack.enter_async_context(listening(DiscordDouble(DISCORD)))
+        slack = await stack.enter_async_context(listening(SlackDouble(*SLACK)))
+        rig.driver.prepare(rig.site)
+        path = home_of(rig.site) / "gateway.toml"
+        more = f"""
+[[channels]]
+type = "discord"
+token = "{DISCORD}"
+api_base_url = "{discord}/api/v10"
+gateway_url = "{discord.replace("http", "ws", 1)}/gateway/"
 
-
-async def memory(doubles: Doubles, folder: Path) -> list[Line]:
-    lines = []
-    for kind, budget in (("openai", 135), ("anthropic", 175), ("litellm", 320)):
-        config = configs.ACCESS + configs.models(doubles, "main", kind=kind)
-        if kind == "litellm":
-            config = config.replace('model = "model-main"', 'model = "openai/model-main"')
-        config += configs.telegram(doubles) + configs.discord(doubles) + configs.slack(doubles)
-        async with Program(folder / f"memory-{kind}", config) as program:
-            assert program.process is not None
-            await anyio.sleep(12 if kind != "openai" else 5)  # the background import ends
-            used = rss_mb(program.process.pid)
-            await program.stop()
-        name = {"openai": "no model SDK"}.get(kind, f"with {kind}")
-        lines.append(Line(f"idle memory, three adapters, {name}", f"< {budget} MB", f"{used:.0f} MB", used < budget))
-    return lines
+[[channels]]
+type = "slack"
+bot_token = "{SLACK[1]}"
+app_token = "{SLACK[2]}"
+api_base_url = "{slack}/api/"
+"""
+        await anyio.Path(path).write_text(path.read_text() + more)
+        await rig.start()
+        await _until_200(rig, "readyz")
+        await anyio.sleep(LIBRARY_S)
+        await rig.settle()
+        rss = rig.process.memory().rss_mb
+        await rig.stop()
+    return {"idle_mb": rss}
