@@ -86,7 +86,7 @@ def erase(path: Path, holds: Callable[[str], bool] | None) -> int:
     for file in (*versions_of(path), path):
         if not file.exists():
             continue
-        text = read(file, LONGEST * 2)
+        text = file.read_text("utf-8", "replace")  # to its end: what is left of it is written back
         left = "" if holds is None else "".join(line for line in text.splitlines(keepends=True) if not holds(line))
         if left == text:
             continue
