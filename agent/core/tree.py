@@ -104,6 +104,19 @@ class Tree:
         except (ToolError, OSError) as error:
             return (Left(names, _why(error)),)
 
+    def prune(self, before: float) -> tuple[Left, ...]:
+        """Remove files last written before that moment (POSIX seconds), and folders that have been empty as long.
+
+        What lies deeper than `DEEPEST` goes with its folder, when that is as old. Gives what should go and stays.
+        """
+        try:
+            with self._folder(()) as folder:
+                return tuple(_pruned(folder, (), before))
+        except _NotThere:
+            return ()
+        except (ToolError, OSError) as error:
+            return (Left((), _why(error)),)
+
     def look(self, names: Names) -> Entry | None:
         """What is there, itself; None when there is nothing."""
         try:
@@ -216,6 +229,44 @@ def _emptied(folder: int, names: Names, top: int, depth: int) -> Iterator[Left]:
             yield from _removed(folder, (*names, name), top, depth + 1)
     if folder == top:
         yield Left(names, "it is being filled meanwhile")
+
+
+def _pruned(folder: int, names: Names, before: float) -> Iterator[Left]:
+    for name in os.listdir(folder):
+        at = (*names, name)
+        try:
+            there = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            old = there.st_mtime < before
+            if not stat.S_ISDIR(there.st_mode):
+                if old:
+                    os.unlink(name, dir_fd=folder)
+            elif len(at) > DEEPEST:
+                if old:
+                    yield from _removed(folder, at)
+            else:
+                yield from _pruned_within(folder, at, before, old=old)
+        except FileNotFoundError:  # somebody else was quicker
+            continue
+        except OSError as error:
+            yield Left(at, _why(error))
+
+
+def _pruned_within(folder: int, names: Names, before: float, *, old: bool) -> Iterator[Left]:
+    name = names[-1]
+    try:
+        inner = _opened_to_empty(folder, name) if old else os.open(name, _FOLDER, dir_fd=folder)
+    except PermissionError:
+        if old:
+            raise
+        return  # it is looked into once it is old
+    try:
+        yield from _pruned(inner, names, before)
+    finally:
+        os.close(inner)
+    # Looked at again: a folder that was emptied just now has not been empty for long.
+    if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime < before:
+        with suppress(OSError):  # it holds something
+            os.rmdir(name, dir_fd=folder)
 
 
 def _opened_to_empty(at: int, name: str) -> int:
