@@ -22,6 +22,7 @@ class Piecewise:
     chunked: bool = False
     cut_after: int | None = None
     url: str = ""
+    sent: int = 0
     asked: list[str] = field(default_factory=list)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
@@ -40,6 +41,7 @@ class Piecewise:
                 request.transport.close()
                 return response
             await response.write(self.body[begin : begin + size])
+            self.sent += size
             await anyio.sleep(PAUSE_S)
         return response
 
