@@ -16,16 +16,14 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from agent.core.errors import OutOfScope, ToolError
+from agent.core.removal import DEEPEST, FOLDER, Left, pruned, removed, why_of
 
 Names = tuple[str, ...]  # below the root; () is the root itself
 Shown = Callable[[Names], str]
 
 LARGEST_READ = 10 * 1024 * 1024  # bytes
 MOST_ENTRIES = 50_000  # looked at in one walk
-DEEPEST = 64  # folders
-ROUNDS = 1_000  # looks into a folder that is emptied; each takes `DEEPEST` levels off what is deeper than that
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe must not make us wait
 
 
@@ -37,15 +35,6 @@ class Entry:
     kind: str  # "file" | "folder" | "other"
     size: int
     modified_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """Something that was to be removed and stays, and why. `gone`: the link is removed, what it led to stays."""
-
-    names: Names
-    why: str
-    gone: bool = False
 
 
 class Tree:
@@ -98,11 +87,11 @@ class Tree:
         """
         try:
             with self._folder(names[:-1]) as folder:
-                return tuple(_removed(folder, names))
+                return tuple(removed(folder, names))
         except _NotThere:
             return ()
         except (ToolError, OSError) as error:
-            return (Left(names, _why(error)),)
+            return (Left(names, why_of(error)),)
 
     def prune(self, before: float) -> tuple[Left, ...]:
         """Remove files last written before that moment (POSIX seconds), and folders that have been empty as long.
@@ -111,11 +100,11 @@ class Tree:
         """
         try:
             with self._folder(()) as folder:
-                return tuple(_pruned(folder, (), before))
+                return tuple(pruned(folder, (), before))
         except _NotThere:
             return ()
         except (ToolError, OSError) as error:
-            return (Left((), _why(error)),)
+            return (Left((), why_of(error)),)
 
     def look(self, names: Names) -> Entry | None:
         """What is there, itself; None when there is nothing."""
@@ -183,113 +172,11 @@ class Tree:
 
     def _open_root(self) -> int:
         try:
-            return os.open(self._root, _FOLDER)
+            return os.open(self._root, FOLDER)
         except FileNotFoundError as error:
             raise _NotThere(f"{self._shown(())} is empty") from error
         except OSError as error:  # a link too
             raise ToolError(f"{self._shown(())} cannot be opened: {error.strerror}") from error
-
-
-def _removed(at: int, names: Names, top: int | None = None, depth: int = 1) -> Iterator[Left]:
-    """Remove the last of these names, which is in the folder `at`. `top` is what is being emptied with all of this."""
-    name = names[-1]
-    try:
-        mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
-        if not stat.S_ISDIR(mode):
-            os.unlink(name, dir_fd=at)
-            if stat.S_ISLNK(mode):
-                yield Left(names, "it was a link, which is removed; what it led to stays", gone=True)
-            return
-        inner = _opened_to_empty(at, name)
-        try:
-            if top is not None and depth > DEEPEST:
-                # Neither the stack nor the open files are to grow with it: it is emptied from further up.
-                os.rename(name, f".{secrets.token_hex(8)}", src_dir_fd=at, dst_dir_fd=top)
-                return
-            left = list(_emptied(inner, names, inner if top is None else top, depth))
-        finally:
-            os.close(inner)
-        yield from left
-        if all(one.gone for one in left):
-            os.rmdir(name, dir_fd=at)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        yield Left(names, _why(error))
-
-
-def _emptied(folder: int, names: Names, top: int, depth: int) -> Iterator[Left]:
-    seen: set[str] = set()
-    for _ in range(ROUNDS if folder == top else 1):
-        fresh = [name for name in os.listdir(folder) if name not in seen]
-        if not fresh:
-            return
-        for name in fresh:
-            seen.add(name)
-            yield from _removed(folder, (*names, name), top, depth + 1)
-    if folder == top:
-        yield Left(names, "it is being filled meanwhile")
-
-
-def _pruned(folder: int, names: Names, before: float) -> Iterator[Left]:
-    for name in os.listdir(folder):
-        at = (*names, name)
-        try:
-            there = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            old = there.st_mtime < before
-            if not stat.S_ISDIR(there.st_mode):
-                if old:
-                    os.unlink(name, dir_fd=folder)
-            elif len(at) > DEEPEST:
-                if old:
-                    yield from _removed(folder, at)
-            else:
-                yield from _pruned_within(folder, at, before, old=old)
-        except FileNotFoundError:  # somebody else was quicker
-            continue
-        except OSError as error:
-            yield Left(at, _why(error))
-
-
-def _pruned_within(folder: int, names: Names, before: float, *, old: bool) -> Iterator[Left]:
-    name = names[-1]
-    try:
-        inner = _opened_to_empty(folder, name) if old else os.open(name, _FOLDER, dir_fd=folder)
-    except PermissionError:
-        if old:
-            raise
-        return  # it is looked into once it is old
-    try:
-        yield from _pruned(inner, names, before)
-    finally:
-        os.close(inner)
-    # Looked at again: a folder that was emptied just now has not been empty for long.
-    if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime < before:
-        with suppress(OSError):  # it holds something
-            os.rmdir(name, dir_fd=folder)
-
-
-def _opened_to_empty(at: int, name: str) -> int:
-    """A folder, whose owner may look into it and change it from now on: a command may have forbidden both."""
-    try:
-        folder = os.open(name, _FOLDER, dir_fd=at)
-    except PermissionError:
-        if not hasattr(os, "O_PATH"):
-            raise
-        unread = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
-        try:
-            os.chmod(f"/proc/self/fd/{unread}", 0o700)  # by its number: no name leads elsewhere meanwhile
-        finally:
-            os.close(unread)
-        folder = os.open(name, _FOLDER, dir_fd=at)
-    if os.fstat(folder).st_mode & 0o700 != 0o700:
-        with suppress(OSError):
-            os.fchmod(folder, 0o700)
-    return folder
-
-
-def _why(error: Exception) -> str:
-    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 
 class _NotThere(ToolError):
@@ -298,7 +185,7 @@ class _NotThere(ToolError):
 
 def _step(at: int, name: str, names: Names, shown: Shown) -> int:
     try:
-        return os.open(name, _FOLDER, dir_fd=at)
+        return os.open(name, FOLDER, dir_fd=at)
     except FileNotFoundError as error:
         raise _NotThere(_missing(at, names, shown)) from error
     except OSError as error:

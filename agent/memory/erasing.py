@@ -11,7 +11,8 @@ from sqlalchemy import Connection
 from agent.core.clock import Clock
 from agent.core.errors import ToolError
 from agent.core.ids import ConversationId
-from agent.core.tree import DEEPEST, MOST_ENTRIES, Left, Tree
+from agent.core.removal import DEEPEST, Left
+from agent.core.tree import MOST_ENTRIES, Tree
 from agent.memory import forgetting, gathering, notes, traces
 from agent.memory.gathering import Meant
 from agent.memory.memory import Memory

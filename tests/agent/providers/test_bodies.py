@@ -47,6 +47,7 @@ def voice(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.requirement("Z-11")
 @pytest.mark.parametrize("chunked", [False, True], ids=["with its length", "chunked"])
 @pytest.mark.parametrize("count", [1, 4, 32])
 async def test_vectors_of_the_common_size_come_whole(count: int, chunked: bool) -> None:
