@@ -22,6 +22,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from adapters.console_screen import Event, Screen
+from agent.core.bodies import BodyTooLarge, whole_body
 from gateway.channels.adapter import Admit, ChannelSettings, Diagnosis, Entrance, Health, SignedIn, State, Surroundings
 from gateway.channels.channel import Capabilities, Files, History, Interactions, Presence, Streams
 from gateway.channels.document import Document, Plain
@@ -30,6 +31,8 @@ from gateway.channels.inbound import Inbound, Mention, Pressed, Said, Sender
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import CommandSpec, Outbound, SentRef
 from gateway.channels.plain_text import as_text
+
+LARGEST_POST = 1024 * 1024  # bytes
 
 
 class ConsoleSettings(ChannelSettings):
@@ -141,13 +144,13 @@ class ConsoleChannel:
         return await self._say(message, {})
 
     async def edit(self, sent: SentRef, message: Outbound) -> None:
-        if sent.id not in self._screen.standing:
+        if not self._screen.stands(sent.id):
             raise ChannelRejected(f"message {sent.id} is gone")
         with _busy_without_disk():
             await self._screen.change({"type": "edit", "id": sent.id, **_content(message)})
 
     async def delete(self, sent: SentRef) -> None:
-        if sent.id in self._screen.standing:
+        if self._screen.stands(sent.id):
             with _busy_without_disk():
                 await self._screen.take_away(sent.id)
 
@@ -161,7 +164,7 @@ class ConsoleChannel:
         self._screen.show({"type": "draft", "id": sent.id, **_text(document)})
 
     async def finish(self, sent: SentRef, message: Outbound) -> SentRef:
-        self._screen.standing.discard(sent.id)
+        self._screen.passed(sent.id)
         return await self._say(message, {"replaces": sent.id})
 
     async def drop(self, sent: SentRef) -> None:
@@ -187,8 +190,7 @@ class ConsoleChannel:
 
     def _shown(self, event: Event, kind: str) -> SentRef:
         event["id"] = self._screen.new_id()
-        self._screen.standing.add(event["id"])
-        self._screen.show(event)
+        self._screen.pass_by(event)
         return SentRef(event["id"], kind)
 
 
@@ -218,6 +220,8 @@ def _sender(request: Request) -> Sender:
 
 async def _posted(request: Request) -> _Posted:
     try:
-        return _Posted.model_validate_json(await request.body())
+        return _Posted.model_validate_json(await whole_body(request.stream(), LARGEST_POST))
+    except BodyTooLarge as error:
+        raise HTTPException(413, str(error)) from error
     except ValidationError as error:
         raise HTTPException(400, error.errors(include_url=False, include_input=False)[0]["msg"]) from error

@@ -1,6 +1,7 @@
 """The console's screen: whoever looks sees each event at once, and a message waits on the disk until somebody does."""
 
 import json
+import logging
 import os
 from collections.abc import AsyncIterator
 from itertools import count
@@ -11,11 +12,13 @@ import anyio
 from anyio import to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-KEPT = 500  # messages whose keys are known, and how many wait for somebody to look
+KEPT = 500  # messages that can be changed and are not sent twice; as many drafts and whispers
 BEHIND = 1_000  # events a reader may lag behind before it is cut off; it comes back and gets what it missed
 ALIVE_EVERY_S = 15.0
 
 Event = dict[str, Any]
+
+log = logging.getLogger("tieline.console")
 
 
 class Screen:
@@ -25,14 +28,30 @@ class Screen:
         self._path = path
         self._readers: set[MemoryObjectSendStream[Event]] = set()
         self._writing = anyio.Lock()
-        self._kept = _read(path)
-        self._numbers = count(max((int(line["event"]["id"]) for line in self._kept), default=0) + 1)
-        self.keys: dict[str, str] = {line["key"]: line["event"]["id"] for line in self._kept if line["key"]}
-        self.standing: set[str] = {line["event"]["id"] for line in self._kept}
+        self._kept, broken = _read(path)
+        # Ids of lines that cannot be read are not given again: terminals may still show them.
+        self._numbers = count(max((int(line["event"]["id"]) for line in self._kept), default=0) + broken + 1)
+        self._passing: dict[str, None] = {}  # drafts and whispers, the oldest first
         self.commands: Event | None = None
+        self._index()
 
     def new_id(self) -> str:
         return str(next(self._numbers))
+
+    def stands(self, id: str) -> bool:
+        """Whether that can be changed or taken away; of what is older than the newest `KEPT` nothing is known."""
+        return id in self._ids or id in self._passing
+
+    def pass_by(self, event: Event) -> None:
+        """Show a draft or a whisper: it stands until it is taken away, and is on no disk."""
+        self._passing[event["id"]] = None
+        while len(self._passing) > KEPT:
+            del self._passing[next(iter(self._passing))]
+        self.show(event)
+
+    def passed(self, id: str) -> None:
+        """A draft has become a message."""
+        self._passing.pop(id, None)
 
     def show(self, event: Event) -> None:
         """To everybody who looks now; one who lags too far behind is cut off and comes back."""
@@ -48,9 +67,6 @@ class Screen:
         async with self._writing:
             line = {"key": key, "event": event, "seen": bool(self._readers)}
             await self._write([*self._kept, line][-KEPT:])
-            self.standing.add(event["id"])
-            if key:
-                self.keys[key] = event["id"]
             self.show(event)
 
     async def change(self, event: Event) -> None:
@@ -66,7 +82,7 @@ class Screen:
     async def take_away(self, id: str) -> None:
         async with self._writing:
             await self._write([line for line in self._kept if line["event"]["id"] != id])
-            self.standing.discard(id)
+            self._passing.pop(id, None)
             self.show({"type": "gone", "id": id})
 
     async def lines(self) -> AsyncIterator[str]:
@@ -107,23 +123,43 @@ class Screen:
         if kept != self._kept:
             await to_thread.run_sync(_replace, self._path, "".join(map(_line, kept)))
             self._kept = kept
+            self._index()
+
+    def _index(self) -> None:
+        self.keys: dict[str, str] = {line["key"]: line["event"]["id"] for line in self._kept if line["key"]}
+        self._ids = frozenset(line["event"]["id"] for line in self._kept)
 
 
 def _line(value: Event) -> str:
-    return json.dumps(value, ensure_ascii=False) + "\n"
+    """In ASCII: no sign in it ends a line for anybody, and half a surrogate pair can be written too."""
+    return json.dumps(value) + "\n"
 
 
-def _read(path: Path) -> list[Event]:
+def _read(path: Path) -> tuple[list[Event], int]:
+    """The lines that are whole, and how many are not: each of these is lost alone."""
     try:
-        return [json.loads(line) for line in path.read_text().splitlines()]
-    except (FileNotFoundError, ValueError):
-        return []
+        lines = [line for line in path.read_bytes().split(b"\n") if line]
+    except FileNotFoundError:
+        return [], 0
+    kept = [entry for line in lines if (entry := _entry(line)) is not None]
+    if broken := len(lines) - len(kept):
+        log.warning("%d broken lines of %s are left out", broken, path)
+    return kept, broken
+
+
+def _entry(line: bytes) -> Event | None:
+    try:
+        entry = json.loads(line)
+        sound = entry["event"]["id"].isdecimal() and isinstance(entry["key"], str) and "seen" in entry
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return entry if sound else None
 
 
 def _replace(path: Path, content: str) -> None:
     new = path.with_suffix(".new")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(content)
         file.flush()
         os.fsync(descriptor)

@@ -6,7 +6,9 @@ behind the sleeper. Delivery wants the truth at once instead (`ChannelBusy` with
 """
 
 import asyncio
+import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -15,8 +17,11 @@ import discord
 from discord.http import HTTPClient, Ratelimit, Route
 from yarl import URL
 
+from agent.core.bodies import beginning_of
+
 CONNECT_WITHIN_S = 10.0
 UPLOAD_WITHIN_S = 120.0
+LONGEST_REFUSAL = 64 * 1024  # bytes
 BANNED_S = 60.0  # a 429 without a Via header comes from the proxy in front of Discord, often without a time
 
 
@@ -123,13 +128,19 @@ async def _refuse(session: aiohttp.ClientSession, context: object, params: aioht
     if response.status == 429:
         raise await _limited(response)
     if response.status >= 500:
-        raise discord.DiscordServerError(response, (await response.text(errors="replace"))[:200])
+        raise discord.DiscordServerError(response, (await _said(response)).decode("utf-8", "replace")[:200])
+
+
+async def _said(response: aiohttp.ClientResponse) -> bytes:
+    """What a refusal says, a few hundred bytes if it is Discord's own."""
+    return await beginning_of(response.content.iter_any(), LONGEST_REFUSAL)
 
 
 async def _limited(response: aiohttp.ClientResponse) -> Limited:
+    said = await _said(response)
     if response.headers.get("Via") and response.content_type == "application/json":
-        body = await response.json()
-        return Limited(float(body.get("retry_after", 1.0)), everywhere=bool(body.get("global")))
-    await response.read()
+        with suppress(ValueError, TypeError, AttributeError):  # longer than any of Discord's, or another's words
+            body = json.loads(said)
+            return Limited(float(body.get("retry_after", 1.0)), everywhere=bool(body.get("global")))
     after = response.headers.get("Retry-After", "")
     return Limited(float(after) if after.isdecimal() else BANNED_S, everywhere=True)

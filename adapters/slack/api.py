@@ -13,11 +13,13 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from adapters.slack.limits import Buckets
 from adapters.slack.refusals import cut, refusal
 from adapters.slack.settings import SlackSettings
+from agent.core.bodies import BodyTooLarge, whole_body
 from gateway.channels.adapter import Surroundings
 from gateway.channels.errors import ChannelBusy, ChannelRejected
 
 PATIENCE_S = 3.0  # waits for a free place in a bucket up to this long, rather than send delivery away for a blink
 REFUSED_PAUSE_S = 2.0
+LARGEST_ANSWER = 16 * 1024 * 1024  # bytes; a page of a history has less than one megabyte
 
 _READS = frozenset({"conversations.history", "conversations.replies", "conversations.info", "users.info", "files.info"})
 _JSON = frozenset(  # the others take forms only
@@ -34,6 +36,22 @@ _JSON = frozenset(  # the others take forms only
 
 # The library writes whole requests and answers at DEBUG, and builds those lines unless its logger says INFO.
 _library_log = logging.getLogger("tieline.slack.sdk")
+
+
+class BoundedResponse(aiohttp.ClientResponse):
+    """An answer of which the library, too, takes no more than `LARGEST_ANSWER` bytes."""
+
+    async def read(self) -> bytes:
+        if self._body is not None:
+            return await super().read()
+        try:
+            self._body = await whole_body(self.content.iter_any(), LARGEST_ANSWER)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, BodyTooLarge):
+                raise aiohttp.ClientPayloadError(str(error)) from None
+            raise
+        return self._body
 
 
 class SlackApi:
@@ -61,7 +79,7 @@ class SlackApi:
         """For what is no API method: files, response addresses, the socket."""
         if self._session is None or self._session.closed:
             timeout = aiohttp.ClientTimeout(total=self._settings.request_timeout_s, sock_connect=10)
-            self._session = aiohttp.ClientSession(timeout=timeout)
+            self._session = aiohttp.ClientSession(timeout=timeout, response_class=BoundedResponse)
         return self._session
 
     @property

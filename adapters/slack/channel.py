@@ -17,6 +17,7 @@ from adapters.slack.render import Body, measure, poor, rich
 from adapters.slack.settings import SlackSettings
 from adapters.slack.streams import SlackStreams
 from adapters.slack.text import unescaped
+from agent.core.bodies import beginning_of
 from gateway.channels.channel import Capabilities, Presence
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected
@@ -41,6 +42,7 @@ def capabilities(address: Address, settings: SlackSettings) -> Capabilities:
     )
 
 
+LONGEST_ANSWER = 4_096  # bytes that are looked at of what a response address says
 STATUS = "status"  # of `SentRef`: a thread's status line
 
 
@@ -74,11 +76,15 @@ class SlackInteractions:
         body = {"response_type": "in_channel" if visible else "ephemeral", "replace_original": False, **content}
         try:
             async with self._api.session.post(url, json=body, proxy=self._api.proxy) as answer:
-                return answer.status, (await answer.text())[:1000], wait_asked_s(answer.headers, 2.0)
+                return answer.status, await _said(answer), wait_asked_s(answer.headers, 2.0)
         except aiohttp.ClientConnectorError:
             raise ChannelBusy("Slack's response address cannot be reached", after_s=2.0) from None
         except (aiohttp.ClientError, TimeoutError) as error:
             raise cut("the response address", f"no answer: {type(error).__name__}", repeatable=False) from None
+
+
+async def _said(answer: aiohttp.ClientResponse) -> str:
+    return (await beginning_of(answer.content.iter_any(), LONGEST_ANSWER)).decode("utf-8", "replace")
 
 
 class SlackChannel:

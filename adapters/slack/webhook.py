@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from adapters.slack.signing import refusal
+from agent.core.bodies import BodyTooLarge, whole_body
 from gateway.channels.adapter import Surroundings
 
 log = logging.getLogger("tieline.slack")
@@ -80,12 +81,10 @@ async def _limited(request: Request) -> bytes | None:
     declared = request.headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > BODY_LIMIT:
         return None
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > BODY_LIMIT:
-            return None
-    return bytes(body)
+    try:
+        return await whole_body(request.stream(), BODY_LIMIT)
+    except BodyTooLarge:
+        return None
 
 
 def _payload(body: bytes, content_type: str) -> tuple[str, Mapping[str, Any]] | None:

@@ -15,8 +15,11 @@ from telegram._utils.types import ODVInput
 from telegram.error import NetworkError, TelegramError, TimedOut
 from telegram.request import BaseRequest, RequestData
 
+from agent.core.bodies import BodyTooLarge, whole_body
+
 CONNECT_S = 10.0
 READ_S = 20.0
+LARGEST_ANSWER = 16 * 1024 * 1024  # bytes; a hundred updates have less than one megabyte
 UPLOAD_S = 180.0  # 50 MB over a slow line
 FLOODED_S = 5.0  # for a 429 that does not say how long
 # The library takes them for a token that is wrong, or a chat that is closed for good.
@@ -95,9 +98,11 @@ class AiohttpRequest(BaseRequest):
             async with self.session.request(
                 method, url, data=body, headers=headers, proxy=self._proxy, timeout=self._timeout(read_s, uploads)
             ) as response:
-                payload = await response.read()
+                payload = await whole_body(response.content.iter_any(), LARGEST_ANSWER)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientProxyConnectionError) as e:
             raise NotSent(f"cannot reach the Bot API: {type(e).__name__}") from None
+        except BodyTooLarge as e:
+            raise NetworkError(f"the Bot API answered with more than {e.most} bytes") from None
         except aiohttp.InvalidURL:
             raise NotSent("the address of the Bot API is no valid URL") from None
         except TimeoutError:

@@ -22,6 +22,7 @@ from adapters.telegram.parse import UPDATES
 from adapters.telegram.polling import pause_after, pause_s
 from adapters.telegram.pulse import Pulse
 from adapters.telegram.settings import TelegramSettings
+from agent.core.bodies import BodyTooLarge, whole_body
 from agent.core.clock import Clock
 from gateway.channels.errors import ChannelFatal
 
@@ -132,13 +133,8 @@ def complaint_in(info: dict[str, Any], now: datetime) -> str | None:
 
 
 async def _update_in(request: Request) -> dict[str, Any] | None:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > BODY_LIMIT:
-            return None
     try:
-        update = json.loads(bytes(body))
-    except ValueError:
+        update = json.loads(await whole_body(request.stream(), BODY_LIMIT))
+    except (BodyTooLarge, ValueError):
         return None
     return update if isinstance(update, dict) and isinstance(update.get("update_id"), int) else None

@@ -62,7 +62,7 @@ async def facts_of(ask: Ask, messages: Sequence[Message], *, provider: str = "")
 
 def facts_in(answer: str) -> list[str]:
     """The lines of an answer that are facts."""
-    lines = (line.strip() for line in answer.splitlines())
+    lines = (line.strip() for line in answer.split("\n"))
     return [fact for line in lines if line.startswith("- ") and (fact := line[2:].strip())][:MOST_FACTS]
 
 

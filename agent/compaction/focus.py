@@ -137,7 +137,7 @@ def entries_of(message: Message) -> list[str]:
     part = message.parts[0] if message.parts else None
     if not isinstance(part, SummaryPart) or not part.text.startswith(f"{LABEL}\n"):
         return []
-    return [line.split(". ", 1)[-1] for line in part.text.splitlines()[1:]]
+    return [line.split(". ", 1)[-1] for line in part.text.split("\n")[1:]]
 
 
 def harmless(entry: str) -> str:

@@ -1,16 +1,18 @@
 """Forgets for good: files, notes, database, vectors in memory. Who may ask for it is decided by the caller."""
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from pathlib import Path
-from shutil import rmtree
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 
 import anyio.to_thread
 from sqlalchemy import Connection
 
 from agent.core.clock import Clock
+from agent.core.errors import ToolError
 from agent.core.ids import ConversationId
+from agent.core.removal import DEEPEST, Left
+from agent.core.tree import MOST_ENTRIES, Tree
 from agent.memory import forgetting, gathering, notes, traces
 from agent.memory.gathering import Meant
 from agent.memory.memory import Memory
@@ -35,8 +37,8 @@ async def forget(
 ) -> Erased:
     """Forget it. `folders` are those of a conversation with what tools gave and people sent: copies, all of it.
 
-    In steps, with others let in between; cut off, it can be done again from the beginning. Raises StorageError; what
-    files cannot be changed is logged.
+    In steps, with others let in between; cut off, it can be done again from the beginning. Raises StorageError; files
+    that stay are logged, and told of in what it gives.
     """
     at = to_us(clock.now())
     await memory.misses.flush()  # what waits to be written would come after
@@ -44,9 +46,11 @@ async def forget(
     with memory.forgotten.going_on(places):
         # What was on its way when that began is there to be found.
         await memory.database.write(lambda conn: wait_for_writers(conn, places))
-        meant = await _erased(memory, target, home, folders, at)
+        meant, left = await _erased(memory, target, home, folders, at)
         memory.forgotten.tell(target.scope.own, meant.conversations)
-    erased = meant.erased
+    for one in left:
+        log.error("not forgotten: %r stays: %s", "/".join(one.names), one.why)
+    erased = replace(meant.erased, left=tuple("/".join(one.names) for one in left))
     log.info(
         "forgotten: %d things kept, %d messages", erased.items, erased.messages,
         extra={"conversation": target.scope.conversation},
@@ -56,19 +60,23 @@ async def forget(
 
 async def _erased(
     memory: Memory, target: Target, home: Path, folders: Callable[[ConversationId], Sequence[Path]], at: int
-) -> Meant:
+) -> tuple[Meant, Sequence[Left]]:
     def gather(conn: Connection) -> tuple[Meant, traces.Left, Names, Names]:
         meant = gathering.gathered(conn, target)
         return meant, traces.left_behind(conn, meant), *gathering.files(conn, target, meant)
 
-    meant, left, paths, others = await memory.database.read(gather)
+    meant, derived, paths, others = await memory.database.read(gather)
+
+    def clear() -> Sequence[Left]:
+        return list(_files(target, meant, paths, others, home, folders))
+
     # Before the rows that name them: else a crash would leave files that nobody knows of.
-    await anyio.to_thread.run_sync(_files, target, meant, paths, others, home, folders)
-    for step in forgetting.steps(target, meant, left, at=at):
+    left = await anyio.to_thread.run_sync(clear)
+    for step in forgetting.steps(target, meant, derived, at=at):
         await memory.database.write(step)
     if memory.vectors is not None:
         memory.vectors.forget()
-    return meant
+    return meant, left
 
 
 def _files(
@@ -78,41 +86,76 @@ def _files(
     others: Names,
     home: Path,
     folders: Callable[[ConversationId], Sequence[Path]],
-) -> None:
-    """Notes and copies belong to everybody of a place: who may erase their own words alone does not reach them."""
-    _removed(home, paths, target, whole=True)
-    _removed(home, others, target, whole=False)
+) -> Iterator[Left]:
+    """Remove what is meant; gives what stays.
+
+    Notes and copies belong to everybody of a place: who may erase their own words alone does not reach them. Commands
+    may have changed the folders of a workspace, so each is reached name by name from the data directory.
+    """
+    tree = Tree(home.resolve())
+    for name in paths:
+        yield from _removed(tree, name)
+    for name in others:
+        yield from _removed(tree, name, target)
     if target.item is not None or target.only_by is not None:
         return
     for conversation in meant.conversations:
+        note = path_of(home, conversation)
         try:
-            notes.erase(path_of(home, conversation), target.holds if target.words else None)
-            for folder in folders(conversation):
-                _cleared(folder, target)
+            notes.erase(note, target.holds if target.words else None)
         except OSError as error:
-            log.error("not all files of %s could be cleared: %s", conversation, error)  # noqa: TRY400 - no defect
+            yield Left(note.relative_to(home).parts, error.strerror or str(error))
+        for folder in folders(conversation):
+            names = folder.relative_to(home).parts
+            yield from _cleared(tree, names, target) if target.words else tree.remove(names)
 
 
-def _cleared(folder: Path, target: Target) -> None:
-    if not target.words:
-        rmtree(folder, ignore_errors=True)
-        return
-    for file in [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]:
-        if target.holds(file.name) or _says(file, target):
-            file.unlink(missing_ok=True)
+def _removed(tree: Tree, name: str, holding: Target | None = None) -> Iterator[Left]:
+    """Remove a file by its name in the data directory; with `holding` only if it holds the words."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        yield Left(path.parts, "it is not in the data directory")
+    elif holding is None:
+        yield from tree.remove(path.parts)
+    else:
+        yield from _searched(tree, path.parts, holding)
 
 
-def _removed(home: Path, names: Sequence[str], target: Target, *, whole: bool) -> None:
-    """Files by name, only what lies below the data directory: all of them, or those that hold the words."""
-    for name in names:
-        file = (home / name).resolve()
-        if file.is_relative_to(home.resolve()) and (whole or (file.is_file() and _says(file, target))):
-            with suppress(OSError):
-                file.unlink()
-
-
-def _says(file: Path, target: Target) -> bool:
+def _cleared(tree: Tree, names: tuple[str, ...], target: Target) -> Iterator[Left]:
+    """Remove the files of that folder that hold the words, in their name or their text."""
     try:
-        return file.stat().st_size <= LARGEST and target.holds(file.read_text("utf-8", "replace"))
-    except OSError:
-        return False
+        there = tree.look(names)
+        if there is None:
+            return
+        if there.kind != "folder":
+            yield from tree.remove(names)  # where only we make a folder, it is in the way of the next file
+            return
+        seen = 0
+        for entry in tree.walk(names):
+            seen += 1
+            if target.holds(entry.names[-1]) and entry.kind != "folder":
+                yield from tree.remove(entry.names)
+            elif entry.kind == "file":
+                yield from _searched(tree, entry.names, target)
+            elif entry.kind == "other":
+                yield Left(entry.names, "what it leads to is not looked through")
+            elif len(entry.names) >= DEEPEST:
+                yield Left(entry.names, f"folders deeper than {DEEPEST} are not looked through")
+        if seen >= MOST_ENTRIES:
+            yield Left(names, f"only the first {MOST_ENTRIES} entries are looked through")
+    except (ToolError, OSError) as error:
+        yield Left(names, str(error))
+
+
+def _searched(tree: Tree, names: tuple[str, ...], target: Target) -> Iterator[Left]:
+    """Remove the file if the words stand in it."""
+    try:
+        there = tree.look(names)
+        if there is None:
+            return
+        held = target.holds(tree.read(names, LARGEST).decode("utf-8", "replace"))
+    except (ToolError, OSError) as error:
+        yield Left(names, f"it is not looked through: {error}")
+        return
+    if held:
+        yield from tree.remove(names)

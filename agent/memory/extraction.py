@@ -95,7 +95,7 @@ async def read_new(database: Database, scope: Scope, ask: Ask, *, every: int, at
 def parsed(answer: str, messages: int) -> Iterator[Read]:
     """The relations in an answer; lines that are none are passed over."""
     count = 0
-    for line in answer.splitlines():
+    for line in answer.split("\n"):  # a line of JSON may hold what ends a line elsewhere, as U+2028
         try:
             value = json.loads(line.strip().strip("`,"))
             one = Read(

@@ -4,7 +4,7 @@ Every wording that was seen is kept for a while beside it. Blocking: call what t
 """
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from shutil import rmtree
 from urllib.parse import quote
@@ -32,7 +32,7 @@ def read(path: Path, most: int) -> str:
 def write(path: Path, text: str, *, at: datetime) -> None:
     """Put the text in place of the notes, whole or not at all; what stood there stays as a version. Raises OSError."""
     if path.exists():
-        keep_version(path, read(path, LONGEST * 2), at=at)
+        keep_version(path, path.read_text("utf-8", "replace"), at=at)  # to its end: nothing else keeps it
     put_whole(path, text)
     keep_version(path, text, at=at)
 
@@ -44,7 +44,8 @@ def keep_version(path: Path, text: str, *, at: datetime) -> None:
         return
     folder = path.parent / VERSIONS
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    kept = folder / f"{at:%Y%m%d-%H%M%S-%f}.md"
+    while (kept := folder / f"{at:%Y%m%d-%H%M%S-%f}.md").exists():  # what stood there and what takes its place
+        at += timedelta(microseconds=1)
     kept.write_text(text, "utf-8")
     kept.chmod(0o600)
     for old in versions_of(path)[:-MOST_VERSIONS]:
@@ -59,7 +60,8 @@ def versions_of(path: Path) -> tuple[Path, ...]:
 def follow(home: Path, old: ConversationId, new: ConversationId, *, at: datetime) -> None:
     """The conversation has another name now: its notes and their versions belong to that. Safe to repeat.
 
-    Where the new name has notes already, the old ones come before them. Raises OSError.
+    Where the new name has notes already, the old ones come before them. Raises OSError, also where something of the
+    old folder is left.
     """
     before, after = path_of(home, old), path_of(home, new)
     if not before.parent.is_dir():
@@ -69,12 +71,12 @@ def follow(home: Path, old: ConversationId, new: ConversationId, *, at: datetime
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         version.replace(folder / version.name)
     if before.exists():
-        text = read(before, LONGEST * 2)
-        if after.exists() and (added := read(after, LONGEST * 2)).strip() not in text:
+        text = before.read_text("utf-8", "replace")  # to its end: it is not read from there again
+        if after.exists() and (added := after.read_text("utf-8", "replace")).strip() not in text:
             text = f"{text.rstrip()}\n\n{added}"
         write(after, text, at=at)
         before.unlink()
-    rmtree(before.parent, ignore_errors=True)
+    rmtree(before.parent)
 
 
 def erase(path: Path, holds: Callable[[str], bool] | None) -> int:
@@ -86,7 +88,7 @@ def erase(path: Path, holds: Callable[[str], bool] | None) -> int:
     for file in (*versions_of(path), path):
         if not file.exists():
             continue
-        text = read(file, LONGEST * 2)
+        text = file.read_text("utf-8", "replace")  # to its end: what is left of it is written back
         left = "" if holds is None else "".join(line for line in text.splitlines(keepends=True) if not holds(line))
         if left == text:
             continue

@@ -38,13 +38,15 @@ class Target:
 class Erased:
     """How much it was: things that were kept, messages of transcripts.
 
-    `texts` is what the messages said that went with one `item`.
+    `texts` is what the messages said that went with one `item`. `left` are files that could not be removed or looked
+    through, by their paths below the data directory.
     """
 
     items: int
     messages: int
     conversations: tuple[ConversationId, ...] = ()
     texts: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
 
 
 def chunks(ids: Sequence[T]) -> Iterator[Sequence[T]]:

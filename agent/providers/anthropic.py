@@ -16,6 +16,7 @@ import anyio
 import httpx2
 
 from agent.core.errors import AgentError, ProviderRefused
+from agent.core.http_bodies import limited_to
 from agent.providers.alternating import COMPLAINT
 from agent.providers.anthropic_requests import Encoder, longest
 from agent.providers.anthropic_stream import Reading
@@ -31,6 +32,7 @@ from agent.providers.sse import EventReader
 PATH = "/v1/messages"
 HEADERS = {"content-type": "application/json"}
 OURS = frozenset({"ttl", "repeats"})  # what a request can do without, besides headers
+LARGEST_ANSWER = 16 * 1024 * 1024  # bytes of an error, or of one line of a stream
 CONNECT_S = 15.0
 DRAIN_S = 0.2
 MOST_OUTPUT = 16_384  # tokens of one reply, unless the configuration says otherwise: the API wants a number
@@ -144,7 +146,7 @@ class AnthropicProvider:
                     stream=True,
                     stream_cls=anthropic.AsyncStream[httpx2.Response],
                 )
-        except (anthropic.AnthropicError, TimeoutError, OSError) as error:
+        except (anthropic.AnthropicError, httpx2.HTTPError, aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._failure(error) from None
         if not isinstance(response, httpx2.Response):  # what the SDK promises for this cast_to, against its annotation
             raise refused(self.name, f"the anthropic library answered with {type(response).__name__}")
@@ -180,7 +182,9 @@ def _client(settings: ProviderSettings) -> anthropic.AsyncAnthropic:
         timeout=httpx2.Timeout(settings.timeout_s, connect=CONNECT_S),
         default_headers={name: value.get_secret_value() for name, value in settings.extra_headers.items()},
         http_client=anthropic.DefaultAioHttpClient(
-            proxy=settings.proxy.get_secret_value() or None, trust_env=not is_local(settings.base_url)
+            proxy=settings.proxy.get_secret_value() or None,
+            trust_env=not is_local(settings.base_url),
+            event_hooks={"response": [limited_to(LARGEST_ANSWER)]},
         ),
     )
 

@@ -13,6 +13,7 @@ from typing import Self
 import aiohttp
 import anyio
 
+from agent.core.bodies import beginning_of
 from agent.core.errors import AgentError, ProviderBusy, ProviderRefused
 from agent.providers.attachments import IMAGES, TEXTS, Bytes, load, wanted
 from agent.providers.endpoints import host_of, is_local, joined
@@ -155,8 +156,7 @@ class OpenAIProvider:
         """The error in a response that is no stream."""
         pieces = b""
         try:
-            while len(pieces) < LARGEST_ERROR and (piece := await response.content.readany()):
-                pieces += piece
+            pieces = await beginning_of(response.content.iter_any(), LARGEST_ERROR)
         except (TimeoutError, aiohttp.ClientError, OSError):
             pass  # the status alone says enough
         finally:

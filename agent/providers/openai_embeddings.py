@@ -7,6 +7,7 @@ from typing import Any
 
 import aiohttp
 
+from agent.core.bodies import BodyTooLarge, whole_body
 from agent.core.errors import AgentError
 from agent.providers.endpoints import host_of, is_local, joined
 from agent.providers.failures import Answer, busy, classify, read_error, retry_after
@@ -42,6 +43,9 @@ class OpenAIEmbeddings:
         secrets = self._account.secrets
         try:
             return await self._post(texts)
+        except BodyTooLarge as error:
+            words = f"{host_of(self._url)} answered with more than {error.most} bytes"
+            raise busy(self.name, words, secrets) from None
         except TimeoutError as error:
             sent = not isinstance(error, aiohttp.ConnectionTimeoutError)
             raise busy(self.name, f"no answer from {host_of(self._url)} in time", secrets, sent=sent) from None
@@ -66,7 +70,7 @@ class OpenAIEmbeddings:
                 allow_redirects=False,
             ) as response,
         ):
-            body = await response.content.read(LARGEST_ANSWER)
+            body = await whole_body(response.content.iter_any(), LARGEST_ANSWER)
             if response.status != 200:
                 raise self._failure(response, body)
         return self._embedded(body, len(texts))

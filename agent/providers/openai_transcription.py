@@ -7,6 +7,7 @@ from typing import Any
 import aiohttp
 import anyio
 
+from agent.core.bodies import BodyTooLarge, whole_body
 from agent.core.errors import AgentError
 from agent.core.whole_text import whole
 from agent.providers.endpoints import host_of, is_local, joined
@@ -45,6 +46,9 @@ class OpenAITranscriber:
             raise refused(self.name, f"the sound file cannot be read ({error.strerror})") from None
         try:
             return await self._post(sound, mime_type)
+        except BodyTooLarge as error:
+            words = f"{host_of(self._url)} answered with more than {error.most} bytes"
+            raise busy(self.name, words, self._secrets) from None
         except TimeoutError as error:
             sent = not isinstance(error, aiohttp.ConnectionTimeoutError)
             raise busy(self.name, f"no answer from {host_of(self._url)} in time", self._secrets, sent=sent) from None
@@ -80,7 +84,7 @@ class OpenAITranscriber:
                 allow_redirects=False,
             ) as response,
         ):
-            body = await response.content.read(LARGEST_ANSWER)
+            body = await whole_body(response.content.iter_any(), LARGEST_ANSWER)
             if response.status != 200:
                 raise self._failure(response, body)
         return self._transcript(body)

@@ -88,15 +88,17 @@ class Drafter:
 
     async def forget(
         self, conversations: tuple[ConversationId, ...], holds: Holds | None, only_by: PersonId | None = None
-    ) -> tuple[str, ...]:
-        """Take back what drafts quote of these conversations, where `holds` says so of it (None: all); their names.
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Take back what drafts quote of these conversations, where `holds` says so of it (None: all).
+
+        Gives the names of those taken back, and of those whose files could not be cleared.
 
         A draft goes as a whole; of one that a person approved or changed the quotes go, and it waits once more.
         With `only_by` no draft is touched but those of that person's words. Raises StorageError; what is left of a
         draft is logged, and its row stays: it is found again.
         """
         drafts = await self._database.read(lambda conn: evolved.of_conversations(conn, conversations))
-        gone = []
+        gone, left = [], []
         for draft in drafts:
             if only_by not in (None, draft.person):
                 continue
@@ -105,6 +107,7 @@ class Drafter:
                     gone.append(draft.name)
             except OSError as error:
                 log.error("the draft %s could not be cleared: %s", draft.name, error)  # noqa: TRY400 - no defect of ours
+                left.append(draft.name)
         if gone:
 
             def remove(conn: Connection) -> None:
@@ -112,7 +115,7 @@ class Drafter:
                 arms.remove(conn, gone)
 
             await self._database.write(remove)
-        return tuple(gone)
+        return tuple(gone), tuple(left)
 
     def _has_room(self, name: str) -> bool:
         """What is there already is not touched."""

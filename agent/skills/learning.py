@@ -156,10 +156,10 @@ class Learning:
 
     async def forget(
         self, conversations: Sequence[ConversationId], holds: Holds | None, only_by: PersonId | None = None
-    ) -> None:
+    ) -> tuple[str, ...]:
         """Somebody wants words forgotten (None: all of these conversations), of one person or everybody's.
 
-        Raises StorageError.
+        Gives the names of drafts whose files could not be cleared. Raises StorageError.
         """
         async with self._writing:
             for conversation in conversations:
@@ -170,9 +170,12 @@ class Learning:
                     continue
                 if holds is None or any(map(holds, (trigger.signature, *trigger.examples))):
                     self._triggers.remove(trigger)
-            if self._drafter is not None:
-                self.router.forget(await self._drafter.forget(tuple(conversations), holds, only_by))
-                self.router.unread = True
+            if self._drafter is None:
+                return ()
+            gone, left = await self._drafter.forget(tuple(conversations), holds, only_by)
+            self.router.forget(gone)
+            self.router.unread = True
+            return left
 
     async def run(self) -> None:
         """Write what was learnt, until cancelled."""

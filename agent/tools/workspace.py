@@ -15,9 +15,9 @@ def workspace_of(home: Path, conversation: ConversationId) -> Path:
 
 
 def move_workspace(home: Path, old: ConversationId, new: ConversationId) -> None:
-    """The conversation has another name now. Where there are files under the new name already, both stay as they are.
+    """The conversation has another name now. Safe to repeat. Blocks.
 
-    Blocks.
+    Raises OSError, also where there are files under the new name already: both stay as they are.
     """
-    with suppress(FileNotFoundError, OSError):
+    with suppress(FileNotFoundError):
         workspace_of(home, old).rename(workspace_of(home, new))

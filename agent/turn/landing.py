@@ -7,8 +7,8 @@ import anyio
 
 from agent.core.errors import ToolError
 from agent.core.messages import FilePart
-from agent.tools.files.paths import Names
-from agent.tools.files.tree import Tree
+from agent.core.tree import Names, Tree
+from agent.tools.files.paths import shown
 from agent.turn.received import landed_as
 from agent.turn.run import Run
 from agent.turn.states import States
@@ -19,7 +19,7 @@ log = logging.getLogger("tieline.turn")
 async def land(run: Run, states: States) -> None:
     """Copy them there. One that cannot be copied is missed by the tools only: the model may still be shown it."""
     work, home = run.work, states.tool.home
-    tree = Tree(run.execution.workspace)
+    tree = Tree(run.execution.workspace, shown)
     for file in work.incoming.files:
         try:
             await anyio.to_thread.run_sync(_copy, home, file, tree, landed_as(work, file))

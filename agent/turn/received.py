@@ -3,8 +3,9 @@
 from pathlib import PurePosixPath
 
 from agent.core.messages import FilePart
+from agent.core.tree import Names
 from agent.inbox import Work
-from agent.tools.files.paths import Names, shown
+from agent.tools.files.paths import shown
 
 FOLDER = "received"
 

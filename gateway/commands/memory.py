@@ -35,6 +35,7 @@ PAGE = 15  # facts of one list
 MOST_FOUND = 8
 MOST_SHOWN = 200  # characters of one thing
 MOST_NOTES = 3_000
+MOST_LEFT, LONGEST_PATH = 5, 100  # files that are told of, characters of each
 LEAST_WORDS = 3  # characters of what is forgotten by its words
 
 
@@ -139,13 +140,22 @@ async def _forget(call: Call, what: str) -> Reply:
     else:
         holds = target.holds if target.words else None
     # Before the messages that tell what drafts quote of them: it can be done again, should this be cut off.
-    await house.learning.forget(there.conversations, holds, target.only_by)
+    drafts = await house.learning.forget(there.conversations, holds, target.only_by)
     erased = await forget(
         house.memory, target, home=house.home, folders=partial(_copies, house.home), clock=house.clock
     )
     call.agent.memory_changed()
     text = phrase("memory_forgotten", language, items=erased.items, messages=erased.messages)
+    if left := (*(f"skills/auto/{name}" for name in drafts), *erased.left):
+        names = ", ".join(map(_shown, left[:MOST_LEFT])) + (", …" if len(left) > MOST_LEFT else "")
+        text += "\n\n" + phrase("memory_left", language, count=len(left), names=names)
     return Reply(text=text, private=True)
+
+
+def _shown(path: str) -> str:
+    """A path as code on one line, whatever a command has called its files: the end tells more than the beginning."""
+    clean = "".join(sign if sign.isprintable() and sign != "`" else "?" for sign in path)
+    return f"`{clean if len(clean) <= LONGEST_PATH else '…' + clean[-LONGEST_PATH:]}`"
 
 
 def _copies(home: Path, conversation: ConversationId) -> Sequence[Path]:

@@ -136,12 +136,11 @@ def _id(inbound: Edited | Deleted | Moved | Membership) -> ConversationId:
 
 def _move_files(home: Path, old: ConversationId, new: ConversationId, at: datetime) -> None:
     """What a disk refuses stays under the old name, and the log says so: the chat goes on."""
-    move_workspace(home, old, new)
-    try:
-        notes.follow(home, old, new, at=at)
-        move_outputs(home, old, new)
-    except OSError as error:
-        _log.error("not all files of %s followed to %s: %s", old, new, error)
+    for follow in (move_workspace, partial(notes.follow, at=at), move_outputs):
+        try:
+            follow(home, old, new)
+        except OSError as error:
+            _log.error("not all files of %s followed to %s: %s", old, new, error)
 
 
 def _place(key: ConversationKey, place: str) -> str:

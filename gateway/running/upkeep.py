@@ -1,9 +1,7 @@
 """Housekeeping: old rows, old attachments, old exports and backups go, by the `[retention]` section."""
 
 import logging
-import os
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -11,6 +9,7 @@ from pathlib import Path
 import anyio
 
 from agent.core.clock import Clock
+from agent.core.tree import Tree
 from agent.memory import misses
 from agent.storage import cleaning
 from agent.storage.database import Database
@@ -114,18 +113,9 @@ class Upkeep:
 
 def _remove_files(folder: Path, before: float) -> None:
     """Files last written before that moment (POSIX seconds), and folders that have been empty as long."""
-    if not folder.is_dir():
-        return
-    # Each is reached through the open folder it lies in: what is tidied up may be changing, and links lead nowhere.
-    for _, folders, files, at in os.fwalk(folder, topdown=False):
-        for name in files:
-            with suppress(FileNotFoundError):  # somebody else was quicker
-                if os.stat(name, dir_fd=at, follow_symlinks=False).st_mtime < before:
-                    os.unlink(name, dir_fd=at)
-        for name in folders:
-            with suppress(OSError):  # it holds something, or is a link
-                if os.stat(name, dir_fd=at, follow_symlinks=False).st_mtime < before:
-                    os.rmdir(name, dir_fd=at)
+    for left in Tree(folder).prune(before):
+        if not left.gone:
+            _log.warning("%r in %s is old and stays: %s", "/".join(left.names), folder, left.why)
 
 
 def _bound_logs(folder: Path) -> None:

@@ -25,6 +25,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from agent.core.bodies import BodyTooLarge, whole_body
 from gateway.channels.adapter import SignedIn
 from gateway.channels.keys import UserId
 from gateway.web.control_client import socket_path
@@ -35,6 +36,7 @@ Operation = Callable[[Mapping[str, Json]], Awaitable[Json | AsyncIterator[Json]]
 
 # Room for a socket's path in the system's structure (sun_path), without its end mark.
 LONGEST_PATH = 103 if sys.platform == "darwin" else 107
+LARGEST_BODY = 16 * 1024 * 1024  # bytes
 
 log = logging.getLogger("tieline.control")
 
@@ -119,7 +121,9 @@ class Control:
             fix = f"did you mean {near[0]}?" if near else "is the running gateway older than this command? restart it"
             return JSONResponse({"error": f"the gateway knows no operation {name!r}", "fix": fix}, status_code=404)
         try:
-            arguments = json.loads(await request.body() or b"{}")
+            arguments = json.loads(await whole_body(request.stream(), LARGEST_BODY) or b"{}")
+        except BodyTooLarge as error:
+            return JSONResponse({"error": str(error), "fix": ""}, status_code=413)
         except ValueError:
             return JSONResponse({"error": "the arguments are no JSON", "fix": ""}, status_code=400)
         if not isinstance(arguments, dict):

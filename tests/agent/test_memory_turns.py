@@ -163,3 +163,5 @@ def test_what_a_model_says_of_relations_is_believed_with_care() -> None:
     many = list(parsed("\n".join(line % n for n in range(40)), 1))
     assert len(many) == 20
     assert many[0].confidence == 1.0
+    odd = list(parsed(line % 1 + "\r\n" + line.replace("Ida", "I\u2028da") % 2, 1))
+    assert [one.subject for one in odd] == ["Ida", "I da"], "a sign that ends a line elsewhere ends none of JSON"

@@ -73,7 +73,8 @@ def test_a_workspace_follows_its_conversation(tmp_path: Path) -> None:
     assert (workspace_of(tmp_path, new) / "a").exists()
     workspace_of(tmp_path, old).mkdir()
     (workspace_of(tmp_path, old) / "b").touch()
-    move_workspace(tmp_path, old, new)
+    with pytest.raises(OSError, match="not empty"):
+        move_workspace(tmp_path, old, new)
     assert (workspace_of(tmp_path, old) / "b").exists(), "what is there already is not touched"
 
 

@@ -255,6 +255,27 @@ async def test_what_is_forgotten_leaves_no_byte(world: World, what: str) -> None
     assert SECRET not in sent(world, "Again?")
 
 
+@pytest.mark.parametrize("what", [pytest.param(SECRET.lower(), id="the words"), pytest.param("all", id="everything")])
+async def test_a_link_in_the_place_of_received_files_is_told_and_leads_nowhere(world: World, what: str) -> None:
+    """A command in the sandbox may have done `rm -rf received; ln -s ../.. received`."""
+    await world.answered(f"the code is {SECRET}", "code is")
+    workspace = world.home / "workspaces" / "telegram%3A77"
+    others = world.home / "workspaces" / "telegram%3A88" / "received" / "1" / "theirs.txt"
+    others.parent.mkdir(parents=True)
+    others.write_text(f"the code is {SECRET}")
+    workspace.mkdir(parents=True)
+    (workspace / "received").symlink_to("../..")
+
+    await world.hears(world.said(f"/memory forget {what}"))
+    await world.shows("Forget this for good?")
+    await world.hears(world.said("yes"))
+    said = await world.shows("could not be removed or looked through: 1 files or folders")
+    assert "workspaces/telegram%3A77/received" in said
+    assert others.exists()
+    assert (world.home / "tieline.db").exists()
+    assert not (workspace / "received").is_symlink()
+
+
 async def test_off_keeps_and_shows_nothing(world: World) -> None:
     await world.asks("/memory off", "The memory is off here")
     await world.answered("my favourite plover is the ringed plover")

@@ -14,10 +14,10 @@ from pydantic import Field
 
 from agent.core.errors import ToolError
 from agent.core.tools import ToolContext, ToolSpec
+from agent.core.tree import MOST_ENTRIES, Names, Tree
 from agent.tools.files.listing import Pattern, fits, parts_of, printable
-from agent.tools.files.paths import Names, shown
+from agent.tools.files.paths import shown
 from agent.tools.files.place import PATH, appraised, meant, tree_of
-from agent.tools.files.tree import MOST_ENTRIES, Tree
 from agent.tools.schemas import Arguments, parsed, schema_from
 
 if TYPE_CHECKING:

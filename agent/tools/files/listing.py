@@ -11,9 +11,9 @@ from pydantic import Field
 
 from agent.core.errors import ToolError
 from agent.core.tools import ToolContext, ToolSpec
-from agent.tools.files.paths import Names, shown
+from agent.core.tree import MOST_ENTRIES, Entry, Names, Tree
+from agent.tools.files.paths import shown
 from agent.tools.files.place import PATH, appraised, meant, tree_of
-from agent.tools.files.tree import MOST_ENTRIES, Entry, Tree
 from agent.tools.schemas import Arguments, parsed, schema_from
 
 MOST_LISTED = 500

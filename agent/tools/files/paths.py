@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from agent.core.errors import OutOfScope, ToolError
+from agent.core.tree import Names
 
 ROOT = "/workspace"  # what the workspace is called
 LONGEST, LONGEST_NAME = 4_096, 255  # bytes; what Linux takes
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # what could make an approval show another name than is meant
-
-Names = tuple[str, ...]  # below the workspace; () is the workspace itself
 
 
 def grounded(path: str, cwd: Names, workspace: PurePath) -> Names:

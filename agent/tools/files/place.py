@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from agent.core.tools import Appraisal, ToolContext
-from agent.tools.files.paths import Names, grounded, names_of, shown
-from agent.tools.files.tree import Tree
+from agent.core.tree import Names, Tree
+from agent.tools.files.paths import grounded, names_of, shown
 
 PATH = "Relative, or below /workspace."
 
 
 def tree_of(context: ToolContext) -> Tree:
     """The files of the call's conversation."""
-    return Tree(context.execution.workspace)
+    return Tree(context.execution.workspace, shown)
 
 
 def meant(path: str, context: ToolContext) -> Names:

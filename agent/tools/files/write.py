@@ -8,9 +8,9 @@ from pydantic import Field
 
 from agent.core.errors import ToolError
 from agent.core.tools import Appraisal, ToolContext, ToolSpec
-from agent.tools.files.paths import ROOT, Names, shown
+from agent.core.tree import Names, Tree
+from agent.tools.files.paths import ROOT, shown
 from agent.tools.files.place import PATH, meant, tree_of
-from agent.tools.files.tree import Tree
 from agent.tools.reach import FileSettings
 from agent.tools.schemas import Arguments, parsed, schema_from
 

@@ -18,12 +18,14 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from agent.core.http_bodies import limited_to
 from agent.tools.mcp.complaints import bounded
 from agent.tools.mcp.offers import MOST_TOOLS, Offer
 from agent.tools.mcp.results import Result
 from agent.tools.mcp.settings import ServerSettings
 
 MOST_PAGES = 20
+LARGEST_ANSWER = 16 * 1024 * 1024  # bytes, or of one event; a result is cut to a million characters
 _ADDRESS = re.compile(r"\w+://[^\s'\"<>]+")
 CONNECT_S, LIST_S, PROBE_EVERY_S = 30.0, 30.0, 60.0
 
@@ -133,6 +135,7 @@ async def _transport(server: ServerSettings, stack: AsyncExitStack, errors: Path
     if server.url:
         headers = {name: value.get_secret_value() for name, value in server.headers.items()}
         http = await stack.enter_async_context(create_mcp_http_client(headers=headers))
+        http.event_hooks["response"].append(limited_to(LARGEST_ANSWER))
         return streamable_http_client(server.url, http_client=http)
     env = {name: value.get_secret_value() for name, value in server.env.items()}
     parameters = StdioServerParameters(command=server.command, args=list(server.args), env=env, cwd=server.cwd)

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 from pydantic import Field
 
+from agent.core.bodies import BodyTooLarge, whole_body
 from agent.core.errors import ToolError
 from agent.core.tools import ToolContext, ToolSpec
 from agent.tools.reach import WebSettings
@@ -57,15 +58,13 @@ class WebSearch:
                 http.AsyncClient(trust_env=False, proxy=None if own else self._proxy, timeout=None) as client,
                 client.stream(**request_for(query, settings)) as answer,
             ):
-                data = bytearray()
-                async for piece in answer.aiter_bytes():
-                    data += piece
-                    if len(data) > MOST_BYTES:
-                        raise ToolError(f"the search answered with more than {MOST_BYTES} bytes")
+                data = await whole_body(answer.aiter_bytes(), MOST_BYTES)
                 if answer.status_code != 200:
                     busy = answer.status_code == 429 or answer.status_code >= 500
                     raise ToolError(f"the search answered with HTTP {answer.status_code}", transient=busy)
                 return json.loads(data)
+        except BodyTooLarge as error:
+            raise ToolError(f"the search answered with more than {error.most} bytes") from error
         except http.HTTPError as error:
             raise ToolError(f"the search cannot be reached ({type(error).__name__})", transient=True) from error
         except ValueError as error:

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
-from adapters.console import Console, ConsoleSettings
-from adapters.console_screen import BEHIND
+from adapters.console import LARGEST_POST, Console, ConsoleChannel, ConsoleSettings
+from adapters.console_screen import BEHIND, KEPT, Screen
 from agent.core.clock import SystemClock
 from gateway.channels.adapter import Surroundings
 from gateway.channels.document import Paragraph, Plain, Text
 from gateway.channels.inbound import Inbound, Outcome, Pressed, Receipt, Said
-from gateway.channels.keys import UserId
+from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import Button, CommandSpec, File, Outbound
 from gateway.web import control_client
 from gateway.web.control import Control
@@ -191,6 +191,66 @@ async def test_what_was_changed_or_taken_away_before_anybody_looked_is_shown_so(
         async with running(terminal.look):
             await until(lambda: bool(terminal.standing))
         assert [event["text"] for event in terminal.standing] == ["right"]
+
+
+@pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\x85", "\x0b", "\x1c", "\r", "\ud800"], ids=ascii)
+async def test_no_sign_in_a_message_loses_what_waits_at_a_restart(home: Path, sign: str) -> None:
+    """Some of them end a line for Python's `splitlines`, none in JSON lines."""
+    texts = ["one", f"two{sign}lines", "three"]
+    async with served(home, []) as console:
+        for number, text in enumerate(texts):
+            await console.channel("").send(plain(text, key=f"k-{number}"))
+    async with served(home, []) as console:
+        again = await console.channel("").send(plain("three", key="k-2"))
+        assert again.id == "3", "the keys are known"
+        assert (await console.channel("").send(plain("four"))).id == "4"
+        terminal = Terminal(home)
+        async with running(terminal.look):
+            await until(lambda: len(terminal.standing) == 4)
+        assert [event["text"] for event in terminal.standing] == [*texts, "four"]
+
+
+async def test_a_broken_line_loses_itself_alone_and_no_id_comes_twice(
+    home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served(home, []) as console:
+        for number in range(3):
+            await console.channel("").send(plain(f"message {number}", key=f"k-{number}"))
+    file = home / "console.jsonl"
+    first, second, third, _ = file.read_bytes().split(b"\n")
+    old_style = third.replace(b"message 2", "message\u2028 2".encode())  # as an earlier version has written it
+    file.write_bytes(b"\n".join([first, second[:20], b'{"key": 7}', b"[]", b"\xff", old_style]) + b"\n")
+    async with served(home, []) as console:
+        assert (await console.channel("").send(plain("new"))).id > "3"
+        terminal = Terminal(home)
+        async with running(terminal.look):
+            await until(lambda: len(terminal.standing) == 3)
+        assert [event["text"] for event in terminal.standing] == ["message 0", "message\u2028 2", "new"]
+    assert "4 broken lines" in caplog.text
+
+
+async def test_what_is_known_of_messages_does_not_grow_for_ever(tmp_path: Path) -> None:
+    """Of a year of messages, drafts and whispers the newest can be changed and are not sent twice."""
+    screen = Screen(tmp_path / "console.jsonl")
+    channel = ConsoleChannel(ConversationKey.parse("console:"), screen)
+    for number in range(KEPT + 40):
+        sent = await channel.send(plain(f"message {number}", key=f"k-{number}"))
+        draft = await channel.open((Plain("…"),), reply_to=None, to=None)
+        whisper = await channel.whisper(plain("psst"), None)
+        if number == 0:
+            oldest = (sent.id, draft.id, whisper.id)
+    assert (await channel.send(plain("again", key=f"k-{KEPT + 39}"))).id == sent.id
+    await channel.edit(sent, plain("changed"))
+    assert screen.stands(draft.id)
+    assert screen.stands(whisper.id)
+    assert not any(map(screen.stands, oldest))
+    assert len(screen.keys) == KEPT
+
+
+async def test_a_post_larger_than_any_message_is_refused(home: Path) -> None:
+    async with served(home, []):
+        with pytest.raises(control_client.Refused):
+            await Terminal(home).post("/say", {"id": "post-0001", "text": "x" * LARGEST_POST})
 
 
 async def test_two_terminals_show_the_same(home: Path) -> None:

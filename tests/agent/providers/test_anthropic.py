@@ -16,6 +16,7 @@ from agent.providers.provider import CacheTier, RedactedThinkingDone, Request, S
 from agent.providers.settings import ProviderSettings
 from tests.contracts.provider_contract import KEY, asks, hear
 from tests.fakes.llm_server import LlmServer, serving_llm
+from tests.fakes.piecewise import Piecewise, serving
 
 
 @pytest.fixture
@@ -182,3 +183,14 @@ async def test_an_account_without_credit_is_nothing_that_the_request_did(server:
     assert type(error) is ProviderRefused
     assert error.any_request
     await provider.aclose()
+
+
+async def test_an_error_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
+    """The SDK reads the body of an error whole, whatever its size."""
+    body = b'{"error": {"message": "' + b"x" * (40 * 1024 * 1024) + b'"}}'
+    async with serving(Piecewise(body=body, status=400, pieces=80)) as server:
+        provider = provider_at(server.url, tmp_path)
+        heard = await hear(provider, asks("hi"))
+        await provider.aclose()
+        assert isinstance(heard.error, ProviderBusy)
+        assert server.sent < len(body) * 3 // 4

@@ -1,9 +1,11 @@
 """What nobody needs any more goes, and nothing else."""
 
 import os
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import anyio
 import pytest
 from sqlalchemy import Connection, select
 
@@ -136,6 +138,46 @@ async def test_old_files_and_empty_folders_go(house: House) -> None:
     await house.upkeep.tidy()
     assert [path.exists() for path in (old, left_empty, export, output)] == [False] * 4
     assert [path.exists() for path in (young, being_filled, fresh_export, fresh_output, other)] == [True] * 5
+
+
+@pytest.mark.parametrize("days", [31, 1], ids=["old", "young"])
+async def test_folders_in_folders_without_end_stop_no_tidying(house: House, days: float) -> None:
+    """A command in the sandbox makes them until no path names the last of them, nor Python recurses so far."""
+    workspace = house.home / "workspaces" / "telegram%3A77"
+    workspace.mkdir(parents=True)
+    moment = (house.clock.now() - timedelta(days=days)).timestamp()
+    at = os.open(workspace, os.O_RDONLY)
+    for _ in range(1_500):
+        os.mkdir("deeper", dir_fd=at)
+        inner = os.open("deeper", os.O_RDONLY, dir_fd=at)
+        os.utime(at, (moment, moment))
+        os.close(at)
+        at = inner
+    os.close(os.open("a.txt", os.O_WRONLY | os.O_CREAT, dir_fd=at))
+    os.utime(at, (moment, moment))
+    os.close(at)
+    house.retention = replace(RETENTION, workspace_days=30)
+    after = house.file("exports/old.jsonl", 1.1)
+    try:
+        await house.upkeep.tidy()
+        left = (await anyio.run_process(["find", str(workspace), "-type", "d"])).stdout.count(b"\n")
+    finally:
+        await anyio.run_process(["rm", "-rf", str(workspace)])  # pytest cannot tidy such a tree away
+    assert (left < 70) is (days > 30)
+    assert not after.exists()
+
+
+async def test_links_in_a_workspace_go_when_they_are_old_and_lead_nowhere(house: House) -> None:
+    secret = house.file("gateway.toml", 400)
+    other = house.file("elsewhere/a.txt", 400)
+    workspace = house.file("workspaces/telegram%3A77/", 0)
+    for name, to in (("file", secret), ("folder", other.parent)):
+        (workspace / name).symlink_to(to)
+        os.utime(workspace / name, (0, 0), follow_symlinks=False)
+    (house.home / "outputs").symlink_to(other.parent)
+    await house.upkeep.tidy()
+    assert list(workspace.iterdir()) == []
+    assert (secret.exists(), other.exists()) == (True, True)
 
 
 async def test_the_newest_backups_stay_and_so_do_copies_of_other_kinds(house: House) -> None:

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from gateway.web import control_client
-from gateway.web.control import Control, ControlError, Json, Operation, OperationError
+from gateway.web.control import LARGEST_BODY, Control, ControlError, Json, Operation, OperationError
 from gateway.web.control_client import NoGateway, Refused, socket_path
 from tests.fakes.running import running
 
@@ -70,6 +70,11 @@ async def test_an_operation_that_says_no_tells_the_fix(control: Control, home: P
     with pytest.raises(Refused, match="no such code") as raised:
         await in_thread(control_client.call, home, "refuse")
     assert raised.value.fix == "list them with `tieline pair list`"
+
+
+async def test_arguments_without_end_are_not_read_to_theirs(control: Control, home: Path) -> None:
+    with pytest.raises(Refused, match=f"more than {LARGEST_BODY} bytes came"):
+        await in_thread(control_client.call, home, "echo", code="x" * LARGEST_BODY)
 
 
 async def test_who_is_refused_before_all_was_read_is_told_why(control: Control, home: Path) -> None:

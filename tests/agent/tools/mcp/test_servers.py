@@ -20,8 +20,10 @@ from agent.core.outbox import Answer, Question
 from agent.core.tools import Tool
 from agent.tools.mcp.servers import Servers
 from agent.tools.mcp.settings import McpSettings, ServerSettings
+from agent.tools.mcp.wire import LARGEST_ANSWER
 from agent.tools.toolbox import Toolbox
 from tests.fakes.calls import call_in
+from tests.fakes.piecewise import Piecewise, serving
 from tests.fakes.tools import FakeTool, named
 from tests.fakes.waiting import until
 
@@ -190,3 +192,11 @@ async def test_over_http_with_headers(tmp_path: Path) -> None:
                 assert await ask(toolbox, "mcp__far__confirm", tmp_path) == "decline: None", "nobody can be asked"
         finally:
             process.kill()
+
+
+async def test_an_answer_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
+    body = b'{"jsonrpc": "2.0", "id": 0, "result": {"x": "' + b"x" * LARGEST_ANSWER + b'"}}'
+    async with serving(Piecewise(body=body, pieces=40)) as server:
+        one = ServerSettings(name="endless", url=f"{server.url}/mcp")
+        async with running(tmp_path, one) as (_, _, health):
+            await until(lambda: any("more than" in str(told) for told in health), longest_s=40)

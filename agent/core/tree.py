@@ -1,33 +1,35 @@
-"""The files of one workspace, opened name by name from its root: no symbolic link is ever followed.
+"""The files below one folder, opened name by name from its root: no symbolic link is ever followed.
 
 Each step is opened relative to the folder before it (`dir_fd`, O_NOFOLLOW), so that a link put in between two looks
-leads nowhere. Only regular files and folders are touched. All of it blocks: call it in a thread.
+leads nowhere. Only regular files and folders are read or written; a link is removed itself, never what it leads to.
+All of it blocks: call it in a thread.
 """
 
 import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 from agent.core.errors import OutOfScope, ToolError
-from agent.tools.files.paths import Names, shown
+from agent.core.removal import DEEPEST, FOLDER, Left, pruned, removed, why_of
+
+Names = tuple[str, ...]  # below the root; () is the root itself
+Shown = Callable[[Names], str]
 
 LARGEST_READ = 10 * 1024 * 1024  # bytes
 MOST_ENTRIES = 50_000  # looked at in one walk
-DEEPEST = 64  # folders
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe must not make us wait
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing in the workspace. `kind` "other" is a link, a pipe, a device: named, never opened."""
+    """One thing below the root. `kind` "other" is a link, a pipe, a device: named, never opened."""
 
     names: Names
     kind: str  # "file" | "folder" | "other"
@@ -36,29 +38,33 @@ class Entry:
 
 
 class Tree:
-    """`root` need not exist: it is empty then, and made when something is put into it."""
+    """`root` need not exist: it is empty then, and made when something is put into it.
 
-    def __init__(self, root: Path) -> None:
+    The folders that `root` lies in are the caller's: links in them are followed. `shown` writes names in messages.
+    """
+
+    def __init__(self, root: Path, shown: Shown = "/".join) -> None:
         self._root = root
+        self._shown = shown
 
     def read(self, names: Names, most: int = LARGEST_READ) -> bytes:
         """A file's bytes. Raises ToolError when there is none, or a larger one."""
-        with self._folder(names[:-1]) as folder, _opened(folder, names) as file:
+        with self._folder(names[:-1]) as folder, _opened(folder, names, self._shown) as file:
             size = os.fstat(file).st_size
             if size > most:
-                raise ToolError(f"{shown(names)} has {size} bytes; {most} are the most")
+                raise ToolError(f"{self._shown(names)} has {size} bytes; {most} are the most")
             return _all_of(file, most)
 
     def write(self, names: Names, data: bytes) -> None:
         """Put a file there whole: who reads it meanwhile has the old one or the new one. Folders are made."""
         if not names:
-            raise ToolError(f"{shown(names)} is a folder")
+            raise ToolError(f"{self._shown(names)} is a folder")
         with self._folder(names[:-1], make=True) as folder:
             mode = 0o600
             with suppress(FileNotFoundError):
                 there = os.stat(names[-1], dir_fd=folder, follow_symlinks=False)
                 if not stat.S_ISREG(there.st_mode):
-                    raise _no_file(names, there)
+                    raise _no_file(names, there, self._shown)
                 mode = stat.S_IMODE(there.st_mode) & 0o777
             partial = f".{secrets.token_hex(8)}.part"
             file = os.open(
@@ -73,6 +79,32 @@ class Tree:
                 with suppress(FileNotFoundError):
                     os.unlink(partial, dir_fd=folder)
                 raise
+
+    def remove(self, names: Names) -> tuple[Left, ...]:
+        """Remove what is there with all below it, in whatever mode it is; gives what stays.
+
+        A link goes itself, and is told of.
+        """
+        try:
+            with self._folder(names[:-1]) as folder:
+                return tuple(removed(folder, names))
+        except _NotThere:
+            return ()
+        except (ToolError, OSError) as error:
+            return (Left(names, why_of(error)),)
+
+    def prune(self, before: float) -> tuple[Left, ...]:
+        """Remove files last written before that moment (POSIX seconds), and folders that have been empty as long.
+
+        What lies deeper than `DEEPEST` goes with its folder, when that is as old. Gives what should go and stays.
+        """
+        try:
+            with self._folder(()) as folder:
+                return tuple(pruned(folder, (), before))
+        except _NotThere:
+            return ()
+        except (ToolError, OSError) as error:
+            return (Left((), why_of(error)),)
 
     def look(self, names: Names) -> Entry | None:
         """What is there, itself; None when there is nothing."""
@@ -131,7 +163,7 @@ class Tree:
                 if make:
                     with suppress(FileExistsError):
                         os.mkdir(name, 0o700, dir_fd=at)
-                inner = _step(at, name, names[:depth])
+                inner = _step(at, name, names[:depth], self._shown)
                 os.close(at)
                 at = inner
             yield at
@@ -140,45 +172,47 @@ class Tree:
 
     def _open_root(self) -> int:
         try:
-            return os.open(self._root, _FOLDER)
+            return os.open(self._root, FOLDER)
         except FileNotFoundError as error:
-            raise _NotThere("the workspace is empty") from error
+            raise _NotThere(f"{self._shown(())} is empty") from error
+        except OSError as error:  # a link too
+            raise ToolError(f"{self._shown(())} cannot be opened: {error.strerror}") from error
 
 
 class _NotThere(ToolError):
     """There is nothing of that name."""
 
 
-def _step(at: int, name: str, names: Names) -> int:
+def _step(at: int, name: str, names: Names, shown: Shown) -> int:
     try:
-        return os.open(name, _FOLDER, dir_fd=at)
+        return os.open(name, FOLDER, dir_fd=at)
     except FileNotFoundError as error:
-        raise _NotThere(_missing(at, names)) from error
+        raise _NotThere(_missing(at, names, shown)) from error
     except OSError as error:
         if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.EMLINK):
-            raise _no_folder(at, name, names) from error
+            raise _no_folder(at, name, names, shown) from error
         raise ToolError(f"{shown(names)} cannot be opened: {error.strerror}") from error
 
 
 @contextmanager
-def _opened(folder: int, names: Names) -> Iterator[int]:
+def _opened(folder: int, names: Names, shown: Shown) -> Iterator[int]:
     if not names:
         raise ToolError(f"{shown(names)} is a folder")
     try:
         there = os.stat(names[-1], dir_fd=folder, follow_symlinks=False)
         if not stat.S_ISREG(there.st_mode):
-            raise _no_file(names, there)
+            raise _no_file(names, there, shown)
         file = os.open(names[-1], _FILE, dir_fd=folder)
     except FileNotFoundError as error:
-        raise _NotThere(_missing(folder, names)) from error
+        raise _NotThere(_missing(folder, names, shown)) from error
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK):
-            raise _link(names) from error
+            raise _link(names, shown) from error
         raise ToolError(f"{shown(names)} cannot be opened: {error.strerror}") from error
     try:
         opened = os.fstat(file)
         if not stat.S_ISREG(opened.st_mode):  # changed between the two looks
-            raise _no_file(names, opened)
+            raise _no_file(names, opened, shown)
         yield file
     finally:
         os.close(file)
@@ -207,24 +241,24 @@ def _entry(names: Names, status: os.stat_result) -> Entry:
     return Entry(names, kind, status.st_size if kind == "file" else 0, status.st_mtime_ns)
 
 
-def _missing(folder: int, names: Names) -> str:
+def _missing(folder: int, names: Names, shown: Shown) -> str:
     near = get_close_matches(names[-1], os.listdir(folder), n=3)
     hint = f"; there is {', '.join(near)}" if near else ""
     return f"there is no {shown(names)}{hint}"
 
 
-def _no_folder(at: int, name: str, names: Names) -> ToolError:
+def _no_folder(at: int, name: str, names: Names, shown: Shown) -> ToolError:
     with suppress(OSError):
         if stat.S_ISLNK(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode):
-            return _link(names)
+            return _link(names, shown)
     return ToolError(f"{shown(names)} is no folder")
 
 
-def _no_file(names: Names, there: os.stat_result) -> ToolError:
+def _no_file(names: Names, there: os.stat_result, shown: Shown) -> ToolError:
     if stat.S_ISLNK(there.st_mode):
-        return _link(names)
+        return _link(names, shown)
     return ToolError(f"{shown(names)} is {'a folder' if stat.S_ISDIR(there.st_mode) else 'no regular file'}")
 
 
-def _link(names: Names) -> OutOfScope:
+def _link(names: Names, shown: Shown) -> OutOfScope:
     return OutOfScope(f"{shown(names)} is a symbolic link, and links are not followed; name the file itself")

@@ -1,0 +1,166 @@
+"""Every read of what comes over a network or a pipe, with what bounds it and how its end is reached.
+
+One read gives what has come by then: a body is read by `agent.core.bodies`, piece by piece, or by a library to its end.
+A read that is not registered fails here until somebody has looked at it; so does a registered one that is gone.
+"""
+
+import ast
+
+import pytest
+
+from tests.hostile.product_calls import Use, differences, uses_in, uses_of_product
+
+METHODS = frozenset(
+    {
+        "read", "aread", "read1", "readinto", "readany", "readline", "readlines", "readexactly", "readuntil",
+        "readchunk", "iter_any", "iter_chunked", "iter_chunks", "iter_bytes", "iter_raw", "iter_text", "iter_lines",
+        "aiter_bytes",
+        "aiter_raw", "aiter_text", "aiter_lines", "text", "json", "body", "form", "stream", "receive", "receive_json",
+        "receive_text", "receive_bytes", "receive_str", "recv", "recv_into", "recvfrom", "recvmsg", "communicate",
+        "ws_connect", "getresponse",
+    }
+)  # fmt: skip
+WHOLE, BEGINNING = "agent.core.bodies.whole_body", "agent.core.bodies.beginning_of"
+LIMITED = "agent.core.http_bodies.limited_to"
+OTHERS = frozenset(
+    {
+        "urllib.request.urlopen", "subprocess.run", "subprocess.check_output", "subprocess.Popen", "anyio.open_process",
+        "anyio.run_process", "asyncio.create_subprocess_exec", "websockets.connect", "mcp.client.stdio.stdio_client",
+        "mcp.client.streamable_http.streamable_http_client", "aiohttp.ClientSession", "http.client.HTTPConnection",
+        WHOLE, BEGINNING, LIMITED,
+    }
+)  # fmt: skip
+NOT_BODIES = frozenset({"database", "_database", "sqlalchemy", "sa", "op", "estimator"})
+
+
+def reads_a_body(use: Use) -> bool:
+    """Neither a read of the database nor a text that is made: these have arguments of their own."""
+    name, call = use.dotted, use.call
+    if name in (".stdout", ".stderr"):
+        return call is None
+    if name in OTHERS:
+        return call is not None
+    if not name.startswith(".") or name[1:] not in METHODS or call is None or not isinstance(call.func, ast.Attribute):
+        return False
+    receiver = call.func.value
+    owner = (
+        receiver.attr if isinstance(receiver, ast.Attribute) else receiver.id if isinstance(receiver, ast.Name) else ""
+    )
+    if owner in NOT_BODIES or owner.endswith("database"):
+        return False
+    return not (name in (".text", ".json", ".body", ".form") and call.args)
+
+
+# The verdicts: how the end is reached, and what bounds it.
+BY_HELPER = "read to its end or to a limit by agent.core.bodies"
+COUNTED = "read piece by piece to its end, counted against a limit that ends it"
+EVENTS = "a stream without end by nature: each event has a limit, and each silence and the whole a deadline"
+DRAINED = "what comes is thrown away, for a limited time"
+BY_LIBRARY = "read by a library, to its end, under a limit that is set here"
+OPENS = "opens the connection alone; who reads from it is registered"
+DOORWAY = "a body sent to us: gateway.web.doorway bounds each by its size and two minutes"
+OURSELVES = "the gateway's own answer on its socket, which its owner alone can serve"
+BOUNDED_RUN = "a program of the operator or the system's: its time is limited, and what it writes is counted or small"
+NOT_OURS = "frames of the platform's gateway, read by its library, which sets the limit"
+NO_BODY = "no network: a file, a database, a text or a queue of the house"
+
+REGISTER: dict[str, tuple[str, str]] = {
+    "agent/memory/erasing.py _searched": (".read", NO_BODY),
+    "agent/memory/notes.py read": (".read", NO_BODY),
+    "agent/providers/anthropic.py AnthropicProvider.stream": (".aiter_raw", EVENTS),
+    "agent/providers/anthropic.py _client": (LIMITED, BY_LIBRARY),
+    "agent/providers/calling.py Models._consume": (".stream", OPENS),
+    "agent/providers/openai.py OpenAIProvider.stream": (".readany", EVENTS),
+    "agent/providers/openai.py OpenAIProvider._answer": (f".iter_any {BEGINNING}", BY_HELPER),
+    "agent/providers/openai.py _Connections.open": ("aiohttp.ClientSession", OPENS),
+    "agent/providers/openai.py _drain": (".readany", DRAINED),
+    "agent/providers/openai_embeddings.py OpenAIEmbeddings._post": (
+        f".iter_any {WHOLE} aiohttp.ClientSession", BY_HELPER,
+    ),
+    "agent/providers/openai_transcription.py OpenAITranscriber._post": (
+        f".iter_any {WHOLE} aiohttp.ClientSession", BY_HELPER,
+    ),
+    "agent/providers/opening.py LazyProvider.stream": (".stream", OPENS),
+    "agent/skills/loading.py _read": (".read", NO_BODY),
+    "agent/tools/files/edit.py Edit.run.change": (".read", NO_BODY),
+    "agent/tools/files/grep.py _in_file": (".read", NO_BODY),
+    "agent/tools/hooks.py Hooks._run": ("anyio.open_process", OPENS),
+    "agent/tools/hooks.py _finished": (".stderr .stdout", BOUNDED_RUN),
+    "agent/tools/mcp/complaints.py bounded": (".read", NO_BODY),
+    "agent/tools/mcp/wire.py _transport": (
+        f"{LIMITED} mcp.client.stdio.stdio_client mcp.client.streamable_http.streamable_http_client", BY_LIBRARY,
+    ),
+    "agent/tools/read_output.py ReadOutput.run": (".read", NO_BODY),
+    "agent/tools/recall_transcript.py RecallTranscript.run": (".read", NO_BODY),
+    "agent/tools/shell/probing.py trouble_with": (".stderr .stdout subprocess.run", BOUNDED_RUN),
+    "agent/tools/shell/programs.py run": ("anyio.open_process", OPENS),
+    "agent/tools/shell/programs.py _followed": (".stdout", OPENS),
+    "agent/tools/shell/programs.py _followed.read_all": (".receive", COUNTED),
+    "agent/tools/shell/reading.py read": (".read", NO_BODY),
+    "agent/tools/web/fetching.py Fetcher._ask_at": (".stream", OPENS),
+    "agent/tools/web/fetching.py _body": (".aiter_raw", COUNTED),
+    "agent/tools/web/pages.py _read": (".read", NO_BODY),
+    "agent/tools/web/search.py WebSearch._ask": (f".aiter_bytes .stream {WHOLE}", BY_HELPER),
+    "gateway/cli/doctor.py _ailments": (".read", NO_BODY),
+    "gateway/cli/terminal.py Terminal._until_the_end": (".read", NO_BODY),
+    "gateway/cli/trying.py _first_piece": (".stream", OPENS),
+    "gateway/web/control.py Control._do": (f".stream {WHOLE}", BY_HELPER),
+    "gateway/web/control_client.py call": (".read", OURSELVES),
+    "gateway/web/control_client.py channel_call": (".read", OURSELVES),
+    "gateway/web/control_client.py _request": (".getresponse http.client.HTTPConnection", OURSELVES),
+    "gateway/web/control_client.py _refuse": (".read", OURSELVES),
+    "gateway/web/gate.py session_of": (".read", NO_BODY),
+    "adapters/console.py _posted": (f".stream {WHOLE}", BY_HELPER),
+    "adapters/console_screen.py Screen.lines": (".receive", NO_BODY),
+    "adapters/discord/catch_up.py CatchUp._collect": (".read", NO_BODY),
+    "adapters/discord/diagnosis.py _gateway": (".receive .ws_connect", NOT_OURS),
+    "adapters/discord/endpoint.py AccountHTTP.ws_connect": (".ws_connect", NOT_OURS),
+    "adapters/discord/endpoint.py _said": (f".iter_any {BEGINNING}", BY_HELPER),
+    "adapters/discord/files.py DiscordFiles.fetch": ("aiohttp.ClientSession", OPENS),
+    "adapters/discord/files.py DiscordFiles._download": (".iter_chunked", COUNTED),
+    "adapters/discord/history.py DiscordHistory.since": (".read", NO_BODY),
+    "adapters/slack/api.py BoundedResponse.read": (f".iter_any .read {WHOLE}", BY_HELPER),
+    "adapters/slack/api.py SlackApi.session": ("aiohttp.ClientSession", BY_LIBRARY),
+    "adapters/slack/catch_up.py CatchUp._read": (".read", NO_BODY),
+    "adapters/slack/channel.py _said": (f".iter_any {BEGINNING}", BY_HELPER),
+    "adapters/slack/files.py _written": (".iter_chunked", COUNTED),
+    "adapters/slack/history.py SlackHistory.since": (".read", NO_BODY),
+    "adapters/slack/history.py SlackHistory.trace": (".read", NO_BODY),
+    "adapters/slack/socket_mode.py SocketLink._receive": (".receive", BY_LIBRARY),
+    "adapters/slack/socket_mode.py connected": (".ws_connect", BY_LIBRARY),
+    "adapters/slack/webhook.py _limited": (f".stream {WHOLE}", BY_HELPER),
+    "adapters/telegram/files.py AccountFiles._download": (".iter_chunked", COUNTED),
+    "adapters/telegram/request.py AiohttpRequest.session": ("aiohttp.ClientSession", OPENS),
+    "adapters/telegram/request.py AiohttpRequest.do_request": (f".iter_any {WHOLE}", BY_HELPER),
+    "adapters/telegram/webhook.py _update_in": (f".stream {WHOLE}", BY_HELPER),
+    "adapters/web/rooms.py Rooms.open": (".read", NO_BODY),
+    "adapters/web/rooms.py Rooms._entry": (".read", NO_BODY),
+    "adapters/web/routes.py Routes._upload": (".stream", DOORWAY),
+    "adapters/web/routes.py _body": (".body", DOORWAY),
+    "adapters/web/shelf.py Shelf._note": (".read", NO_BODY),
+}  # fmt: skip
+
+
+def test_every_read_of_a_body_has_been_looked_at() -> None:
+    assert differences(uses_of_product(reads_a_body), REGISTER) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("async def f(answer):\n    return await answer.content.read(9)", ".read"),
+        (
+            "async def f(answer):\n    return (await answer.text())[:9], await answer.json(content_type=None)",
+            ".json .text",
+        ),
+        ("async def f(request):\n    async for piece in request.stream(): pass", ".stream"),
+        (
+            "from subprocess import Popen as P\ndef f():\n    return P('x').stdout.read(9)",
+            ".read .stdout subprocess.Popen",
+        ),
+        ("def f(sock):\n    return sock.recv(9)", ".recv"),
+        ("async def f(self):\n    return await self._database.read(look), estimator.text(x), sa.text('y')", None),
+    ],
+)
+def test_the_scan_sees_a_read_however_it_is_written(source: str, found: str | None) -> None:
+    assert uses_in(source, reads_a_body) == ({"f": tuple(found.split())} if found else {})

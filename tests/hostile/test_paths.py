@@ -1,0 +1,273 @@
+"""Every use of the disk by the product, with the reason why no link and no foreign name can lead it elsewhere.
+
+Workspaces are writable from the sandbox, so what lies in one is reached through `agent.core.tree` alone. A use that is
+not registered fails here until somebody has looked at its path; so does a registered one that is gone.
+"""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.product_calls import ROOT, Use, differences, uses_in, uses_of_product
+
+METHODS = frozenset(
+    {
+        "unlink", "rmdir", "mkdir", "touch", "chmod", "lchmod", "rename", "write_text", "write_bytes",
+        "symlink_to", "hardlink_to", "link_to", "extract", "extractall", "truncate", "rmtree", "read_text",
+        "read_bytes", "rglob", "glob", "iterdir", "scandir", "copyfile", "copytree",
+    }
+)  # fmt: skip
+OF_OS = frozenset(
+    {
+        "open", "unlink", "remove", "rmdir", "removedirs", "rename", "renames", "replace", "mkdir", "makedirs",
+        "link", "symlink", "chmod", "fchmod", "lchmod", "chown", "lchown", "fchown", "truncate", "ftruncate",
+        "mkfifo", "mknod", "utime", "walk", "fwalk", "scandir", "listdir", "fdopen", "pwrite", "write",
+        "sendfile",
+    }
+)  # fmt: skip
+WHOLE_MODULES = ("shutil", "tempfile", "tarfile", "zipfile", "fileinput", "glob", "mmap")
+HARMLESS = frozenset({"shutil.which", "shutil.disk_usage"})
+IN_TREE = "agent.core.tree.Tree"
+PUT_WHOLE = "agent.storage.whole_files.put_whole"
+WHOLE_OR_NOTHING = "gateway.channels.receiving.whole_or_nothing"
+OTHERS = frozenset(
+    {
+        "io.open", "anyio.open_file", "anyio.Path", "sqlite3.connect", "discord.File",
+        "starlette.responses.FileResponse", "starlette.staticfiles.StaticFiles", "jinja2.FileSystemLoader",
+        # What takes a path of its caller's is registered at the caller too.
+        IN_TREE, PUT_WHOLE, WHOLE_OR_NOTHING,
+        "logging.FileHandler", "logging.handlers.RotatingFileHandler", "logging.handlers.WatchedFileHandler",
+    }
+)  # fmt: skip
+
+
+def uses_disk(use: Use) -> bool:
+    """Of `open` and `replace`, which other things have too, those that can be a path's."""
+    name, call = use.dotted, use.call
+    if name == ".open":
+        if call is None or not (call.args or call.keywords):
+            return not use.awaited
+        named = {keyword.arg for keyword in call.keywords} & {"mode", "encoding", "buffering", "newline"}
+        return bool(named) or (bool(call.args) and isinstance(call.args[0], ast.Constant))
+    if name == ".replace":  # of a text it takes two arguments, of a moment names alone
+        return call is None or (len(call.args) == 1 and not call.keywords)
+    module, _, rest = name.partition(".")
+    return (
+        (not module and rest in METHODS)
+        or (module == "os" and rest in OF_OS)
+        or (module in WHOLE_MODULES and bool(rest) and name not in HARMLESS)
+        or name == "open"
+        or (call is not None and name in OTHERS)
+    )
+
+
+# The verdicts: whose path it is.
+TREE = "opened name by name below a root, without following links"
+WORKSPACE = "the workspace's own folder: it lies where no sandboxed command can write, and its name is the gateway's"
+DATA = (
+    "made by the gateway of quoted ids, hashes and its own words, in a folder of the data directory without workspaces"
+)
+RECEIVED = (
+    "files/…: made by the gateway, named by `safe_name` or read from rows that it wrote; no command sees the folder"
+)
+WEB = "web/chat: random names of the gateway's own; an id from outside must be letters and digits"
+OPERATOR = "the operator's: from the command line, the configuration, or in a folder that the operator alone fills"
+SHIPPED = "files of the package, /proc, or a temporary folder of its own"
+NONE = "opens no file: another thing of the same name"
+
+REGISTER: dict[str, tuple[str, str]] = {
+    "agent/compaction/dumps.py Dumps.write": (".mkdir open os.open", DATA),
+    "agent/core/crash_points.py Armed.__call__": (".read_text .unlink", OPERATOR),
+    "agent/core/tree.py Tree.write": ("os.fchmod os.fdopen os.open os.replace os.unlink", TREE),
+    "agent/core/tree.py Tree._folder": (".mkdir os.mkdir", TREE),
+    "agent/core/tree.py Tree._open_root": ("os.open", TREE),
+    "agent/core/removal.py removed": ("os.rename os.rmdir os.unlink", TREE),
+    "agent/core/removal.py _emptied": ("os.listdir", TREE),
+    "agent/core/removal.py pruned": ("os.listdir os.unlink", TREE),
+    "agent/core/removal.py _within": ("os.open os.rmdir", TREE),
+    "agent/core/removal.py _opened_to_empty": ("os.chmod os.fchmod os.open os.open os.open", TREE),
+    "agent/core/tree.py _step": ("os.open", TREE),
+    "agent/core/tree.py _opened": ("os.open", TREE),
+    "agent/core/tree.py _entries": ("os.scandir", TREE),
+    "agent/core/tree.py _missing": ("os.listdir", TREE),
+    "agent/definitions.py Definitions.names": (".glob", OPERATOR),
+    "agent/definitions.py text_of": (".read_bytes", OPERATOR),
+    "agent/ledger/journal.py Journal.recover": (".read_bytes", DATA),
+    "agent/ledger/journal.py Journal.shrink": ("os.open os.replace os.write", DATA),
+    "agent/ledger/journal.py Journal._write": (".mkdir os.open os.write", DATA),
+    "agent/memory/erasing.py _files": (IN_TREE, TREE),
+    "agent/memory/notes.py read": (".open", DATA),
+    "agent/memory/notes.py write": (f".read_text {PUT_WHOLE}", DATA),
+    "agent/memory/notes.py keep_version": (".chmod .mkdir .unlink .write_text", DATA),
+    "agent/memory/notes.py versions_of": (".glob", DATA),
+    "agent/memory/notes.py follow": (".mkdir .read_text .read_text .replace .unlink shutil.rmtree", DATA),
+    "agent/memory/notes.py erase": (".read_text .unlink .write_text", DATA),
+    "agent/providers/attachments.py _read": (".read_bytes", RECEIVED),
+    "agent/providers/openai.py OpenAIProvider.warm_up": (".open", NONE),
+    "agent/providers/openai.py _Connections.post": (".open", NONE),
+    "agent/providers/openai_transcription.py OpenAITranscriber.transcribe": (".read_bytes anyio.Path", RECEIVED),
+    "agent/providers/prices.py lookup": (".read_bytes", SHIPPED),
+    "agent/skills/drafting.py Drafter._has_room": (".glob", DATA),
+    "agent/skills/drafting.py Drafter._write": (f"{PUT_WHOLE} {PUT_WHOLE}", DATA),
+    "agent/skills/drafting.py Drafter._unquote": (f".read_text {PUT_WHOLE} shutil.rmtree", DATA),
+    "agent/skills/loading.py files_of": ("os.scandir", OPERATOR),
+    "agent/skills/loading.py _read": (".open", OPERATOR),
+    "agent/storage/backup.py copy_file": (".rename .unlink .unlink os.open", OPERATOR),
+    "agent/storage/backup.py _copy": (".open sqlite3.connect sqlite3.connect", OPERATOR),
+    "agent/storage/lock.py OwnerLock.take": ("os.ftruncate os.open os.pwrite", DATA),
+    "agent/storage/opening.py _open_sqlite": (".mkdir os.open", OPERATOR),
+    "agent/storage/opening.py _bring_up_to_date": (".mkdir", DATA),
+    "agent/storage/restoring.py restore": (".mkdir .replace .unlink .unlink", OPERATOR),
+    "agent/storage/restoring.py _check": ("sqlite3.connect", OPERATOR),
+    "agent/storage/restoring.py _keep": (".mkdir .replace .replace .unlink sqlite3.connect", OPERATOR),
+    "agent/storage/restoring.py _sync": ("os.open", OPERATOR),
+    "agent/storage/sqlite.py sqlite_engine.connect": ("sqlite3.connect", OPERATOR),
+    "agent/storage/whole_files.py put_whole": (".chmod .mkdir .replace .write_text", DATA),
+    "agent/subagent/profiles.py Profiles.names": (".glob", OPERATOR),
+    "agent/tools/files/place.py tree_of": (IN_TREE, TREE),
+    "agent/tools/mcp/complaints.py bounded": (".chmod .open .truncate .write_bytes", DATA),
+    "agent/tools/mcp/wire.py _transport": (".open", DATA),
+    "agent/tools/mcp/wire.py _make_ready": (".mkdir", DATA),
+    "agent/tools/overflow.py move_outputs": (".iterdir .mkdir .replace .rmdir", DATA),
+    "agent/tools/overflow.py Outputs.read": (".read_text", DATA),
+    "agent/tools/overflow.py Outputs._write": (".mkdir .replace .touch .write_text", DATA),
+    "agent/tools/shell/probing.py trouble_with": ("tempfile.TemporaryDirectory", SHIPPED),
+    "agent/tools/shell/programs.py family_of": (".glob .read_text", SHIPPED),
+    "agent/tools/shell/programs.py tasks_of_user": (".glob os.listdir", SHIPPED),
+    "agent/tools/shell/shell.py Shell.run": (".mkdir", WORKSPACE),
+    "agent/tools/web/fetch_tools.py _subject": (".extract", NONE),
+    "agent/tools/workspace.py move_workspace": (".rename", WORKSPACE),
+    "agent/turn/landing.py land": (IN_TREE, TREE),
+    "agent/turn/landing.py _copy": (".read_bytes", RECEIVED),
+    "gateway/app.py App.bind": (".mkdir", OPERATOR),
+    "gateway/channels/receiving.py whole_or_nothing": (".unlink anyio.Path", RECEIVED),
+    "gateway/cli/alone.py on_database": (".mkdir", OPERATOR),
+    "gateway/cli/export.py command": (".write_text", OPERATOR),
+    "gateway/cli/init.py _write": (".chmod .mkdir .mkdir .replace", OPERATOR),
+    "gateway/cli/init.py _write_private": ("os.fdopen os.open", OPERATOR),
+    "gateway/cli/mending.py _folders": (".chmod .chmod .glob .iterdir .mkdir", OPERATOR),
+    "gateway/cli/mending.py _leftovers": (".glob .glob .unlink", DATA),
+    "gateway/cli/usage.py export": (".open", OPERATOR),
+    "gateway/commands/memory.py _write": (".chmod .mkdir .write_text", DATA),
+    "gateway/commands/session.py _write": (".chmod .mkdir .write_text", DATA),
+    "gateway/commands/spending.py _write": (".chmod .mkdir .write_text", DATA),
+    "gateway/config/reading.py load": (".read_text", OPERATOR),
+    "gateway/config/secrets.py resolved": (".read_text", OPERATOR),
+    "gateway/delivery/draft.py Draft._open": (".open", NONE),
+    "gateway/operations/desk.py Operations.backup": (".mkdir", DATA),
+    "gateway/phrases/catalogue.py spoken": (".glob", SHIPPED),
+    "gateway/phrases/catalogue.py read_catalogue": (".glob .read_text", SHIPPED),
+    "gateway/router/attachments.py _make_folder": (".mkdir", RECEIVED),
+    "gateway/router/attachments.py _fetch_once": (WHOLE_OR_NOTHING, RECEIVED),
+    "gateway/router/changes.py Changes.moved": (".replace", NONE),
+    "gateway/running/overview.py OverviewDesk.overview": (".open .open", NONE),
+    "gateway/running/overview.py OverviewDesk.gauges": (".open", NONE),
+    "gateway/running/sending.py _keep": (".mkdir .replace .touch .write_bytes", RECEIVED),
+    "gateway/running/upkeep.py _remove_files": (IN_TREE, TREE),
+    "gateway/running/upkeep.py _bound_logs": (".glob", DATA),
+    "gateway/running/upkeep.py _keep_newest": (".glob .unlink", DATA),
+    "gateway/telemetry/traces.py _append": (".glob .mkdir .unlink os.fdopen os.open", DATA),
+    "gateway/web/control.py _remove_stale": (".unlink", DATA),
+    "gateway/web/control.py _take_away": (".unlink", DATA),
+    "gateway/web/sessions.py Sessions.__init__": (".mkdir", DATA),
+    "gateway/web/sessions.py _read_or_make_key": (".chmod .read_bytes", DATA),
+    "gateway/web/sessions.py _read_ended": (".read_text", DATA),
+    "gateway/web/sessions.py _write_private": (".replace os.fdopen os.open", DATA),
+    "gateway/web/pages/rendering.py _environment": ("jinja2.FileSystemLoader", SHIPPED),
+    "gateway/web/server.py WebServer.bind": ("starlette.staticfiles.StaticFiles", SHIPPED),
+    "adapters/web/routes.py Routes.all": ("starlette.staticfiles.StaticFiles", SHIPPED),
+    "adapters/web/routes.py Routes._download": ("starlette.responses.FileResponse", WEB),
+    "adapters/web/routes.py _page": ("jinja2.FileSystemLoader", SHIPPED),
+    "adapters/console_screen.py _read": (".read_bytes", DATA),
+    "adapters/console_screen.py _replace": (".replace os.fdopen os.open", DATA),
+    "adapters/discord/files.py DiscordFiles._download": (f"anyio.open_file {WHOLE_OR_NOTHING}", RECEIVED),
+    "adapters/discord/rest.py _opened": ("discord.File", RECEIVED),
+    "adapters/slack/files.py SlackFiles.place": (".open anyio.Path", RECEIVED),
+    "adapters/slack/files.py _written": (f"anyio.open_file {WHOLE_OR_NOTHING}", RECEIVED),
+    "adapters/slack/streams.py SlackStreams.update": (".open .open .open", NONE),
+    "adapters/slack/streams.py SlackStreams._finish": (".open .open", NONE),
+    "adapters/telegram/channel.py TelegramChannel._send_file": ("anyio.Path", RECEIVED),
+    "adapters/telegram/channel.py TelegramChannel._upload": ("anyio.open_file", RECEIVED),
+    "adapters/telegram/files.py AccountFiles.fetch": (WHOLE_OR_NOTHING, RECEIVED),
+    "adapters/telegram/files.py AccountFiles._download": ("anyio.open_file", RECEIVED),
+    "adapters/web/channel.py _Files.fetch": (f"{WHOLE_OR_NOTHING} shutil.copyfile", WEB),
+    "adapters/web/journal.py _read": (".read_bytes", WEB),
+    "adapters/web/journal.py _append": (".mkdir os.fdopen os.open", WEB),
+    "adapters/web/journal.py _rewrite": (".replace os.fdopen os.open", WEB),
+    "adapters/web/rooms.py Rooms._names": (".glob", WEB),
+    "adapters/web/shelf.py Shelf.take": (f".open {WHOLE_OR_NOTHING}", WEB),
+    "adapters/web/shelf.py Shelf.keep.copy": ("shutil.copyfile", WEB),
+    "adapters/web/shelf.py Shelf.find.look": (".read_bytes", WEB),
+    "adapters/web/shelf.py Shelf._new": (".mkdir os.open", WEB),
+    "adapters/web/shelf.py Shelf._note": (".open .touch .write_text", WEB),
+    "adapters/web/shelf.py Shelf._make_room": (".iterdir .unlink .unlink", WEB),
+}
+
+
+def test_every_use_of_the_disk_has_been_looked_at() -> None:
+    assert differences(uses_of_product(uses_disk), REGISTER) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from shutil import rmtree as gone\ndef f(p):\n    gone(p)", "shutil.rmtree"),
+        ("import os as o\ndef f(p):\n    return run(o.unlink, p)", "os.unlink"),
+        ("import os.path\ndef f(p):\n    os.replace(p, p)", "os.replace"),
+        ("def f(p):\n    p.with_name('x').replace(p)", ".replace"),
+        ("def f(p):\n    return [run(q.unlink) for q in p.rglob('*')]", ".rglob .unlink"),
+        ("def f(p):\n    with p.open() as a, open(p) as b, p.open('w') as c: pass", ".open .open open"),
+        ("import tarfile\ndef f(p):\n    tarfile.open(p).extractall(p)", ".extractall tarfile.open"),
+        ("def f(t):\n    return t.replace('a', 'b').replace(x, y).replace(tzinfo=None)", None),
+        ("async def f(provider):\n    await provider.open()", None),
+    ],
+)
+def test_the_scan_sees_a_use_however_it_is_written(source: str, found: str | None) -> None:
+    assert uses_in(source, uses_disk) == ({"f": tuple(found.split())} if found else {})
+
+
+def test_a_use_that_is_not_registered_and_one_that_is_gone_are_told() -> None:
+    found = {"a.py f": ("os.open",), "b.py g": (".unlink",)}
+    told = differences(found, {"b.py g": (".unlink .unlink", DATA), "c.py": ("open", DATA)})
+    assert told == [
+        "not registered: a.py f: os.open (registered: nothing)",
+        "not registered: b.py g: .unlink (registered: .unlink .unlink)",
+        "registered and gone: c.py",
+    ]
+
+
+def watched(*tests: str, report: Path) -> str:
+    """What product code reached by path in a workspace while these tests ran."""
+    plugins = ("-p", "tests.hostile.watched_disk", "-p", "no:cacheprovider")
+    words = [sys.executable, "-m", "pytest", "-q", "-n", "0", *plugins, *tests]
+    ran = subprocess.run(
+        words, cwd=ROOT, env={**os.environ, "WATCHED_DISK": str(report)}, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stdout[-3_000:]
+    return report.read_text()
+
+
+def test_no_path_below_a_workspace_is_opened_as_a_whole(tmp_path: Path) -> None:
+    """Whole turns with tools, files received and sent, forgetting and tidying: what lies in a workspace is reached from
+    the open folder it lies in."""
+    tests = ("tests/agent/test_working_turns.py", "tests/agent/tools/test_sending.py",
+             "tests/agent/memory/test_erased_files.py::test_the_files_go",
+             "tests/gateway/running/test_upkeep.py::test_links_in_a_workspace_go_when_they_are_old_and_lead_nowhere",
+             "tests/agent/tools/files/test_file_tools.py")  # fmt: skip
+    assert watched(*tests, report=tmp_path / "report") == ""
+
+
+def test_and_the_watch_would_see_one(tmp_path: Path) -> None:
+    control = tmp_path / "test_control.py"
+    control.write_text(
+        "from pathlib import Path\nfrom agent.storage.whole_files import put_whole\n"
+        "def test_it(tmp_path):\n"
+        "    (tmp_path / 'workspaces' / 'a').mkdir(parents=True)\n"
+        "    put_whole(tmp_path / 'workspaces' / 'a' / 'x.txt', 'words')\n"
+    )
+    seen = watched(str(control), report=tmp_path / "report").splitlines()
+    assert {line.split()[0] for line in seen} >= {"open", "os.rename", "os.chmod"}
