@@ -12,6 +12,7 @@ from adapters.slack.api import SlackApi
 from adapters.slack.parse import UNREADABLE, parse_message
 from adapters.slack.render import files_promised, key_of
 from gateway.channels.adapter import Surroundings
+from gateway.channels.channel import Attempt
 from gateway.channels.errors import ChannelGone
 from gateway.channels.inbound import Said
 from gateway.channels.outbound import SentRef
@@ -54,7 +55,7 @@ class SlackHistory:
         messages = [message async for message in self.read(oldest)]
         return self.parsed(messages)[-limit:]
 
-    async def find(self, key: str) -> SentRef | None:
+    async def find(self, key: str, attempt: Attempt | None = None) -> SentRef | None:
         """A message of ours of the last day that carries this key, with its files if it has any."""
         trace = await self.trace(key)
         return trace.sent if trace is not None and trace.is_whole else None

@@ -61,7 +61,7 @@ class Discord:
         host, port = runner.addresses[0][:2]
         self.base = f"{host}:{port}"
         async with aiohttp.ClientSession(f"http://{self.base}") as self._http:
-            await self.control("settings", {"rate_limits": False, "interaction_deadline": 60})
+            await self.control("settings", {"interaction_deadline": 60})
             yield self
         await runner.cleanup()
 

@@ -202,7 +202,7 @@ LONG = (
 async def test_a_long_answer_arrives_whole_and_valid(tmp_path: Path, rich_messages: str) -> None:
     assert len(LONG) > 10_000
     async with stage(tmp_path) as actor:
-        await actor.telegram.settings(rich_messages=rich_messages, rate_limits=False)
+        await actor.telegram.settings(rich_messages=rich_messages)
         capabilities = actor.channel.capabilities
         parts = split(parse(LONG), capabilities.text_limit, capabilities.measure)
         assert len(parts) > 2
