@@ -80,6 +80,21 @@ class SlackHistory:
             return None  # no such thread: then there is no message in it either
         return Trace(SentRef(str(found["ts"])), is_whole=False) if found is not None else None
 
+    async def message(self, ts: str) -> Mapping[str, Any] | None:
+        """One message as Slack keeps it; None when it is not there. Raises ChannelBusy rather than wait for a place."""
+        body: dict[str, Any] = {
+            "channel": self._address.channel,
+            "oldest": ts,
+            "latest": ts,
+            "inclusive": True,
+            "limit": 1,
+        }
+        method = "conversations.history"
+        if self._address.thread_ts is not None:
+            method, body["ts"] = "conversations.replies", self._address.thread_ts
+        answer = await self._api.call(method, body, frame=True, patient=False)
+        return next((one for one in answer.get("messages") or () if one.get("ts") == ts), None)
+
     async def read(
         self, oldest: str | None, *, metadata: bool = False, in_passing: bool = False
     ) -> AsyncIterator[Mapping[str, Any]]:
