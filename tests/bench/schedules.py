@@ -11,7 +11,8 @@ import anyio
 from gateway.scheduler.rules import Calendar, Every, Line, Rule, encode_rule
 from tests.bench.measure import Line as Figure
 from tests.bench.measure import cpu_seconds, percentile, rss_mb
-from tests.bench.turns import FAST, Answers, config_for, say
+from tests.bench.turns import Answers, config_for, say
+from tests.doubles.limits import raised_limits
 from tests.program.doubles import Doubles
 from tests.program.running import Program
 
@@ -27,7 +28,7 @@ values (?, ?, 'remind', 'tea', ?, 'then', 'Europe/Berlin', 'person', 'once', ?, 
 
 async def schedules(doubles: Doubles, folder: Path) -> list[Figure]:
     await doubles.telegram.post("reset")
-    await doubles.telegram.post("settings", FAST)
+    await doubles.telegram.post("settings", raised_limits())
     await doubles.llm.post("reset")
     program = Program(folder / "schedules", config_for(doubles, "openai"))
     async with program:

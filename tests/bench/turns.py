@@ -9,12 +9,12 @@ from typing import Any
 import anyio
 
 from tests.bench.measure import Line, cpu_seconds, median, percentile
+from tests.doubles.limits import raised_limits
 from tests.program import configs
 from tests.program.doubles import TELEGRAM_TOKEN, Doubles
 from tests.program.running import Program
 
 THIRTY = " ".join(f"word{number}" for number in range(30))
-FAST = {"chat_rate": 10_000, "chat_burst": 10_000, "group_per_minute": 100_000, "global_rate": 100_000}
 FLOOR_MS = 0.7  # of the machine on which the budgets were set (DESIGN §11)
 BATCH = 60
 QUESTIONS = 30
@@ -72,7 +72,7 @@ def config_for(doubles: Doubles, kind: str) -> str:
 
 async def _prepare(doubles: Doubles) -> None:
     await doubles.telegram.post("reset")
-    await doubles.telegram.post("settings", FAST)
+    await doubles.telegram.post("settings", raised_limits())
     await doubles.llm.post("reset")
     await doubles.llm.post("script", [{"match": {}, "reply": {"text": THIRTY}}])
 
