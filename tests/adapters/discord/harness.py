@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -42,6 +43,16 @@ def given(part: Part | None) -> Part:
     """A part of the channel that Discord has."""
     assert part is not None
     return part
+
+
+class LaterClock(SystemClock):
+    """The system's clock, set forward."""
+
+    def __init__(self, ahead_s: float) -> None:
+        self._ahead = timedelta(seconds=ahead_s)
+
+    def now(self) -> datetime:
+        return super().now() + self._ahead
 
 
 class Discord:
@@ -211,4 +222,17 @@ def place(channel_id: str, last_message_id: str | None, last_at: Any) -> Place:
     return Place(key=ConversationKey("discord", channel_id), last_message_id=last_message_id, last_at=last_at)
 
 
-__all__ = ["ANN", "BOT", "DM", "GENERAL", "GUILD", "TOKEN", "Discord", "DiscordHarness", "House", "connected", "place"]
+__all__ = [
+    "ANN",
+    "BOT",
+    "DM",
+    "GENERAL",
+    "GUILD",
+    "TOKEN",
+    "Discord",
+    "DiscordHarness",
+    "House",
+    "LaterClock",
+    "connected",
+    "place",
+]

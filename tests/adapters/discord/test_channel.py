@@ -22,7 +22,17 @@ from gateway.channels.inbound import Said
 from gateway.channels.outbound import Button, File, Outbound, SentRef
 from gateway.delivery.markdown import parse
 from gateway.delivery.splitting import split
-from tests.adapters.discord.harness import DM, GENERAL, Discord, DiscordHarness, House, connected, eventually, given
+from tests.adapters.discord.harness import (
+    DM,
+    GENERAL,
+    Discord,
+    DiscordHarness,
+    House,
+    LaterClock,
+    connected,
+    eventually,
+    given,
+)
 from tests.adapters.discord.reading import readable
 from tests.adapters.patience import at_last
 from tests.contracts.channel_contract import plain
@@ -86,16 +96,6 @@ async def restarted(discord: Discord, house: House, *, later_s: float) -> AsyncI
     later = House(house.surroundings.home, clock=LaterClock(later_s))
     async with connected(discord, later) as adapter:
         yield adapter.channel(DM)
-
-
-class LaterClock(SystemClock):
-    """The system's clock, set forward."""
-
-    def __init__(self, ahead_s: float) -> None:
-        self._ahead = timedelta(seconds=ahead_s)
-
-    def now(self) -> datetime:
-        return super().now() + self._ahead
 
 
 def may_have_been_sent(text: str, since: datetime, *others: str, **more: Any) -> Attempt:
