@@ -106,7 +106,7 @@ class DiscordHistory:
     async def _alike(self, attempt: Attempt) -> SentRef | None:
         """The message of ours that reads like it. Raises ChannelUnsure when there is another that might be it."""
         looks, unknown = await _looks(attempt.message), False
-        after = snowflake_at(attempt.since - CLOCKS_DIFFER)
+        after, since = snowflake_at(attempt.since - CLOCKS_DIFFER), int(snowflake_at(attempt.since))
         for _ in range(MOST_PAGES):
             rows = await self.page(after)
             for row in rows:
@@ -114,7 +114,7 @@ class DiscordHistory:
                     continue
                 if _looks_of(row) == looks and _answers(row, attempt.message.reply_to):
                     return SentRef(str(row["id"]))
-                unknown = True
+                unknown = unknown or int(row["id"]) >= since
             if len(rows) < PAGE:
                 break
             after = str(rows[-1]["id"])

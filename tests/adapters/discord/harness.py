@@ -72,6 +72,7 @@ class Discord:
         host, port = runner.addresses[0][:2]
         self.base = f"{host}:{port}"
         async with aiohttp.ClientSession(f"http://{self.base}") as self._http:
+            # Discord's 3 s, for tests whose clock stands still while the machine's goes on.
             await self.control("settings", {"interaction_deadline": 60})
             yield self
         await runner.cleanup()

@@ -165,6 +165,8 @@ async def test_an_answer_that_did_not_arrive_is_not_taken_for_an_earlier_one_of_
     async with restarted(discord, house, later_s=600) as channel:
         history = given(channel.history)
         assert await history.find("k-1", may_have_been_sent("Yes.", since, earlier.id)) is None
+        soon = since + timedelta(seconds=30)
+        assert await history.find("k-1", may_have_been_sent("No.", soon)) is None, "it was there before"
         later = since + timedelta(minutes=5)
         assert await history.find("k-1", may_have_been_sent("Yes.", later)) is None
 
