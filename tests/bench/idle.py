@@ -8,7 +8,7 @@ import anyio
 
 from tests.bench.measure import Line, cpu_seconds, rss_mb
 from tests.bench.turns import Answers, config_for, say
-from tests.doubles.limits import raised_limits
+from tests.doubles.limits import unhindered
 from tests.program.doubles import Doubles
 from tests.program.running import Program
 
@@ -17,7 +17,7 @@ KNOWN, AWAKE, SECONDS = 10_000, 200, 10
 
 async def idle(doubles: Doubles, folder: Path) -> list[Line]:
     await doubles.telegram.post("reset")
-    await doubles.telegram.post("settings", raised_limits())
+    await doubles.telegram.post("settings", unhindered())
     await doubles.llm.post("reset")
     program = Program(folder / "idle", config_for(doubles, "openai"))
     async with program:

@@ -12,7 +12,7 @@ from gateway.scheduler.rules import Calendar, Every, Line, Rule, encode_rule
 from tests.bench.measure import Line as Figure
 from tests.bench.measure import cpu_seconds, percentile, rss_mb
 from tests.bench.turns import Answers, config_for, say
-from tests.doubles.limits import raised_limits
+from tests.doubles.limits import unhindered
 from tests.program.doubles import Doubles
 from tests.program.running import Program
 
@@ -28,7 +28,7 @@ values (?, ?, 'remind', 'tea', ?, 'then', 'Europe/Berlin', 'person', 'once', ?, 
 
 async def schedules(doubles: Doubles, folder: Path) -> list[Figure]:
     await doubles.telegram.post("reset")
-    await doubles.telegram.post("settings", raised_limits())
+    await doubles.telegram.post("settings", unhindered())
     await doubles.llm.post("reset")
     program = Program(folder / "schedules", config_for(doubles, "openai"))
     async with program:

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from tests.bench.measure import Line, cpu_seconds, median, percentile
-from tests.doubles.limits import raised_limits
+from tests.doubles.limits import unhindered
 from tests.program import configs
 from tests.program.doubles import TELEGRAM_TOKEN, Doubles
 from tests.program.running import Program
@@ -72,7 +72,7 @@ def config_for(doubles: Doubles, kind: str) -> str:
 
 async def _prepare(doubles: Doubles) -> None:
     await doubles.telegram.post("reset")
-    await doubles.telegram.post("settings", raised_limits())
+    await doubles.telegram.post("settings", unhindered())
     await doubles.llm.post("reset")
     await doubles.llm.post("script", [{"match": {}, "reply": {"text": THIRTY}}])
 

@@ -1,4 +1,4 @@
-"""The one way in which a suite that is about something else writes faster than the platforms allow."""
+"""The only ways in which a suite that is about something else has it easier than with the platforms."""
 
 from typing import Any
 
@@ -9,3 +9,8 @@ def raised_limits() -> dict[str, Any]:
     The doubles have the platforms' limits on unless a suite asks for this; its reason stands where it is asked for.
     """
     return {"rate_limits": False}
+
+
+def unhindered() -> dict[str, Any]:
+    """The same for who measures our own time: bodies come in one flight too."""
+    return raised_limits() | {"in_pieces": False}

@@ -6,14 +6,16 @@ from contextlib import suppress
 
 from aiohttp import web
 
+SMALL = 1024
 PAUSE_S = 0.001  # enough for the reader to take each flight by itself
 
 
 def flights(body: bytes) -> list[bytes]:
-    """The body in up to four unequal pieces, cut without regard for characters."""
+    """The body in unequal pieces, cut without regard for characters: two of what is small, four of the rest."""
     if len(body) < 2:
         return [body]
-    cuts = sorted({0, 1, len(body) // 3, len(body) - 1, len(body)})
+    third = max(len(body) // 3, 1)
+    cuts = [0, third, len(body)] if len(body) <= SMALL else [0, 1, third, len(body) - 1, len(body)]
     return [body[start:end] for start, end in zip(cuts, cuts[1:], strict=False)]
 
 
@@ -25,8 +27,9 @@ async def in_pieces(
     headers: Mapping[str, str] | None = None,
     content_type: str = "application/json",
     chunked: bool = False,
+    whole: bool = False,
 ) -> web.StreamResponse:
-    """Send the whole answer. `chunked`: the reader is not told how long it will be."""
+    """Send the answer. `chunked`: the reader is not told how long it will be. `whole`: in one flight after all."""
     answer = web.StreamResponse(status=status, headers=dict(headers or {}))
     answer.content_type = content_type
     if chunked:
@@ -35,7 +38,7 @@ async def in_pieces(
         answer.content_length = len(body)
     with suppress(ConnectionError):  # the reader has gone; what was asked for is done all the same
         await answer.prepare(request)
-        for number, piece in enumerate(flights(body)):
+        for number, piece in enumerate([body] if whole else flights(body)):
             if number:
                 await asyncio.sleep(PAUSE_S)
             await answer.write(piece)

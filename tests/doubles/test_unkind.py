@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from tests.doubles.discord_api import DM, DiscordDouble
-from tests.doubles.limits import raised_limits
+from tests.doubles.limits import raised_limits, unhindered
 from tests.doubles.pieces import flights
 from tests.doubles.slack_api import BOT_USER, SlackDouble
 from tests.doubles.telegram_api import TelegramDouble
@@ -75,18 +75,21 @@ def test_a_body_comes_whole_in_its_flights(body: bytes) -> None:
     assert len(pieces) > 1 or len(body) < 2
 
 
-async def test_bodies_come_in_pieces(
+async def test_bodies_come_in_pieces_unless_somebody_measures(
     telegram: aiohttp.ClientSession, discord: aiohttp.ClientSession, slack: tuple[SlackDouble, aiohttp.ClientSession]
 ) -> None:
     for http, path in ((telegram, f"{TELEGRAM}/getMe"), (discord, DISCORD), (slack[1], SLACK + "api.test")):
         async with http.get(path) as answer:
             pieces = [piece async for piece in answer.content.iter_any()]
         assert len(pieces) > 1, path
+        await post(http, "/_control/settings", unhindered())
+        async with http.get(path) as answer:
+            assert [piece async for piece in answer.content.iter_any()] == [b"".join(pieces)], path
 
 
 @pytest.mark.parametrize("double", [TelegramDouble, DiscordDouble, SlackDouble])
 def test_limits_are_on_unless_they_are_raised_by_name(double: type[Any]) -> None:
-    assert all(double().settings[name] is not value for name, value in raised_limits().items())
+    assert all(double().settings[name] is not value for name, value in unhindered().items())
 
 
 def test_no_suite_raises_limits_in_another_way() -> None:
@@ -99,7 +102,7 @@ def test_no_suite_raises_limits_in_another_way() -> None:
 
 def _names_limits(path: Path) -> Iterator[bool]:
     """Does it set one of the settings that hold the limits to something that is not stricter?"""
-    wanted = {*raised_limits(), "chat_rate", "chat_burst", "group_per_minute", "global_rate", "global_per_second"}
+    wanted = {*unhindered(), "chat_rate", "chat_burst", "group_per_minute", "global_rate", "global_per_second"}
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
