@@ -1,6 +1,7 @@
 """What all channels of one bot share: its calls, its open interactions, its own messages, its limits."""
 
 from collections import OrderedDict
+from typing import Any
 
 from adapters.discord import parse
 from adapters.discord.interactions import Answers
@@ -17,26 +18,50 @@ REMEMBERED = 4096  # own messages kept in mind
 class Own:
     """Messages of the bot that it has seen come into being: their ids, and by which nonce.
 
-    Discord's history need not give the nonce back, but the gateway's echo of a sent message has it.
+    Discord's history does not give the nonce back, but the gateway's echo of a sent message has it.
     """
 
     def __init__(self) -> None:
         self._ids: OrderedDict[str, None] = OrderedDict()
         self._by_nonce: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._tried: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._over: OrderedDict[str, None] = OrderedDict()
 
     def note(self, channel_id: str, message_id: str, nonce: str | None = None) -> None:
         self._ids[message_id] = None
         if nonce:
             self._by_nonce[channel_id, nonce] = message_id
-        for known in (self._ids, self._by_nonce):
-            if len(known) > REMEMBERED:
-                known.popitem(last=False)
+        self._bound()
+
+    def tries(self, channel_id: str, nonce: str) -> None:
+        """A message with this nonce is about to be sent: if it comes into being, its echo will tell."""
+        self._tried[channel_id, nonce] = None
+        self._bound()
+
+    def forgets(self, channel_id: str, nonce: str) -> None:
+        """It was surely not sent."""
+        self._tried.pop((channel_id, nonce), None)
+
+    def has_tried(self, channel_id: str, nonce: str) -> bool:
+        return (channel_id, nonce) in self._tried
 
     def __contains__(self, message_id: str) -> bool:
         return message_id in self._ids
 
     def by_nonce(self, channel_id: str, nonce: str) -> str | None:
-        return self._by_nonce.get((channel_id, nonce))
+        found = self._by_nonce.get((channel_id, nonce))
+        return None if found in self._over else found
+
+    def is_over(self, message_id: str) -> None:
+        """That message is not to be found by its nonce any more."""
+        self._over[message_id] = None
+        self._bound()
+
+    def _bound(self) -> None:
+        known: OrderedDict[Any, Any]
+        for known in (self._ids, self._by_nonce, self._tried, self._over):
+            if len(known) > REMEMBERED:
+                known.popitem(last=False)
 
 
 class Bot:

@@ -90,6 +90,7 @@ class DiscordChannel:
     async def _create(self, message: Outbound, body: Json) -> SentRef:
         if message.key:
             body |= {"nonce": message.key, "enforce_nonce": True}
+            self._bot.own.tries(self._id, message.key)
         made = await self._bot.rest.create_message(self._id, body, message.files)
         self._bot.own.note(self._id, str(made["id"]), message.key)
         return SentRef(str(made["id"]))

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 TEXT_LIMIT = 2000  # characters in a message's content
 NONCE_LIMIT = 25
+NONCE_S = 120.0  # Discord remembers a nonce for "the past few minutes", and says no more about it
 ROWS, ROW_LENGTH, LABEL_LIMIT = 5, 5, 80  # rows of buttons, buttons a row, characters of a label
 FILES = 10  # attachments a message
 PAGE = 100  # messages a request of history gives at most

@@ -30,7 +30,7 @@ from adapters.slack.settings import SlackSettings
 from adapters.slack.streams import SlackStreams, StreamLedger
 from adapters.slack.webhook import SlackWebhook
 from gateway.channels.adapter import Admit, Diagnosis, Health, State, Surroundings
-from gateway.channels.errors import ChannelError, ChannelFatal
+from gateway.channels.errors import ChannelError, ChannelFatal, HouseTrouble
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
 
@@ -50,12 +50,20 @@ class SlackAdapter:
         self._api = SlackApi(settings, surroundings)
         self._pulse = Pulse(surroundings)
         self._lanes = Lanes(surroundings.clock)
-        self._intake = Intake(settings, surroundings, Directory(self._api, surroundings), self._uninstalled)
+        self._files = SlackFiles(self._api, settings)
+        self._interactions = SlackInteractions(self._api)
+        self._intake = Intake(
+            settings,
+            surroundings,
+            Directory(self._api, surroundings),
+            self._uninstalled,
+            describe=self._files.described,
+            look_up=self._message,
+            tell=self._interactions.acknowledge,
+        )
         self._catch_up = CatchUp(surroundings, self._lanes, self._intake, self._history)
         self._statuses = Statuses(self._api, surroundings)
         self._streams = StreamLedger(surroundings.clock)
-        self._files = SlackFiles(self._api, settings)
-        self._interactions = SlackInteractions(self._api)
         self._group: TaskGroup | None = None
         self.routes: Sequence[BaseRoute] = ()
         if not settings.socket_mode:
@@ -182,20 +190,31 @@ class SlackAdapter:
         """
         self._pulse.sign()
         arrival = Arrival(kind=kind, payload=payload, received_at=self._clock.now())
-        stored, tried = False, anyio.Event()
+        self._catch_up.note(arrival)
+        stored, waits, tried = False, True, anyio.Event()
 
         async def job() -> None:
             nonlocal stored
             try:
                 await self._catch_up.take_in(arrival)
                 stored = True
+            except HouseTrouble:
+                if not waits and not arrival.is_ordered:  # Slack was told that it is done
+                    await self._catch_up.regret(arrival)
+                raise
             finally:
                 tried.set()
 
         await self._lanes.put(arrival.lane, job, holds=arrival.is_ordered)
-        await tried.wait()
+        try:
+            await tried.wait()
+        finally:
+            waits = False
         if not stored:
             raise RuntimeError("the request was not stored")
+
+    async def _message(self, address: Address, ts: str) -> Mapping[str, Any] | None:
+        return await self._history(address).message(ts)
 
     def _history(self, address: Address) -> SlackHistory:
         return SlackHistory(address, self._api, self._surroundings, lambda: self._intake.account, self._intake.joined)

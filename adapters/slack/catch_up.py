@@ -78,6 +78,14 @@ class CatchUp:
             self._behind = self._due_since
         await self._intake.take(arrival)
 
+    def note(self, arrival: Arrival) -> None:
+        """Something has come that waits for its turn."""
+        self._intake.twins.note(arrival)
+
+    async def regret(self, arrival: Arrival) -> None:
+        """A command or button that Slack believes done could not be stored."""
+        await self._intake.regret(arrival)
+
     async def _before(self, lane: str) -> None:
         if self._due:
             with anyio.move_on_after(self._held_s):

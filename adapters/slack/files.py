@@ -11,6 +11,7 @@ import anyio
 
 from adapters.slack.address import Address
 from adapters.slack.api import SlackApi
+from adapters.slack.parse import UNTOLD, attachment_of
 from adapters.slack.refusals import cut
 from adapters.slack.settings import SlackSettings
 from gateway.channels.errors import ChannelBusy, ChannelRejected
@@ -77,10 +78,20 @@ class SlackFiles:
         }
         await self._api.call("files.completeUploadExternal", body, repeatable=False)
 
+    async def described(self, attachment: Attachment) -> Attachment:
+        """The same with name, kind, size and address, where Slack told no more than that there is a file.
+
+        So it tells of files that another organisation keeps (docs.slack.dev, "Slack Connect").
+        """
+        if not (attachment.handle.startswith(UNTOLD) and attachment.name == attachment.handle.removeprefix(UNTOLD)):
+            return attachment
+        answer = await self._api.call("files.info", {"file": attachment.handle.removeprefix(UNTOLD)})
+        return attachment_of({"id": attachment.name, **(answer.get("file") or {})})
+
     async def _address_of(self, attachment: Attachment) -> str:
         url = attachment.handle
-        if url.startswith("file:"):
-            answer = await self._api.call("files.info", {"file": url.removeprefix("file:")})
+        if url.startswith(UNTOLD):
+            answer = await self._api.call("files.info", {"file": url.removeprefix(UNTOLD)})
             found = answer.get("file") or {}
             url = str(found.get("url_private_download") or found.get("url_private") or "")
         if not self._is_slacks(url):  # a link to another service: the token is none of its business

@@ -12,6 +12,7 @@ from adapters.slack.api import SlackApi
 from adapters.slack.parse import UNREADABLE, parse_message
 from adapters.slack.render import files_promised, key_of
 from gateway.channels.adapter import Surroundings
+from gateway.channels.channel import Attempt
 from gateway.channels.errors import ChannelGone
 from gateway.channels.inbound import Said
 from gateway.channels.outbound import SentRef
@@ -54,7 +55,7 @@ class SlackHistory:
         messages = [message async for message in self.read(oldest)]
         return self.parsed(messages)[-limit:]
 
-    async def find(self, key: str) -> SentRef | None:
+    async def find(self, key: str, attempt: Attempt | None = None) -> SentRef | None:
         """A message of ours of the last day that carries this key, with its files if it has any."""
         trace = await self.trace(key)
         return trace.sent if trace is not None and trace.is_whole else None
@@ -78,6 +79,21 @@ class SlackHistory:
         except ChannelGone:
             return None  # no such thread: then there is no message in it either
         return Trace(SentRef(str(found["ts"])), is_whole=False) if found is not None else None
+
+    async def message(self, ts: str) -> Mapping[str, Any] | None:
+        """One message as Slack keeps it; None when it is not there. Raises ChannelBusy rather than wait for a place."""
+        body: dict[str, Any] = {
+            "channel": self._address.channel,
+            "oldest": ts,
+            "latest": ts,
+            "inclusive": True,
+            "limit": 1,
+        }
+        method = "conversations.history"
+        if self._address.thread_ts is not None:
+            method, body["ts"] = "conversations.replies", self._address.thread_ts
+        answer = await self._api.call(method, body, frame=True, patient=False)
+        return next((one for one in answer.get("messages") or () if one.get("ts") == ts), None)
 
     async def read(
         self, oldest: str | None, *, metadata: bool = False, in_passing: bool = False

@@ -2,30 +2,92 @@
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+
+import anyio
 
 from adapters.slack.account import Account, completed
 from adapters.slack.address import Address
-from adapters.slack.arrival import Arrival
+from adapters.slack.arrival import Arrival, Payload
 from adapters.slack.directory import Directory
 from adapters.slack.interactive import parse_press, parse_slash
-from adapters.slack.parse import UNINSTALLED, UNREADABLE, parse_event
+from adapters.slack.parse import UNINSTALLED, UNREADABLE, attachments_of, parse_event
 from adapters.slack.settings import SlackSettings
 from gateway.channels.adapter import Admit, Surroundings
-from gateway.channels.inbound import Inbound, Mention, Outcome, Said
+from gateway.channels.errors import ChannelError
+from gateway.channels.inbound import Attachment, Inbound, Mention, Outcome, Pressed, Said
 
 log = logging.getLogger("tieline.slack")
 
 MOST_RECENT = 4096
 MOST_JOINED = 16384
+MOST_TWINS = 1024
+TWIN_S = 1.0  # for so long an `app_mention` waits for the message that it tells of
+LOOK_UP_S = 5.0  # Slack sends the mention again meanwhile, which is known to be a repeat
+MENTIONS_ALONE = 3  # after so many without a message the app is taken to have no events of channels' messages
+
+
+class Twins:
+    """Messages of channels that have come and wait for their turn, for the `app_mention` that tells of the same one.
+
+    That has no files, and either may come first (slackapi/bolt-js #2056, slackapi/bolt-python #925).
+    """
+
+    def __init__(self) -> None:
+        self._come: OrderedDict[tuple[str, str], Payload] = OrderedDict()
+        self._waiting: dict[tuple[str, str], anyio.Event] = {}
+        self._alone = 0
+
+    def note(self, arrival: Arrival) -> None:
+        event = arrival.payload.get("event") if arrival.kind == "events_api" else None
+        if not isinstance(event, Mapping) or event.get("type") != "message" or event.get("channel_type") == "im":
+            return
+        key = _of(event)
+        self._alone = 0
+        self._come[key] = event
+        if len(self._come) > MOST_TWINS:
+            self._come.popitem(last=False)
+        if waiting := self._waiting.get(key):
+            waiting.set()
+
+    async def of(self, mention: Payload) -> Payload | None:
+        """The message that the mention tells of, as soon as it comes; None when it does not come in time."""
+        key = _of(mention)
+        if key not in self._come and self._alone < MENTIONS_ALONE:
+            waiting = self._waiting[key] = anyio.Event()
+            with anyio.move_on_after(TWIN_S):
+                await waiting.wait()
+            self._waiting.pop(key, None)
+            if key not in self._come:
+                self._alone += 1
+        return self._come.get(key)
+
+
+def _of(event: Payload) -> tuple[str, str]:
+    return str(event.get("channel") or ""), str(event.get("ts") or "")
 
 
 class Intake:
     """What an account knows while it listens: who it is, its threads, what it has just handed over."""
 
     def __init__(
-        self, settings: SlackSettings, surroundings: Surroundings, directory: Directory, uninstalled: Callable[[], None]
+        self,
+        settings: SlackSettings,
+        surroundings: Surroundings,
+        directory: Directory,
+        uninstalled: Callable[[], None],
+        *,
+        describe: Callable[[Attachment], Awaitable[Attachment]],
+        look_up: Callable[[Address, str], Awaitable[Payload | None]],
+        tell: Callable[[str, str], Awaitable[None]],
     ) -> None:
+        """`describe` asks Slack about a file, `look_up` for a message; `tell` answers a command or button."""
+        self.twins = Twins()
+        self._describe = describe
+        self._look_up = look_up
+        self._tell = tell
+        self._not_taken = surroundings.not_taken
         self.account = Account(channel_type=settings.channel_type)
         self.commands: frozenset[str] = frozenset()
         self.joined: OrderedDict[str, None] = OrderedDict()  # threads the bot takes part in
@@ -51,6 +113,13 @@ class Intake:
         self.account = completed(self.account, payload)
         try:
             inbound = self._parsed(arrival)
+            if (
+                isinstance(inbound, Said)
+                and kind == "events_api"
+                and (inbound.place, inbound.message_id) in self._recent
+            ):
+                return
+            inbound = await self._whole(inbound, arrival)
         except UNREADABLE:
             # It would fail the same way each time Slack repeats it.
             log.exception("an event from Slack could not be read and is left out", extra={"kind": kind})
@@ -69,6 +138,8 @@ class Intake:
             return
         if self._settings.look_up_people:
             inbound = await self._directory.introduce(inbound)
+        if isinstance(inbound, Said) and inbound.attachments:
+            inbound = replace(inbound, attachments=tuple([await self._described(one) for one in inbound.attachments]))
         receipt = await self.admit(inbound)
         if seen is not None:
             self._recent[seen] = None
@@ -76,6 +147,44 @@ class Intake:
                 self._recent.popitem(last=False)
         if isinstance(inbound, Said) and inbound.mention is Mention.DIRECT and receipt.outcome is Outcome.ACCEPTED:
             self.join(Address.parse(inbound.key.channel_id))
+
+    async def regret(self, arrival: Arrival) -> None:
+        """Say to the person alone that it could not be stored; Slack believes it done."""
+        inbound = self._parsed(arrival)
+        interaction = inbound.interaction if isinstance(inbound, Said | Pressed) else None
+        words = self._not_taken(inbound) if inbound is not None else ""
+        if not interaction or not words:
+            return
+        try:
+            await self._tell(interaction, words)
+        except ChannelError as error:
+            log.warning("a command is lost and its person does not know: %s", error)
+
+    async def _whole(self, inbound: Inbound | None, arrival: Arrival) -> Inbound | None:
+        """A mention with the files of the message that it tells of."""
+        event = (arrival.payload.get("event") or {}) if arrival.kind == "events_api" else {}
+        if event.get("type") != "app_mention" or not isinstance(inbound, Said) or inbound.attachments:
+            return inbound
+        if event.get("edited"):
+            return inbound
+        twin = await self.twins.of(event)
+        if twin is not None:
+            payload = {**arrival.payload, "event": {**twin, "type": "message"}}
+            return self._parsed(replace(arrival, payload=payload)) or inbound
+        said = None
+        try:
+            with anyio.move_on_after(LOOK_UP_S):
+                said = await self._look_up(Address.parse(inbound.key.channel_id), inbound.message_id)
+        except ChannelError as error:
+            log.info("a mention is taken without a look at its message: %s", error)
+        return inbound if said is None else replace(inbound, attachments=attachments_of(said))
+
+    async def _described(self, attachment: Attachment) -> Attachment:
+        try:
+            return await self._describe(attachment)
+        except ChannelError as error:
+            log.info("a file is not described: %s", error, extra={"file": attachment.name})
+            return attachment
 
     def _parsed(self, arrival: Arrival) -> Inbound | None:
         payload, at = arrival.payload, arrival.received_at

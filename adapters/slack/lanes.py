@@ -3,7 +3,8 @@
 import logging
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -71,6 +72,12 @@ class Lanes:
             return
         self._lanes[place] = deque([(job, holds)])
         self._group.start_soon(self._work, place)
+
+    def beside(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do something that keeps no place. Raises RuntimeError while `run` is not under way."""
+        if self._group is None:
+            raise RuntimeError("the Slack adapter is not running")
+        self._group.start_soon(job)
 
     async def _work(self, place: str) -> None:
         lane = self._lanes[place]

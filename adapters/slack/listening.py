@@ -4,6 +4,7 @@ import logging
 import random
 
 import aiohttp
+import anyio
 
 from adapters.slack.api import SlackApi
 from adapters.slack.arrival import Arrival
@@ -14,10 +15,12 @@ from adapters.slack.pulse import Pulse
 from adapters.slack.settings import SlackSettings
 from adapters.slack.socket_mode import Ending, Envelope, SocketLink, connected
 from gateway.channels.adapter import State, Surroundings
-from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal
+from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, HouseTrouble
 
 log = logging.getLogger("tieline.slack")
 
+# For commands and buttons Slack waits 3 s and does not come again: the person reads that it failed, whatever is done.
+ACKNOWLEDGE_WITHIN_S = 2.0
 STEADY_S = 10.0  # a connection that lived so long was a good one: the back-off starts over
 
 
@@ -99,10 +102,24 @@ class Listening:
             kind=str(envelope.get("type")), payload=envelope.get("payload") or {}, received_at=self._clock.now()
         )
 
-        async def job() -> None:
-            await self._catch_up.take_in(arrival)
-            await link.acknowledge(str(envelope["envelope_id"]))
+        number = str(envelope["envelope_id"])
+        self._catch_up.note(arrival)
 
+        async def job() -> None:
+            try:
+                await self._catch_up.take_in(arrival)
+            except HouseTrouble:
+                if link.has_acknowledged(number):
+                    await self._catch_up.regret(arrival)
+                raise
+            await link.acknowledge(number)
+
+        async def in_time() -> None:
+            await anyio.sleep(ACKNOWLEDGE_WITHIN_S)
+            await link.acknowledge(number)
+
+        if not arrival.is_ordered:
+            self._lanes.beside(in_time)
         await self._lanes.put(arrival.lane, job, holds=arrival.is_ordered)
 
 

@@ -27,6 +27,7 @@ _WORDS = (None, "file_share", "thread_broadcast", "bot_message", "me_message")
 _LEFT = ("channel_left", "group_left", "channel_archive", "group_archive", "channel_deleted", "group_deleted")
 _BACK = ("channel_unarchive", "group_unarchive")
 UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)  # what a payload of another form than Slack's raises
+UNTOLD = "file:"  # begins the handle of a file whose address Slack has not told; its id follows
 UNINSTALLED = ("app_uninstalled", "tokens_revoked")
 
 
@@ -41,7 +42,8 @@ def parse_event(
     """What an `event_callback`'s event says, or None for the bot's own words and for what is no message.
 
     `joined` holds the channel ids of the threads the bot takes part in: words there are meant for it too.
-    A message and its `app_mention` twin give the same `Said`, so neither can be lost to, or answered beside, the other.
+    A message and its `app_mention` twin give the same `Said` but for files, which Slack leaves out of the latter (see
+    `intake.Twins`), so neither can be answered beside the other.
     """
     kind, subtype = event.get("type"), event.get("subtype")
     if kind in ("message", "app_mention"):
@@ -71,8 +73,8 @@ def parse_message(
         return None
     address, chat_type = _whereabouts(message, account, channel, ts)
     wire, mentioned = without_mention(str(message.get("text") or ""), account.bot_user)
-    attachments = tuple(_attachment(file) for file in message.get("files") or () if _is_readable(file))
-    shared = tuple(readable(str(one.get("text") or one.get("fallback") or "")) for one in _shared(message))
+    attachments = attachments_of(message)
+    shared = tuple(words for one in _shared(message) if (words := _words_of(one)))
     text = readable(wire)
     if not text and message.get("subtype") == "bot_message":
         text = "\n".join(readable(str(one.get("fallback") or "")) for one in message.get("attachments") or ()).strip()
@@ -200,17 +202,28 @@ def _shared(message: Event) -> list[Event]:
     return [one for one in message.get("attachments") or () if one.get("is_share") or one.get("is_msg_unfurl")]
 
 
+def _words_of(shared: Event) -> str:
+    """What it says; of files alone Slack's fallback says that there is no preview."""
+    return readable(str(shared.get("text") or ("" if shared.get("files") else shared.get("fallback")) or ""))
+
+
+def attachments_of(message: Event) -> tuple[Attachment, ...]:
+    """Its own files and those of messages that it forwards, each once."""
+    files = [file for one in (message, *_shared(message)) for file in one.get("files") or ()]
+    return tuple({str(file["id"]): attachment_of(file) for file in files if _is_readable(file)}.values())
+
+
 def _is_readable(file: Event) -> bool:
     return bool(file.get("id")) and file.get("mode") not in ("tombstone", "hidden_by_limit")
 
 
-def _attachment(file: Event) -> Attachment:
+def attachment_of(file: Event) -> Attachment:
+    """A file object of Slack's; one that tells nothing but its id is asked for by that."""
     mime_type = str(file.get("mimetype") or "application/octet-stream")
     size = file.get("size")
     return Attachment(
         kind=_kind(mime_type),
-        # Files from shared channels come without an address; it is asked for when they are fetched.
-        handle=str(file.get("url_private_download") or file.get("url_private") or f"file:{file['id']}"),
+        handle=str(file.get("url_private_download") or file.get("url_private") or f"{UNTOLD}{file['id']}"),
         name=str(file.get("name") or file.get("title") or file["id"]),
         mime_type=mime_type,
         size=int(size) if isinstance(size, int) else None,

@@ -102,7 +102,9 @@ class SocketLink:
                 await self._drained.wait()
 
     async def acknowledge(self, envelope_id: str) -> None:
-        """Tell Slack that it is stored. On a closed socket nothing happens: Slack sends it again."""
+        """Tell Slack that it is stored, once. On a closed socket nothing happens: Slack sends it again."""
+        if self.has_acknowledged(envelope_id):
+            return
         try:
             if not self._socket.closed:
                 await self._socket.send_str(json.dumps({"envelope_id": envelope_id}))
@@ -111,6 +113,9 @@ class SocketLink:
         self._unacknowledged.discard(envelope_id)
         if not self._unacknowledged and self._drained is not None:
             self._drained.set()
+
+    def has_acknowledged(self, envelope_id: str) -> bool:
+        return envelope_id not in self._unacknowledged
 
     async def _receive(self) -> Envelope | None:
         """The next JSON frame; None at the end."""

@@ -15,7 +15,7 @@ from adapters.telegram.envelope import envelope, keyboard
 from adapters.telegram.errors import in_channel_words, is_gone, speaks_of
 from adapters.telegram.files import UPLOAD_LIMIT, AccountFiles, upload_as
 from adapters.telegram.presence import ButtonAnswers, ChatPresence
-from adapters.telegram.render import CAPTION_LIMIT, TEXT_LIMIT, Rendered, measure, plain, render
+from adapters.telegram.render import TEXT_LIMIT, Rendered, is_caption, measure, plain, render
 from gateway.channels.channel import Capabilities, Files, History, Interactions, Presence, Streams
 from gateway.channels.document import Document, is_blank
 from gateway.channels.errors import ChannelRejected
@@ -150,7 +150,7 @@ class TelegramChannel:
         """
         arrived = self._account.delivered(message.key)
         alone = replace(message, files=(), buttons=(), reply_to=None)
-        captioned = measure(message.document) <= CAPTION_LIMIT
+        captioned = is_caption(render(message.document))
         pieces: list[tuple[Outbound, File | None]] = []
         if not captioned:
             pieces.append((replace(message, files=()), None))

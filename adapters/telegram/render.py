@@ -7,6 +7,7 @@ quotations do not nest. What cannot be shown that way stays readable as text.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from adapters.telegram.tables import monospace
 from adapters.telegram.units import cut, utf16_len
@@ -33,6 +34,10 @@ from gateway.channels.document import (
 
 TEXT_LIMIT = 4096  # UTF-16 units after parsing; the documentation says characters, this is the stricter reading
 CAPTION_LIMIT = 1024
+# What stands behind the hundredth entity loses its marking, and nobody is told (rubenlagus/TelegramBots, issue 854).
+MOST_ENTITIES = 100
+# More of them together, as the server writes them down, are refused (tdlib/telegram-bot-api, issue 165: "about").
+ENTITY_BYTES = 9000
 BULLETS = ("•", "◦", "▪")
 RULE = "──────────"
 LINKABLE = ("http://", "https://", "tg://", "mailto:", "tel:")  # other addresses are dropped by the server
@@ -65,8 +70,22 @@ def plain(document: Document) -> str:
 
 
 def measure(document: Document) -> int:
-    """What `TEXT_LIMIT` counts: UTF-16 units of the rendered text."""
-    return utf16_len(render(document).text)
+    """What `TEXT_LIMIT` counts: UTF-16 units of the rendered text; with too many entities more, in proportion."""
+    shown = render(document)
+    units = utf16_len(shown.text)
+    share = _share(shown.entities)
+    return units if share <= 1 else max(units, ceil(share * TEXT_LIMIT))
+
+
+def is_caption(rendered: Rendered) -> bool:
+    """Does it fit below a file?"""
+    return _share(rendered.entities) <= 1 and utf16_len(rendered.text) <= CAPTION_LIMIT
+
+
+def _share(entities: Sequence[Entity]) -> float:
+    """How much of what one message may hold they are."""
+    written = sum(12 + len(str(entity.get("url") or entity.get("language") or "").encode()) for entity in entities)
+    return max(len(entities) / MOST_ENTITIES, written / ENTITY_BYTES)
 
 
 def clipped(rendered: Rendered, limit: int) -> Rendered:

@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -67,14 +68,30 @@ class Files(Protocol):
         """Write it to `to` and return its size; raises ChannelRejected above `limit` bytes."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """A message that may have been sent, by its looks: for platforms that do not keep keys for long.
+
+    It was sent after `since` if at all, and is none of `others`, the platform's ids of what else was said there.
+    """
+
+    message: Outbound
+    since: datetime
+    others: frozenset[str] = frozenset()
+
+
 class History(Protocol):
     """What the platform remembers."""
 
     async def since(self, message_id: str | None, *, limit: int) -> Sequence[Said]:
         """Messages of people after that one, oldest first."""
 
-    async def find(self, key: str) -> SentRef | None:
-        """A recent message of ours that carries this `Outbound.key`."""
+    async def find(self, key: str, attempt: Attempt | None = None) -> SentRef | None:
+        """A recent message of ours that carries this `Outbound.key`.
+
+        A platform that forgets keys goes by `attempt`, and raises ChannelUnsure when there is something of ours that
+        might be it. Without an attempt it may have to send with the key what it takes away again at once.
+        """
 
 
 class Interactions(Protocol):

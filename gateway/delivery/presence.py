@@ -7,6 +7,7 @@ import anyio
 
 from agent.core.clock import Clock
 from gateway.channels.channel import Channel
+from gateway.channels.channel import Presence as PresenceOfChannel
 from gateway.channels.errors import ChannelBusy, ChannelError
 from gateway.delivery.budget import Holding
 from gateway.delivery.rest import Rest
@@ -18,6 +19,7 @@ REACT_AFTER_S = 0.6
 TIME_TO_LIVE_S = 600.0
 BUSY_PAUSE_S = 1.0  # before a busy process looks again whether it has time for signs of life
 CALL_DEADLINE_S = 10.0
+MOST_TRIES = 5  # to take a reaction back, once the platform has said when
 
 
 class Presence:
@@ -76,8 +78,17 @@ class Presence:
                     await self._rest.sleep(min(due) - now)
         finally:
             if reacted:
-                with anyio.CancelScope(shield=True):
-                    await self._try(channel.presence.react(self._message_id or "", self._emoji, on=False))
+                await self._take_back(channel.presence)
+
+    async def _take_back(self, presence: PresenceOfChannel) -> None:
+        """Even when cancelled, but then once: what stays is the next start's."""
+        with anyio.CancelScope(shield=True):
+            pause_s = await self._try(presence.react(self._message_id or "", self._emoji, on=False))
+        for _ in range(MOST_TRIES):
+            if not pause_s:
+                return
+            await self._clock.sleep(pause_s)
+            pause_s = await self._try(presence.react(self._message_id or "", self._emoji, on=False))
 
     async def _try(self, call: Awaitable[None]) -> float:
         """Do it; a failure only costs the sign of life. Gives how long the platform wants to be left alone."""

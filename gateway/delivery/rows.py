@@ -30,6 +30,7 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 class Claimed:
     """A row that is marked `sending`. `cut_off`: it was so before, so its next piece may have arrived already.
 
+    `others`, known only then, are the platform's ids of what was last said there before it.
     `sent_refs` are the platform's ids of the pieces that did arrive; `repeated` is the number of a piece that was sent
     twice without knowing better; `inbox_id` is the work that it answers; moments are UTC microseconds.
     """
@@ -42,6 +43,7 @@ class Claimed:
     sent_refs: tuple[str, ...]
     repeated: int | None
     created_at: int
+    others: frozenset[str] = frozenset()
 
     def key(self, piece: int) -> str:
         """Names a piece across repeats in at most 25 characters (Discord's nonce), and across databases."""
@@ -79,6 +81,12 @@ _NEXT = Hot(
     .where(*_OPEN)
     .order_by(outbox.c.id)
     .limit(1)
+)
+_BEFORE = (
+    select(outbox.c.sent_refs)
+    .where(outbox.c.conv == bindparam("conversation"), outbox.c.id < bindparam("row"))
+    .order_by(outbox.c.id.desc())
+    .limit(50)
 )
 _ANSWERED = select(outbox.c.inbox_id).where(_IS_OPEN, outbox.c.inbox_id.is_not(None))
 _BEGUN = and_(inbox.c.status == literal_column("'new'"), inbox.c.attempts > 0)
@@ -121,8 +129,14 @@ def claim(
             sent_refs=tuple(json.loads(row.sent_refs)),
             repeated=int(note.removeprefix(_REPEATED)) if note.startswith(_REPEATED) else None,
             created_at=row.created_at,
+            others=_before(conn, key, row.id) if row.status == "sending" else frozenset(),
         )
     return None
+
+
+def _before(conn: Connection, key: ConversationId, row_id: int) -> frozenset[str]:
+    found = conn.execute(_BEFORE, {"conversation": key, "row": row_id}).scalars()
+    return frozenset(ref for refs in found for ref in json.loads(refs))
 
 
 def mark_repeat(conn: Connection, row_id: int, piece: int | None) -> None:

@@ -14,7 +14,8 @@ from sqlalchemy import Connection
 
 from agent.core.crash_points import passing
 from agent.core.phrases import Phrases
-from gateway.channels.channel import Channel
+from agent.storage.moments import from_us
+from gateway.channels.channel import Attempt, Channel
 from gateway.channels.document import Plain
 from gateway.channels.errors import (
     ChannelBusy,
@@ -80,6 +81,16 @@ class Gone:
 Outcome = Sent | Later | Refused | Gone
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One message of a row. `cut_off`: it may have arrived already; `others` are ids of messages that it is not."""
+
+    message: Outbound
+    piece: int
+    cut_off: bool
+    others: frozenset[str]
+
+
 class _Unknowable(Exception):
     """Nobody can tell whether a piece arrived, and it was repeated already."""
 
@@ -115,7 +126,8 @@ class Sender:
             for piece in range(len(refs), len(messages)):
                 passing("send.before")
                 shown = preview if piece == 0 else None
-                sent = await self._piece(row, channel, messages[piece], piece, shown, cut_off, language, astray)
+                step = _Step(messages[piece], piece, cut_off, frozenset(refs) | row.others)
+                sent = await self._piece(row, channel, step, shown, language, astray)
                 passing("send.after")
                 cut_off = False
                 refs.append(sent.id)
@@ -159,39 +171,48 @@ class Sender:
         self,
         row: Claimed,
         channel: Channel,
-        message: Outbound,
-        piece: int,
+        step: _Step,
         preview: Shown | None,
-        cut_off: bool,
         language: str,
         astray: Callable[[Shown], None],
     ) -> SentRef:
-        with anyio.fail_after(UPLOAD_DEADLINE_S if message.files else SEND_DEADLINE_S):
+        with anyio.fail_after(UPLOAD_DEADLINE_S if step.message.files else SEND_DEADLINE_S):
             if preview is not None:
-                placed = await self._in_place_of(preview, channel, message, cut_off)
+                placed = await self._in_place_of(preview, channel, step)
                 if placed is not None:
                     return placed
-            sent = await self._anew(row, channel, message, piece, cut_off, language)
+            sent = await self._anew(row, channel, step, language)
         if preview is not None and preview.by == "key":
             astray(preview)
         return sent
 
-    async def _anew(
-        self, row: Claimed, channel: Channel, message: Outbound, piece: int, cut_off: bool, language: str
-    ) -> SentRef:
-        if not cut_off:
+    async def _anew(self, row: Claimed, channel: Channel, step: _Step, language: str) -> SentRef:
+        message = step.message
+        if not step.cut_off:
             return await self._send(row, channel, message)
         if channel.capabilities.idempotent_send == "none":
-            return await self._repeat(row, channel, message, piece, language)
+            return await self._repeat(row, channel, step, language)
         # Also where the platform refuses a second one by itself: its memory is short (DESIGN §13.6).
-        found = await channel.history.find(message.key) if channel.history is not None else None
+        found: SentRef | None = None
+        if channel.history is not None:
+            attempt = Attempt(message=message, since=from_us(row.created_at), others=step.others)
+            try:
+                found = await channel.history.find(message.key, attempt)
+            except ChannelUnsure:
+                return await self._repeat(row, channel, step, language)
         return found or await self._send(row, channel, message)
 
-    async def _in_place_of(self, preview: Shown, channel: Channel, message: Outbound, cut_off: bool) -> SentRef | None:
+    async def _in_place_of(self, preview: Shown, channel: Channel, step: _Step) -> SentRef | None:
         """Turn the preview into the message; None when it must be sent anew."""
+        message, cut_off = step.message, step.cut_off
         try:
-            if preview.by == "key" and cut_off and await _has_arrived(channel, message):
-                return None  # before the preview did
+            if preview.by == "key" and cut_off:
+                if channel.capabilities.idempotent_send == "nonce":
+                    # The message may stand beside it, and where keys are forgotten its looks could be the preview's.
+                    await take_away(channel, preview)
+                    return None
+                if await _has_arrived(channel, message):
+                    return None  # before the preview did
             if preview.by != "stream":
                 sent = await located(channel, preview)
                 if sent is not None:
@@ -221,8 +242,9 @@ class Sender:
             return await channel.whisper(message, to) or SentRef("")
         return await channel.send(message)
 
-    async def _repeat(self, row: Claimed, channel: Channel, message: Outbound, piece: int, language: str) -> SentRef:
+    async def _repeat(self, row: Claimed, channel: Channel, step: _Step, language: str) -> SentRef:
         """Once, and with a line that says so: this platform cannot tell whether the first one arrived."""
+        message, piece = step.message, step.piece
         if row.repeated == piece:
             raise _Unknowable
         await self._write(lambda conn: rows.mark_repeat(conn, row.id, piece))

@@ -11,7 +11,7 @@ import anyio
 from starlette.routing import BaseRoute
 
 from gateway.channels.adapter import Admit, Diagnosis, Health, State
-from gateway.channels.channel import Capabilities, Files, History, Interactions, Presence, Streams
+from gateway.channels.channel import Attempt, Capabilities, Files, History, Interactions, Presence, Streams
 from gateway.channels.document import Document
 from gateway.channels.errors import ChannelRejected
 from gateway.channels.inbound import Attachment, Inbound, Pressed, Said, Sender
@@ -229,7 +229,7 @@ class FakeChannel:
         start = ids.index(message_id) + 1 if message_id in ids else 0
         return [replace(said, from_history=True) for said in self.screen.said[start:]][:limit]
 
-    async def find(self, key: str) -> SentRef | None:
+    async def find(self, key: str, attempt: Attempt | None = None) -> SentRef | None:
         found = await self.call("find", key, "", lambda: self.screen.by_key.get(key, ""))
         return SentRef(found) if found else None
 

@@ -14,6 +14,7 @@ from agent.core.crash_points import ENVIRONMENT, Point
 from agent.core.messages import Message
 from agent.storage.payloads import decode_parts
 from gateway.phrases.catalogue import read_catalogue
+from tests.doubles.limits import raised_limits
 from tests.fakes.shapes import refusals
 from tests.faults.places import PLACES, Place
 from tests.faults.rungs import FIRST, WINDOW, Rung, rules_for
@@ -175,7 +176,7 @@ async def climbing(channel: str, home: Path) -> AsyncIterator[Climb]:
         order = home / "crash"
         program = Program(home, "", {ENVIRONMENT: str(order)})
         for double in (doubles.telegram, doubles.discord, doubles.slack):
-            await double.post("settings", {"rate_limits": False})
+            await double.post("settings", raised_limits())  # what is killed is looked at, not how fast it writes
         await doubles.slack.post("settings", {"retry_delays": [0.1, 1, 1]})
         try:
             yield Climb(PLACES[channel](doubles, program), program, order)

@@ -21,6 +21,7 @@ from agent.core.messages import Message
 from agent.inbox import Incoming
 from agent.storage.payloads import decode_parts, encode_incoming
 from gateway.phrases.catalogue import read_catalogue
+from tests.doubles.limits import raised_limits
 from tests.fakes.shapes import refusals
 from tests.faults.paths import WORDS, Cell, long_answer, rules_after, rules_for
 from tests.faults.places import PLACES, REPEATED, Place, hears
@@ -348,7 +349,7 @@ async def sweeping(channel: str, home: Path) -> AsyncIterator[Sweep]:
         program = Program(home, "", {ENVIRONMENT: str(order)})
         place = PLACES[channel](doubles, program)
         for double in (doubles.telegram, doubles.discord, doubles.slack):
-            await double.post("settings", {"rate_limits": False})
+            await double.post("settings", raised_limits())  # what is killed is looked at, not how fast it writes
         await doubles.slack.post("settings", {"retry_delays": [0.1, 1, 1]})
         program.write(
             configs.ACCESS + SECTIONS + APPROVALS + configs.models(doubles, "a", kind=place.kind) + place.config(),

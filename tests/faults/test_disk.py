@@ -12,6 +12,7 @@ import aiohttp
 import anyio
 import pytest
 
+from tests.doubles.limits import raised_limits
 from tests.faults.test_storage import ONE_BY_ONE, SECTIONS, Scene, rule
 from tests.program import configs
 from tests.program.doubles import Doubles, all_doubles
@@ -63,7 +64,7 @@ def config(doubles: Doubles) -> str:
 @asynccontextmanager
 async def answering() -> AsyncIterator[Doubles]:
     async with all_doubles() as doubles:
-        await doubles.telegram.post("settings", {"rate_limits": False})
+        await doubles.telegram.post("settings", raised_limits())  # one person writes faster here than anybody does
         await doubles.llm.post("script", [rule(f"m{number}") for number in reversed(range(60))])
         yield doubles
 

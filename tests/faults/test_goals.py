@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from agent.core.crash_points import ENVIRONMENT, Point
+from tests.doubles.limits import raised_limits
 from tests.program import configs
 from tests.program.doubles import Doubles, all_doubles, until
 from tests.program.people import OnSlack
@@ -42,7 +43,8 @@ async def test_killed_at_each_point_it_rests_and_can_go_on(tmp_path_factory: pyt
     home: Path = tmp_path_factory.mktemp("h")
     order = home / "crash"
     async with all_doubles() as doubles:
-        await doubles.slack.post("settings", {"rate_limits": False, "retry_delays": [0.1, 1, 1]})
+        # What is killed is looked at, not how fast it writes.
+        await doubles.slack.post("settings", raised_limits() | {"retry_delays": [0.1, 1, 1]})
         await doubles.llm.post("script", list(RULES))
         config = configs.ACCESS + SECTIONS + configs.models(doubles, "a") + configs.slack(doubles)
         program, slack = Program(home, config, {ENVIRONMENT: str(order)}, about={"agent.goal"}), OnSlack(doubles)

@@ -18,6 +18,7 @@ from sqlalchemy import URL, create_engine, text
 
 from agent.core.messages import Message
 from agent.storage.payloads import decode_parts
+from tests.doubles.limits import raised_limits
 from tests.fakes.databases import restartable_postgres
 from tests.fakes.shapes import refusals
 from tests.program import configs
@@ -66,7 +67,7 @@ class Scene:
 async def on_telegram(home: Path, database: str = "") -> AsyncIterator[Scene]:
     """The program with one account; the model answers `say NAME` with `answer to NAME`."""
     async with all_doubles() as doubles:
-        await doubles.telegram.post("settings", {"rate_limits": False})
+        await doubles.telegram.post("settings", raised_limits())  # one person writes faster here than anybody does
         names = [f"m{number}" for number in range(60)]
         await doubles.llm.post("script", [rule(name) for name in reversed(names)])
         config = configs.ACCESS + SECTIONS + database + configs.models(doubles, "a") + configs.telegram(doubles)

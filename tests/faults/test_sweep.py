@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from gateway.phrases.catalogue import read_catalogue
+from tests.doubles.limits import raised_limits
 from tests.faults.scene import HELLO, Place, Scene, on_three_platforms
 from tests.program.doubles import until
 
@@ -30,7 +31,7 @@ async def test_whatever_the_moment_each_message_is_answered_once_and_in_order(
     home: Path = tmp_path_factory.mktemp("h")
     async with on_three_platforms(home) as scene:
         for place in scene.places:
-            await place.double.post("settings", {"rate_limits": False})
+            await place.double.post("settings", raised_limits())  # one person writes faster here than anybody does
         await scene.model(**{f"number {n:02}": {"text": f"answer {n:02}", "ttft": 0.05} for n in range(MESSAGES)})
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(people, scene, chance)

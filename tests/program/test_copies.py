@@ -13,6 +13,7 @@ from sqlalchemy import create_engine
 
 from agent.storage import migrating
 from gateway.storage.opening import SCHEMA
+from tests.doubles.limits import raised_limits
 from tests.program import configs
 from tests.program.conftest import Start
 from tests.program.doubles import Doubles, until
@@ -41,7 +42,7 @@ def rows(program: Program, query: str) -> Sequence[tuple[Any, ...]]:
 async def test_a_copy_made_under_load_can_be_put_in_the_place_of_a_damaged_database(
     doubles: Doubles, program: Start
 ) -> None:
-    await doubles.telegram.post("settings", {"rate_limits": False})
+    await doubles.telegram.post("settings", raised_limits())  # one person writes faster here than anybody does
     tieline = program(config(doubles))
     people = [OnTelegram(doubles, person) for person in PEOPLE]
     async with tieline:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import anyio
 
+from tests.doubles.limits import raised_limits
 from tests.program import configs
 from tests.program.doubles import Doubles, all_doubles
 from tests.program.running import Program
@@ -89,7 +90,7 @@ async def _settles(program: Program) -> bool:
 
 async def _program(home: Path, doubles: Doubles) -> Program:
     for control in (doubles.telegram, doubles.discord, doubles.slack):
-        await control.post("settings", {"rate_limits": False})
+        await control.post("settings", raised_limits())  # hundreds write at once here
     await doubles.slack.post("settings", {"retry_delays": [0.1, 2, 5, 30], "echo_own": False})
     accounts = configs.telegram(doubles, more="messages_per_second = 1000\nprivate_messages_per_second = 50\n")
     accounts += configs.discord(doubles) + configs.slack(doubles)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, text
 
+from tests.doubles.limits import raised_limits
 from tests.program.doubles import TELEGRAM_TOKEN, Doubles
 from tests.program.people import GROUP
 from tests.upgrade.home import CHATS
@@ -87,7 +88,7 @@ def still_open(engine: Engine) -> None:
 async def go_on(doubles: Doubles) -> None:
     """Let the platforms be those of the fixture, as far as it matters: they know the chats, and their numbers go on."""
     for double in (doubles.telegram, doubles.discord, doubles.slack):
-        await double.post("settings", {"rate_limits": False})
+        await double.post("settings", raised_limits())
     bot = doubles.telegram.double.bot(TELEGRAM_TOKEN)
     bot.next_update, bot.next_message = AHEAD, defaultdict(lambda: AHEAD)
     doubles.slack.double.ids = itertools.count(AHEAD)

@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
+from tests.doubles.limits import raised_limits
 from tests.faults.places import PLACES, Place
 from tests.program.doubles import Doubles, until
 from tests.program.people import GROUP, OnTelegram
@@ -140,7 +141,7 @@ class Play:
 
     async def begin(self) -> None:
         for double in (self.doubles.telegram, self.doubles.discord, self.doubles.slack):
-            await double.post("settings", {"rate_limits": False})
+            await double.post("settings", raised_limits())
         await self.doubles.llm.post("script", RULES)
         parts: tuple[Callable[[], Awaitable[None]], ...] = (
             self.greetings, self.choices, self.people, self.tools, self.memory, self.schedules, self.goals, self.plans,

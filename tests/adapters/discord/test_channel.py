@@ -2,21 +2,39 @@
 
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
+from adapters.discord.channel import DiscordChannel
 from adapters.discord.limits import TEXT_LIMIT
 from adapters.discord.render import measure
+from agent.core.clock import SystemClock
+from gateway.channels.channel import Attempt
 from gateway.channels.document import Paragraph, Plain, Text
 from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelGone, ChannelRejected, ChannelUnsure
 from gateway.channels.inbound import Said
-from gateway.channels.outbound import Button, Outbound, SentRef
+from gateway.channels.outbound import Button, File, Outbound, SentRef
 from gateway.delivery.markdown import parse
 from gateway.delivery.splitting import split
-from tests.adapters.discord.harness import DM, GENERAL, Discord, DiscordHarness, House, connected, eventually, given
+from tests.adapters.discord.harness import (
+    DM,
+    GENERAL,
+    Discord,
+    DiscordHarness,
+    House,
+    LaterClock,
+    connected,
+    eventually,
+    given,
+)
 from tests.adapters.discord.reading import readable
+from tests.adapters.patience import at_last
 from tests.contracts.channel_contract import plain
 
 
@@ -56,7 +74,7 @@ async def test_our_message_is_found_by_its_nonce_though_the_history_does_not_giv
     with pytest.raises(ChannelUnsure):
         await harness.channel.send(plain("once", key="k-1"))
     (message,) = harness.discord.mine()
-    del message["nonce"]
+    assert "nonce" not in message
     found: list[SentRef | None] = []
 
     async def is_found() -> bool:
@@ -65,14 +83,122 @@ async def test_our_message_is_found_by_its_nonce_though_the_history_does_not_giv
 
     await eventually(is_found)
     assert found[-1] == SentRef(message["id"])
-    assert await given(harness.channel.history).find("k-2") is None
+    assert len(await harness.discord.calls("create_message")) == 1, "what this process sent is not asked for"
 
 
-async def test_after_a_restart_our_message_is_found_in_the_history(discord: Discord, house: House) -> None:
+# -- after a restart
+
+
+@asynccontextmanager
+async def restarted(discord: Discord, house: House, *, later_s: float) -> AsyncIterator[DiscordChannel]:
+    """The next process's direct conversation, `later_s` after the one before by everybody's clock."""
+    await discord.control("settings", {"clock_ahead": later_s})
+    later = House(house.surroundings.home, clock=LaterClock(later_s))
+    async with connected(discord, later) as adapter:
+        yield adapter.channel(DM)
+
+
+def may_have_been_sent(text: str, since: datetime, *others: str, **more: Any) -> Attempt:
+    message = Outbound(document=(Plain(text),), key="k-1", **more)
+    return Attempt(message=message, since=since, others=frozenset(others))
+
+
+@pytest.mark.requirement("G-08")
+async def test_minutes_after_a_restart_discord_itself_finds_our_message_by_its_key(
+    discord: Discord, house: House
+) -> None:
     async with connected(discord, house) as adapter:
-        sent = await adapter.channel(DM).send(plain("once", key="k-1"))
-    async with connected(discord, House(house.surroundings.home)) as adapter:
-        assert await given(adapter.channel(DM).history).find("k-1") == sent
+        sent = await adapter.channel(DM).send(plain("a preview", key="k-1"))
+    async with restarted(discord, house, later_s=60) as channel:
+        history = given(channel.history)
+        assert await history.find("k-1") == sent
+        assert await history.find("k-1") == sent
+        assert [m["content"] for m in discord.mine()] == ["a preview"]
+        assert await history.find("k-2") is None
+        assert await history.find("k-2") is None
+        assert [m["content"] for m in discord.mine()] == ["a preview"], "what was sent to ask is gone"
+        assert len(await discord.calls("create_message")) == 3, "it is asked once for each"
+
+
+async def test_what_an_earlier_process_sent_with_the_key_makes_no_message_after_it_was_asked_for(
+    discord: Discord, house: House
+) -> None:
+    async with restarted(discord, house, later_s=0) as channel:
+        assert await given(channel.history).find("k-1") is None
+        await channel.send(plain("on its way for long", key="k-1"))
+        assert discord.mine() == []
+
+
+async def test_what_was_said_to_ask_and_could_not_be_taken_away_is_found(discord: Discord, house: House) -> None:
+    async with restarted(discord, house, later_s=0) as channel:
+        await discord.control("gateway", {"action": "deafen"})  # no echo will tell of it
+        await discord.fault("delete_message", "server_error", status=503)
+        with pytest.raises(ChannelBusy):
+            await given(channel.history).find("k-1")
+        (left,) = discord.mine()
+        found = await given(channel.history).find("k-1")
+        assert found == SentRef(left["id"])
+        await channel.delete(found)
+    assert discord.mine() == []
+
+
+@pytest.mark.requirement("G-08")
+@pytest.mark.parametrize("later_s", [60, 600], ids=["a minute later", "ten minutes later"])
+async def test_after_a_restart_an_answer_is_not_sent_twice(discord: Discord, house: House, later_s: float) -> None:
+    """Discord forgets keys after some minutes and never tells them: then the message is known by its looks."""
+    since = house.surroundings.clock.now()
+    async with connected(discord, house) as adapter:
+        sent = await adapter.channel(DM).send(plain("  once *and* for all\n", key="k-1"))
+    async with restarted(discord, house, later_s=later_s) as channel:
+        await discord.says("and then?")
+        attempt = may_have_been_sent("  once *and* for all\n", since)
+        found = await given(channel.history).find("k-1", attempt)
+        assert (found or await channel.send(attempt.message)) == sent
+    assert len(discord.mine()) == 1
+
+
+async def test_an_answer_that_did_not_arrive_is_not_taken_for_an_earlier_one_of_the_same_words(
+    discord: Discord, house: House
+) -> None:
+    since = house.surroundings.clock.now()
+    async with connected(discord, house) as adapter:
+        earlier = await adapter.channel(DM).send(plain("Yes.", key="k-0"))
+    async with restarted(discord, house, later_s=600) as channel:
+        history = given(channel.history)
+        assert await history.find("k-1", may_have_been_sent("Yes.", since, earlier.id)) is None
+        soon = since + timedelta(seconds=30)
+        assert await history.find("k-1", may_have_been_sent("No.", soon)) is None, "it was there before"
+        later = since + timedelta(minutes=5)
+        assert await history.find("k-1", may_have_been_sent("Yes.", later)) is None
+
+
+async def test_a_message_of_ours_that_reads_otherwise_leaves_it_open(discord: Discord, house: House) -> None:
+    since = house.surroundings.clock.now()
+    async with connected(discord, house) as adapter:
+        asked = await discord.says("why?")
+        await adapter.channel(DM).send(plain("because", reply_to=asked))
+    async with restarted(discord, house, later_s=600) as channel:
+        history = given(channel.history)
+        with pytest.raises(ChannelUnsure):
+            await history.find("k-1", may_have_been_sent("because it is", since))
+        with pytest.raises(ChannelUnsure):
+            await history.find("k-1", may_have_been_sent("because", since, reply_to="300000000000000009"))
+        assert await history.find("k-1", may_have_been_sent("because", since, reply_to=asked)) is not None
+
+
+async def test_a_message_of_files_alone_is_known_by_their_sizes(discord: Discord, house: House, tmp_path: Path) -> None:
+    since = house.surroundings.clock.now()
+    one, other = tmp_path / "one.txt", tmp_path / "other.txt"
+    one.write_text("1")
+    other.write_text("22")
+    files = [(File(path=path, name=path.name, mime_type="text/plain"),) for path in (one, other)]
+    async with connected(discord, house) as adapter:
+        sent = await adapter.channel(DM).send(Outbound(document=(), key="k-1", files=files[0]))
+    async with restarted(discord, house, later_s=600) as channel:
+        history = given(channel.history)
+        assert await history.find("k-1", may_have_been_sent("", since, files=files[0])) == sent
+        with pytest.raises(ChannelUnsure):
+            await history.find("k-1", may_have_been_sent("", since, files=files[1]))
 
 
 # -- rate limits
@@ -220,7 +346,7 @@ async def test_a_long_answer_arrives_whole_in_messages_that_fit(harness: Discord
     assert len(LONG) > 10_000
     document = parse(LONG)
     for part in split(document, TEXT_LIMIT, measure):
-        await harness.channel.send(Outbound(document=part))
+        await at_last(partial(harness.channel.send, Outbound(document=part)), SystemClock(), hasty=False)
     contents = [m["content"] for m in harness.discord.mine()]
     assert len(contents) > 3
     assert all(len(content) <= TEXT_LIMIT for content in contents)

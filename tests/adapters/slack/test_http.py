@@ -52,6 +52,15 @@ async def test_events_commands_and_buttons_arrive(tmp_path: Path) -> None:
         assert [said.text for said in world.said()] == ["over http", "/status"]
 
 
+async def test_a_command_that_takes_long_is_answered_before_slack_calls_it_failed(tmp_path: Path) -> None:
+    async with http_workspace(tmp_path) as (world, _):
+        world.gate, world.broken_admits, world.not_taken = anyio.Event(), 1, "That is lost."
+        (delivery,) = await world.event(kind="slash", command="/cost")
+        assert delivery["acked"]
+        world.gate.set()
+        await eventually(lambda: [one["text"] for one in world.double.ephemeral] == ["That is lost."])
+
+
 async def test_the_address_can_be_verified(tmp_path: Path) -> None:
     async with http_workspace(tmp_path) as (world, _):
         challenge = json.dumps({"type": "url_verification", "challenge": "c1"})

@@ -7,6 +7,8 @@ import anyio
 import pytest
 
 from adapters.slack.adapter import SlackAdapter
+from adapters.slack.arrival import Arrival
+from adapters.slack.intake import MENTIONS_ALONE, Twins
 from agent.core.clock import SystemClock
 from gateway.channels.adapter import State
 from gateway.channels.document import Plain
@@ -94,6 +96,120 @@ async def test_a_mention_is_handed_over_once_whichever_twin_comes_first(tmp_path
         (said,) = world.said()
         assert (said.text, said.mention, said.event_id) == ("hi", Mention.DIRECT, None)
         assert said.key == ConversationKey("slack", f"{TEAM}:C0GENERAL:{ts}")
+
+
+@pytest.mark.requirement("G-12")
+@pytest.mark.parametrize("mention_first", [True, False])
+@pytest.mark.parametrize("thread", [True, False], ids=["in a thread", "opening one"])
+async def test_a_file_is_never_lost_to_the_twin_that_has_none(
+    tmp_path: Path, mention_first: bool, thread: bool
+) -> None:
+    async with workspace() as world, running(world, tmp_path):
+        root = {"thread_ts": world.unheard("root", "C0GENERAL")} if thread else {}
+        world.double.settings["ack_deadline"] = 60
+        files = [{"name": "plan.txt", "text": "the plan"}]
+        deliveries = await world.event(
+            channel="C0GENERAL", text="<@U0DOUBLE> read it", files=files, mention_first=mention_first, **root
+        )
+        assert [delivery["acked"] for delivery in deliveries] == [True, True]
+        (said,) = world.said()
+        assert ([file.name for file in said.attachments], said.text) == (["plan.txt"], "read it")
+
+
+async def test_a_mention_whose_message_is_not_told_of_is_looked_up_for_its_files(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path):
+        world.double.settings["subscriptions"] = ["app_mention"]
+        await world.event(channel="C0GENERAL", text="<@U0DOUBLE> read", files=[{"name": "plan.txt"}])
+        (said,) = world.said()
+        assert [file.name for file in said.attachments] == ["plan.txt"]
+
+
+async def test_a_mention_does_not_wait_for_messages_that_slack_never_tells_of() -> None:
+    twins, clock = Twins(), SystemClock()
+    mention = {"type": "app_mention", "channel": "C0GENERAL", "ts": "1.000001"}
+
+    async def waits() -> bool:
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await twins.of(mention)
+        return scope.cancelled_caught
+
+    assert await waits()
+    for _ in range(MENTIONS_ALONE):
+        await twins.of(mention)
+    assert not await waits()
+    event = {"type": "message", "channel": "C0GENERAL", "channel_type": "channel", "ts": "2.000001"}
+    twins.note(Arrival(kind="events_api", payload={"event": event}, received_at=clock.now()))
+    assert await waits(), "now one may come"
+    assert await twins.of(mention | {"ts": "2.000001"}) == event
+
+
+async def test_a_mention_is_taken_though_its_message_cannot_be_looked_up(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path):
+        world.double.settings["subscriptions"] = ["app_mention"]
+        world.double.settings["ack_deadline"] = 60
+        world.fault("conversations.replies", "error", error="missing_scope")
+        (delivery,) = await world.event(channel="C0GENERAL", text="<@U0DOUBLE> hi")
+        assert [said.text for said in world.said()] == ["hi"]
+        assert len(delivery["attempts"]) == 1
+
+
+@pytest.mark.parametrize("forwarded", [True, False], ids=["forwarded", "its own"])
+async def test_a_file_of_slack_connect_gets_its_name_kind_and_size(tmp_path: Path, forwarded: bool) -> None:
+    """Slack tells no more than its id."""
+    picture = {"name": "cat.png", "mimetype": "image/png", "text": "not a cat", "connect": True}
+    async with workspace() as world, running(world, tmp_path) as adapter:
+        spec: dict[str, Any] = {"forward": {"files": [picture]}} if forwarded else {"files": [picture]}
+        await world.event(text="", **spec)
+        (said,) = world.said()
+        (file,) = said.attachments
+        assert (file.kind, file.name, file.mime_type, file.size) == ("image", "cat.png", "image/png", 9)
+        assert said.quoted is None
+        assert await adapter.channel(DM).files.fetch(file, tmp_path / "cat.png", limit=100) == 9
+
+
+async def test_a_file_that_slack_will_not_describe_keeps_its_message(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path):
+        world.fault("files.info", "error", error="file_not_found")
+        await world.event(text="look", files=[{"name": "cat.png", "connect": True}])
+        (said,) = world.said()
+        (file,) = said.attachments
+        assert file.handle == f"file:{file.name}"
+
+
+async def test_the_files_and_the_words_of_a_forwarded_message_come_with_it(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path):
+        await world.event(text="see", forward={"text": "the plan", "files": [{"name": "plan.txt"}]})
+        (said,) = world.said()
+        assert (said.text, said.quoted, [file.name for file in said.attachments]) == ("see", "the plan", ["plan.txt"])
+
+
+# -- commands and buttons have three seconds
+
+
+@pytest.mark.parametrize("kind", ["slash", "action"])
+async def test_a_command_that_takes_long_is_acknowledged_before_slack_calls_it_failed(
+    tmp_path: Path, kind: str
+) -> None:
+    async with workspace() as world, running(world, tmp_path) as adapter:
+        button = Outbound(document=(Plain("?"),), buttons=((Button(label="Go", action="go"),),))
+        sent = await adapter.channel(DM).send(button)
+        world.gate = anyio.Event()
+        spec = {"command": "/cost"} if kind == "slash" else {"ts": sent.id, "action_id": "go"}
+        (delivery,) = await world.event(kind=kind, **spec)
+        assert delivery["acked"]
+        assert world.admitted == []
+        world.gate.set()
+        await eventually(lambda: len(world.admitted) == 1)
+
+
+async def test_a_command_that_was_acknowledged_and_is_lost_all_the_same_is_told_to_its_person(tmp_path: Path) -> None:
+    async with workspace() as world, running(world, tmp_path):
+        world.gate, world.broken_admits, world.not_taken = anyio.Event(), 1, "That is lost."
+        (delivery,) = await world.event(kind="slash", command="/cost")
+        assert delivery["acked"]
+        world.gate.set()
+        await eventually(lambda: [one["text"] for one in world.double.ephemeral] == ["That is lost."])
 
 
 @pytest.mark.requirement("G-12")

@@ -12,6 +12,7 @@ from gateway.channels.errors import ChannelBusy, ChannelRejected, ChannelUnsure
 from gateway.channels.outbound import Button, Outbound, SentRef
 from gateway.delivery.markdown import parse
 from tests.adapters.slack.world import ANN, DM, World, running, shown, workspace
+from tests.doubles.limits import raised_limits
 from tests.doubles.slack_api import TEAM
 from tests.fakes.clock import FakeClock
 
@@ -151,7 +152,7 @@ async def test_where_native_streams_are_refused_answers_grow_by_edits(world: Wor
 
 async def test_refused_native_streams_are_tried_again_after_an_hour(world: World) -> None:
     clock = FakeClock()
-    world.double.settings["rate_limits"] = False
+    world.double.settings.update(raised_limits())  # hours pass here by our clock, and not by the platform's
     adapter = SlackAdapter(world.settings(), world.surroundings(world.home, clock=clock))
     try:
         root = world.unheard("root")

@@ -45,6 +45,7 @@ class World:
     gate: anyio.Event | None = None
     lookup_gate: anyio.Event | None = None
     home: Path = Path()
+    not_taken: str = ""  # how the house words that something could not be stored
 
     async def admit(self, inbound: Inbound) -> Receipt:
         if self.gate is not None:
@@ -68,7 +69,11 @@ class World:
 
     def surroundings(self, home: Path, *, clock: Clock | None = None, public_url: str | None = None) -> Surroundings:
         return Surroundings(
-            clock=clock or SystemClock(), home=home, known_places=self.known_places, public_url=public_url
+            clock=clock or SystemClock(),
+            home=home,
+            known_places=self.known_places,
+            public_url=public_url,
+            not_taken=lambda _: self.not_taken,
         )
 
     def settings(self, **keys: Any) -> SlackSettings:

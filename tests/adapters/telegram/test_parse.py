@@ -80,6 +80,31 @@ def test_how_a_message_addresses_the_bot(name: str, text: str, mention: Mention)
 
 
 @pytest.mark.parametrize(
+    ("chat", "text", "mention"),
+    [
+        pytest.param({"type": "supergroup"}, "/warn", Mention.NONE, id="perhaps another bot's"),
+        pytest.param({"type": "supergroup"}, "/warn @double_bot", Mention.DIRECT, id="it names us"),
+        pytest.param(
+            {"id": 77, "type": "private", "first_name": "Ann"}, "/warn", Mention.DIRECT, id="nobody else here"
+        ),
+    ],
+)
+def test_a_command_that_names_no_bot_is_for_us_where_nobody_else_is(
+    chat: dict[str, Any], text: str, mention: Mention
+) -> None:
+    """In a group it is ours if the house knows it, whatever the mention says."""
+    update = recorded("group_command")
+    message = update["message"]
+    message["chat"] |= chat
+    message |= {"text": text, "entities": [{"offset": 0, "length": 5, "type": "bot_command"}]}
+    if " " in text:
+        message["entities"].append({"offset": 6, "length": 11, "type": "mention"})
+    found = parse(update, CONTEXT)
+    assert isinstance(found, Said)
+    assert (found.text, found.mention) == ("/warn", mention)
+
+
+@pytest.mark.parametrize(
     "name",
     [
         "command_for_another_bot",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapters.telegram.render import TEXT_LIMIT, clipped, measure, plain, render
+from adapters.telegram.render import MOST_ENTITIES, TEXT_LIMIT, clipped, is_caption, measure, plain, render
 from adapters.telegram.tables import display_width, monospace
 from adapters.telegram.units import cut, index_at, utf16_len
 from gateway.channels.document import (
@@ -29,6 +29,7 @@ from gateway.channels.document import (
     Table,
     Text,
 )
+from gateway.delivery.splitting import split
 from tests.adapters.telegram.reading import intended, shown
 
 URL = "https://example.org/a_(b)?c=1&d"
@@ -209,3 +210,28 @@ def test_plain_keeps_addresses_while_they_fit() -> None:
     assert plain(document) == f"here ({URL})"
     long: Document = (Paragraph((Text("x" * 4090), Link(URL, (Text("here"),)))),)
     assert utf16_len(plain(long)) <= TEXT_LIMIT
+
+
+@pytest.mark.requirement("G-10")
+@pytest.mark.parametrize(
+    ("address", "fewest"),
+    [pytest.param("", 3, id="words"), pytest.param("https://example.org/" + "a" * 200, 7, id="long addresses")],
+)
+def test_a_message_holds_no_more_entities_than_telegram_keeps(address: str, fewest: int) -> None:
+    """A hundred of them, and about 9,500 bytes: what is behind loses its marking, or all of it is refused."""
+    mark = (lambda n: Link(f"{address}{n}", (Text(str(n)),))) if address else (lambda n: Bold((Text(str(n)),)))
+    document: Document = tuple(Paragraph((Text("See "), mark(n))) for n in range(250))
+    parts = split(document, TEXT_LIMIT, measure)
+    assert len(parts) >= fewest
+    for part in parts:
+        entities = render(part).entities
+        assert len(entities) <= MOST_ENTITIES
+        assert sum(12 + len(str(entity.get("url", ""))) for entity in entities) < 9500
+    assert sum(len(render(part).entities) for part in parts) == 250
+
+
+def test_a_caption_may_be_short_and_full_of_entities() -> None:
+    bolds = tuple(Paragraph((Bold((Text("b"),)),)) for _ in range(90))
+    assert is_caption(render(bolds))
+    assert not is_caption(render((*bolds, *bolds)))
+    assert not is_caption(render((Plain("x" * 1025),)))

@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 from aiohttp import web
 
+from tests.doubles.limits import unhindered
 from tests.doubles.llm_api import LlmDouble, text_of
 from tests.doubles.telegram_api import TelegramDouble, flat
 
@@ -42,7 +43,7 @@ class Telegram(TelegramDouble):
         self.first_poll = anyio.Event()
         self.first_poll_at = 0.0
         super().__init__([TOKEN])
-        self.settings["rate_limits"] = False
+        self.settings.update(unhindered())
 
     def watch_start(self) -> None:
         """Forget the polls of an earlier life."""

@@ -13,6 +13,7 @@ import aiohttp
 import anyio
 
 from gateway.phrases.catalogue import read_catalogue
+from tests.doubles.limits import raised_limits
 from tests.faults.platforms.table import Row
 from tests.program import configs
 from tests.program.doubles import Control, Doubles, all_doubles, until
@@ -225,7 +226,8 @@ async def three_platforms(
     """The program with an account on each platform, and one exchange behind it in each place."""
     async with all_doubles() as doubles:
         for control in (doubles.telegram, doubles.discord, doubles.slack):
-            await control.post("settings", {"rate_limits": False})
+            # Seconds after a fault are measured, with no limit of the platform in them.
+            await control.post("settings", raised_limits())
         await doubles.discord.post("settings", {"heartbeat_interval": 2.0})
         await doubles.slack.post("settings", {"retry_delays": [0.1, 4, 4]})
         program = Program(home, "")

@@ -359,6 +359,20 @@ async def test_a_look_up_that_fails_is_no_permission_to_repeat(
     assert world.screen().texts == ["one"]
 
 
+async def test_a_look_up_that_cannot_tell_makes_it_a_repeat_that_says_so(
+    sqlite_database: Database, clock: FakeClock, tmp_path: Path
+) -> None:
+    """As on Discord, which forgets keys, when something of ours stands there that might be it."""
+    world = World(sqlite_database, clock, tmp_path, LOOKUP)
+    world.screen().fail("send", ChannelUnsure("cut"), carried_out=True)
+    world.screen().fail("find", ChannelUnsure("nobody can tell"))
+    async with world.process():
+        await world.commit("one", "two")
+        await world.until_idle()
+    flagged = "(This may be a repeat: the connection broke off while I was sending.)\none"
+    assert world.screen().texts == ["one", flagged, "two"]
+
+
 async def test_no_answer_within_the_deadline_is_unsure(
     sqlite_database: Database, clock: FakeClock, tmp_path: Path
 ) -> None:

@@ -96,6 +96,23 @@ async def test_a_kill_in_the_middle_still_takes_the_reaction_back_when_it_can(wo
     assert world.screen().reactions == {"m1": set()}
 
 
+async def test_a_reaction_that_the_platform_will_not_take_back_at_once_goes_later(world: World) -> None:
+    """Discord lets a bot change one reaction in a quarter of a second."""
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        await world.pass_time(1)
+        assert world.screen().reactions == {"m1": {"👀"}}
+        world.screen().fail("react", ChannelBusy("the bucket is spent", after_s=0.25), times=2)
+        await voice.end()
+        await world.pass_time(0.2)
+        assert world.screen().reactions == {"m1": {"👀"}}, "not before the platform's time"
+        await world.pass_time(1)
+        assert world.screen().reactions == {"m1": set()}
+        assert len(world.screen().made("react")) == 2
+        assert world.clock.sleepers == 0
+
+
 async def test_the_reaction_can_be_switched_off(sqlite_database: Database, clock: FakeClock, tmp_path: Path) -> None:
     world = World(sqlite_database, clock, tmp_path, settings=Settings(acknowledge=""))
     async with world.process() as delivery:
