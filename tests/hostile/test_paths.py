@@ -185,6 +185,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "adapters/console_screen.py _read": (".read_bytes", DATA),
     "adapters/console_screen.py _replace": (".replace os.fdopen os.open", DATA),
     "adapters/discord/files.py DiscordFiles._download": (f"anyio.open_file {WHOLE_OR_NOTHING}", RECEIVED),
+    "adapters/discord/history.py _looks": ("anyio.Path", RECEIVED),
     "adapters/discord/rest.py _opened": ("discord.File", RECEIVED),
     "adapters/slack/files.py SlackFiles.place": (".open anyio.Path", RECEIVED),
     "adapters/slack/files.py _written": (f"anyio.open_file {WHOLE_OR_NOTHING}", RECEIVED),
