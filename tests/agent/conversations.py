@@ -126,14 +126,14 @@ def replies(draw: st.DrawFn) -> Script:
         chunks.append(Done(end))  # type: ignore[arg-type]
     match draw(_ERRORS):
         case "busy":
-            return Script(chunks=tuple(chunks[:2]), error=ProviderBusy("busy"))
+            return Script(chunks=tuple(chunks[:2]), error=ProviderBusy("busy"), unoffered=True)
         case "refused":
             return Script(error=ProviderRefused("refused"))
         case "none":
             return Script(error=NoProviders("none"))
         case "long":
             return Script(error=ContextTooLong("too long"))
-    return Script(chunks=tuple(chunks))
+    return Script(chunks=tuple(chunks), unoffered=True)
 
 
 _REPLIES = st.lists(replies(), max_size=4)
@@ -264,7 +264,7 @@ class Conversation(RuleBasedStateMachine):
     async def _stop(self, scripts: list[Script], reason: str, in_tool: bool, then: list[Script]) -> None:
         hangs = Script(chunks=(TextDelta("So far so good "), TextDelta(HANGS)), stalls=True)
         calls = (ToolCallStart(0, "waits", "careful"), ToolCallDelta(0, "{}"), ToolCallDone(0), Done("tool_use"))
-        self._plays([*scripts, Script(chunks=calls) if in_tool else hangs])
+        self._plays([*scripts, Script(chunks=calls, unoffered=True) if in_tool else hangs])
         gate = self.careful.gate = anyio.Event() if in_tool else None
         work = await self.world.admit(f"message {next(self.words)}")
         async with anyio.create_task_group() as group:
