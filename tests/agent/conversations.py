@@ -264,7 +264,7 @@ class Conversation(RuleBasedStateMachine):
     async def _stop(self, scripts: list[Script], reason: str, in_tool: bool, then: list[Script]) -> None:
         hangs = Script(chunks=(TextDelta("So far so good "), TextDelta(HANGS)), stalls=True)
         calls = (ToolCallStart(0, "waits", "careful"), ToolCallDelta(0, "{}"), ToolCallDone(0), Done("tool_use"))
-        self._plays([*scripts, Script(chunks=calls, unoffered=True) if in_tool else hangs])
+        self._plays([*scripts, Script(chunks=calls) if in_tool else hangs])
         gate = self.careful.gate = anyio.Event() if in_tool else None
         work = await self.world.admit(f"message {next(self.words)}")
         async with anyio.create_task_group() as group:
