@@ -46,9 +46,8 @@ class Two(ScriptedProvider):
 
 def a_world(database: Database, home: Path, provider: Two, **more: Any) -> World:
     """Its agent has few tools, so that the model is shown them all."""
-    return World(
-        database, home, provider, **{"agent_md": offering("Agent", "calculate", "echo", "move", "write"), **more}
-    )
+    mine = sorted(tool.spec.name for tool in more.get("tools", ()))
+    return World(database, home, provider, **{"agent_md": offering("Agent", "calculate", "remember", *mine), **more})
 
 
 def hand(task: str, *, id: str = "a", **more: Any) -> Script:
@@ -152,8 +151,8 @@ async def test_a_sub_agent_goes_on_where_it_has_moved_to(sqlite_database: Databa
 
 @pytest.mark.requirement("R-37")
 async def test_nobody_below_it_and_nobody_to_ask(sqlite_database: Database, tmp_path: Path) -> None:
-    nested = calls_all([("Agent", {"task": "deeper"}, "n"), ("ask_user", {"question": "which?"}, "q")])
-    asked = calls("ask_user", {"question": "really?"}, id="r")
+    nested = calls_all([("Agent", {"task": "deeper"}, "n"), ("ask_user", {"question": "which?"}, "q")], unoffered=True)
+    asked = calls("ask_user", {"question": "really?"}, id="r", unoffered=True)
     provider = Two(hand("t"), says("ok"), tasks={"t": [nested, asked, says("done by myself")]})
     world = a_world(sqlite_database, tmp_path, provider)
     assert await world.say("go") == ["ok"]
@@ -252,7 +251,8 @@ async def test_tools_are_an_intersection(
     sqlite_database: Database, tmp_path: Path, asked: list[str] | None, defined: str, given: set[str]
 ) -> None:
     more: dict[str, Any] = {} if asked is None else {"tools": asked}
-    provider = Two(hand("t", agent="d", **more), says("ok"), tasks={"t": [calls("other"), says("done")]})
+    wanted = calls("other", unoffered="other" not in given)
+    provider = Two(hand("t", agent="d", **more), says("ok"), tasks={"t": [wanted, says("done")]})
     mine = [FakeTool(spec=named(name)) for name in ("echo", "other", "third")]
     persona = "---\nname: T\ntools: [Agent, echo, other, third]\n---\n\nYou are a test.\n"
     world = a_world(sqlite_database, tmp_path, provider, tools=tuple(mine), agent_md=persona)
@@ -356,7 +356,7 @@ async def test_a_long_answer_is_cut_with_a_notice(sqlite_database: Database, tmp
 @pytest.mark.parametrize(
     ("script", "words"),
     [
-        pytest.param(calls("fail", {"reason": "no cups"}), "no cups", id="it gives up"),
+        pytest.param(calls("fail", {"reason": "no cups"}, unoffered=True), "no cups", id="it gives up"),
         pytest.param(says(""), "without an answer", id="it says nothing"),
     ],
 )
