@@ -66,6 +66,7 @@ class Chat:
 async def server() -> AsyncIterator[LlmServer]:
     async with serving_llm() as server:
         server.double.script = [dict(rule) for rule in CALLS]
+        server.double.settings["offered_only"] = True
         yield server
 
 

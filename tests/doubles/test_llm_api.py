@@ -223,3 +223,18 @@ async def test_these_are_taken(client: aiohttp.ClientSession) -> None:
     asked = {**question(stream=False), "tools": [tool()], "messages": messages}
     async with client.post("/v1/chat/completions", json=asked) as answer:
         assert answer.status == 200, await answer.text()
+
+
+@pytest.mark.parametrize(("path", "offered"), [("/v1/messages", schema()), ("/v1/chat/completions", [tool()])])
+async def test_a_script_calls_only_what_is_offered_if_told_so(
+    client: aiohttp.ClientSession, path: str, offered: list[dict[str, Any]]
+) -> None:
+    async with client.post("/_control/settings", json={"offered_only": True}):
+        pass
+    for name, status in (("g", 400), ("f", 200)):
+        rule = {"match": {}, "reply": {"blocks": [{"type": "tool_use", "name": name, "input": {}}]}}
+        async with client.post("/_control/script", json=[rule]):
+            pass
+        body = {**question(stream=False), "messages": [USER], "tools": offered}
+        async with client.post(path, json=body) as answer:
+            assert answer.status == status, await answer.text()
