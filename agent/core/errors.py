@@ -8,6 +8,7 @@ AgentError
 ├── Permanent            tell the person
 │   ├── ProviderRefused  bad key, quota, no such model: asking again changes nothing
 │   │   └── RequestInvalid  the request itself is wrong (400, 422): what stands in it may be to blame
+│   │       └── RequestFiltered  a content filter of the service keeps it back
 │   ├── ContextTooLong   the request is larger than the model's window
 │   ├── AgentMissing     no such agent definition (B-09)
 │   └── AgentInvalid     the definition has mistakes, all of them listed (B-10)
@@ -34,13 +35,20 @@ class ProviderBusy(Transient):
     """The provider could not answer now.
 
     `limited`: it works, and has had too many calls from us. `sent`: the request went out and nobody knows whether it
-    was worked on, and paid for.
+    was worked on, and paid for. `retries`: after so many more attempts it is not worth another; None: as configured.
     """
 
     def __init__(
-        self, message: str, *, after_s: float | None = None, limited: bool = False, sent: bool = False
+        self,
+        message: str,
+        *,
+        after_s: float | None = None,
+        limited: bool = False,
+        sent: bool = False,
+        retries: int | None = None,
     ) -> None:
         super().__init__(message)
+        self.retries = retries
         self.after_s = after_s
         self.limited = limited
         self.sent = sent
@@ -71,6 +79,10 @@ class ProviderRefused(Permanent):
 
 class RequestInvalid(ProviderRefused):
     """The provider finds the request malformed, or something in it that it does not take."""
+
+
+class RequestFiltered(RequestInvalid):
+    """A content filter of the service does not let the request pass."""
 
 
 class ContextTooLong(Permanent):

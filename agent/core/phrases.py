@@ -19,6 +19,9 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "provider_busy": "The model service “{provider}” is not answering just now. Please try again in a minute.",
         "provider_refused": "The model service “{provider}” refused the request; trying again will not help. "
         "The operator finds the reason in the log under {ref}.",
+        "model_filtered": "A content filter of the model service “{provider}” kept this request back. "
+        "Other words may pass.",
+        "model_without_tools": "The model {model} takes no tools: it can talk, and do nothing else.",
         "history_set_aside": "The model service no longer took {count} earlier messages of this conversation. "
         "I have set them aside and go on without them.",
         "no_providers": "No model service is available at the moment. Please try again shortly.",

@@ -273,6 +273,7 @@ def _result(part: ToolResult, id: str) -> Block:
         block["content"] = part.content
     if part.is_error:
         block["is_error"] = True
+        block.setdefault("content", "Error")  # an empty one is refused
     return block
 
 

@@ -17,7 +17,7 @@ from agent.core.clock import Clock
 from agent.core.errors import AgentError, NoProviders, ProviderBarred, ProviderBusy, ProviderRefused, ProviderUnpriced
 from agent.providers.circuits import PATIENCE_S, Circuit, State, choose, others_let
 from agent.providers.metering import Bill, Counting, End, Meter, Unmetered, spent_by
-from agent.providers.provider import Provider, Request
+from agent.providers.provider import Provider, Request, TextWithdrawn
 from agent.providers.replies import Accumulator, Reply
 from agent.providers.retries import RetryPolicy, delay_for
 from agent.providers.watching import Watcher
@@ -220,6 +220,8 @@ class Models:
             async with aclosing(provider.stream(attempt.request)) as chunks:
                 async for chunk in chunks:
                     delta = taker.take(chunk)
+                    if isinstance(chunk, TextWithdrawn):
+                        watcher.void()
                     if first_ms is None:
                         first_ms = round((clock.monotonic() - began) * 1000)
                         watcher.answers(provider)

@@ -6,13 +6,23 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from agent.core.errors import AgentError, ContextTooLong, ProviderBusy, ProviderRefused, RequestInvalid
+from agent.core.errors import (
+    AgentError,
+    ContextTooLong,
+    ProviderBusy,
+    ProviderRefused,
+    RequestFiltered,
+    RequestInvalid,
+)
 from agent.core.whole_text import whole
 
 CONTEXT_CODES = frozenset({"context_length_exceeded", "model_context_window_exceeded", "request_too_large"})
 CONTEXT_WORDS = re.compile(
     r"maximum number of tokens|maximum context length|context_length_exceeded|prompt is too long|input(?: is)? too long"
-    r"|exceeds? (?:the |this model's )?(?:available |maximum )?context|context (?:window|size|length) (?:exceeded|of)",
+    r"|exceeds? (?:the |this model's )?(?:available |maximum )?context|context (?:window|size|length) (?:exceeded|of)"
+    # xAI, Ollama, vLLM and SGLang, Together
+    r"|maximum prompt length|exceeded max context|longer than the (?:maximum model|model's context) length"
+    r"|too long to fit into the model|tokens \+ `max_new_tokens` must be",
     re.IGNORECASE,
 )
 # What some servers answer as 429 although waiting does not help: there is no money left.
@@ -47,10 +57,18 @@ ACCOUNT_WORDS = (
         "the API key was refused; check the api_key set for it",
     ),
 )
+FILTER_CODES = frozenset({"content_filter", "ResponsibleAIPolicyViolation", "content_policy_violation"})
+# The model wrote a call that its service could not read (Groq): the next attempt may go better, and is paid for.
+UNREADABLE_CODES = frozenset({"tool_use_failed"})
 BUSY_STATUS = frozenset({408, 409, 423, 425, 429})
 WORDY_STATUS = frozenset({0, 200, 400, 403})
 ACCOUNT_STATUS = frozenset({401, 402, 403, 404})  # the key, the account or the model, whatever the request says
 LONGEST = 300  # characters of the provider's own words in an error
+
+# How long to wait, where no header tells: OpenAI and Groq ("Please try again in 1m3.5s"), Google ("Please retry in").
+_WAIT = re.compile(
+    r"(?:try again|retry) in (?:(\d{1,4})h)?(?:(\d{1,4})m(?!s))?(?:(\d{1,9}(?:\.\d{1,12})?)(ms|s))?", re.IGNORECASE
+)
 
 _KEYLIKE = re.compile(
     r"\b(?:sk|pk|rk|key|xai|gsk|hf|AIza)[-_][\w\-*.]{6,}|\bAIza[\w-]{10,}|(?i:bearer)\s+[\w\-.~+/=]{8,}"
@@ -78,6 +96,10 @@ def classify(provider: str, answer: Answer, secrets: Iterable[str] = ()) -> Agen
         return ProviderRefused(f"{provider}: the account has no quota left{tail}", any_request=True)
     if trouble := _account_trouble(answer):
         return ProviderRefused(f"{provider}: {trouble}{tail}", any_request=True)
+    if answer.code in FILTER_CODES:
+        return RequestFiltered(f"{provider}: a content filter keeps the request back{tail}")
+    if answer.code in UNREADABLE_CODES:
+        return ProviderBusy(f"{provider}: the model wrote a call that its service could not read{tail}", retries=1)
     if _is_busy(answer):
         limited = answer.status == 429 or answer.kind == "rate_limit_error"
         return ProviderBusy(f"{provider}: {_busy_words(answer)}{tail}", after_s=answer.after_s, limited=limited)
@@ -124,8 +146,22 @@ def read_error(body: Any, status: int, after_s: float | None = None) -> Answer:
         kind=error["type"] if isinstance(error.get("type"), str) else "",
         code=code if isinstance(code, str) else "",
         message=message if isinstance(message, str) else str(message),
-        after_s=after_s,
+        after_s=_asked_wait(error, message) if after_s is None else after_s,
     )
+
+
+def _asked_wait(error: Mapping[str, Any], message: Any) -> float | None:
+    """Seconds that the error itself asks to wait: Google's RetryInfo, or the wording."""
+    details = error.get("details")
+    for detail in details if isinstance(details, list) else []:
+        delay = detail.get("retryDelay") if isinstance(detail, dict) else None
+        if isinstance(delay, str) and delay.endswith("s") and delay[:-1].replace(".", "", 1).isdecimal():
+            return float(delay[:-1])
+    found = _WAIT.search(message) if isinstance(message, str) else None
+    if found is None or not any(found.groups()):
+        return None
+    hours, minutes, rest, unit = found.groups()
+    return int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(rest or 0) / (1000 if unit == "ms" else 1)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

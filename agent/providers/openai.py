@@ -8,6 +8,7 @@ import io
 import json
 import logging
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
 from typing import Self
 
 import aiohttp
@@ -22,9 +23,9 @@ from agent.providers.openai_requests import Dialect, Encoder, conceded, dialect_
 from agent.providers.openai_stream import Reading
 from agent.providers.opening import Surroundings
 from agent.providers.prices import DEFAULT_WINDOW, Card
-from agent.providers.provider import Chunk, Request
+from agent.providers.provider import Chunk, Request, Spared
 from agent.providers.settings import ProviderSettings
-from agent.providers.sse import EventReader
+from agent.providers.sse import LARGEST_EVENT, EventReader
 
 OPENAI = "https://api.openai.com/v1"
 CONNECT_S = 15.0
@@ -32,7 +33,7 @@ DRAIN_S = 0.2  # a server that keeps the body open after [DONE] costs its connec
 LARGEST_ERROR = 64 * 1024  # bytes of an error body that are read
 LARGEST_FILE = 15 * 1024 * 1024  # bytes of one attachment
 LARGE_BODY = 1024 * 1024  # bytes; above it the body is written in pieces, so that the event loop stays free
-CONCESSIONS = 4  # features an endpoint may refuse one after another within one call
+CONCESSIONS = 6  # features an endpoint may refuse one after another within one call
 
 log = logging.getLogger("tieline.providers")
 
@@ -66,6 +67,8 @@ class OpenAIProvider:
         images = () if card.sees is False else IMAGES
         self.takes = frozenset(settings.takes if settings.takes is not None else (*images, *card.documents, *TEXTS))
         self._dialect = dialect_for(settings.model, settings.base_url)
+        self._closes: bool | None = None  # its streams, as far as that is known
+        self._left_open = 0
 
     async def warm_up(self) -> None:
         self._connections.open()
@@ -74,21 +77,26 @@ class OpenAIProvider:
         await self._connections.aclose()
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        had_tools = self._dialect.tools
         response = await self._respond(request)
-        reading = Reading(self.name, self._settings.secrets)
-        events = EventReader()
+        if had_tools and not self._dialect.tools and request.tools.specs:
+            yield Spared("tools")
+        dialect = self._dialect
+        reading = Reading(self.name, self._settings.secrets, origin=self._origin, thinks_first=dialect.thinks_first)
+        body = _Body()
         try:
             while not reading.closed:
                 piece = await response.content.readany()
-                for data in events.feed(piece) if piece else events.finish():
+                for data in body.feed(piece):
                     for chunk in reading.event(data):
                         yield chunk
                 if not piece:
                     break
-            if not reading.complete:
-                raise busy(self.name, "the stream was cut before its end")
+            self._check_end(reading, whole=body.is_plain)
             for chunk in reading.end():
                 yield chunk
+            if reading.thought_unopened:
+                self._dialect = replace(self._dialect, thinks_first=True)
             await _drain(response)
         except (AgentError, ValueError, TimeoutError, aiohttp.ClientError, OSError) as error:
             if reading.usage is not None and not reading.complete:
@@ -96,6 +104,22 @@ class OpenAIProvider:
             raise self._failure(error) from None
         finally:
             response.close()
+
+    @property
+    def _origin(self) -> str:
+        return f"{self.name}/{self.model}"
+
+    def _check_end(self, reading: Reading, *, whole: bool) -> None:
+        """Raises ProviderBusy for a stream that was cut (W-42).
+
+        Some servers close none of theirs. That is believed of one that has closed none yet, at the second that ends so.
+        """
+        if reading.complete:
+            self._closes = self._closes or not whole
+        elif not whole:
+            self._left_open += 1
+            if self._closes or self._left_open < 2 or not reading.has_content:
+                raise busy(self.name, "the stream was cut before its end")
 
     async def _respond(self, request: Request) -> aiohttp.ClientResponse:
         """The response whose body is the stream, after conceding what the endpoint does not understand."""
@@ -107,7 +131,7 @@ class OpenAIProvider:
                 return self._streaming(response)
             answer = await self._answer(response)
             error = classify(self.name, answer, self._settings.secrets)
-            corrected = conceded(dialect, answer.message, self._used(dialect, files, error))
+            corrected = conceded(dialect, answer.message, self._used(request, dialect, files, error))
             if corrected is None:
                 raise error
             log.info("%s does not understand a feature and is spared it: %s", self.name, error)
@@ -126,13 +150,15 @@ class OpenAIProvider:
             temperature=settings.temperature,
             effort=settings.reasoning_effort,
             files=files,
+            origin=self._origin,
         )
 
-    def _used(self, dialect: Dialect, files: Bytes, error: AgentError) -> frozenset[str]:
+    def _used(self, request: Request, dialect: Dialect, files: Bytes, error: AgentError) -> frozenset[str]:
         """What such a refusal may complain of."""
+        used = {"repeats", "system"} | ({"tools"} if request.tools.specs else set())
         if not isinstance(error, ProviderRefused):  # llama.cpp answers 500 where a template refuses the messages
-            return frozenset({"repeats"} if isinstance(error, ProviderBusy) and not error.limited else ())
-        used = {"repeats", "usage", "completion_limit"}
+            return frozenset(used if isinstance(error, ProviderBusy) and not error.limited else ())
+        used |= {"usage", "completion_limit", "long_ids"}
         if self._settings.temperature is not None:
             used.add("temperature")
         if dialect.media and any(part.mime_type not in TEXTS for part in files):
@@ -185,6 +211,27 @@ class OpenAIProvider:
                 return busy(self.name, f"the connection to {host} was cut ({type(error).__name__})", secrets)
             case _:
                 return busy(self.name, f"malformed data from {host}", secrets)
+
+
+class _Body:
+    """The body of an answer: events, or one JSON object though a stream was asked for."""
+
+    def __init__(self) -> None:
+        self.is_plain: bool = False
+        self._begun = False
+        self._events = EventReader()
+        self._whole = b""
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """What `piece` completed; b"" stands for the end. Raises ValueError for what grows beyond all measure."""
+        if not self._begun and piece.strip():
+            self._begun, self.is_plain = True, piece.lstrip().startswith((b"{", b"["))
+        if not self.is_plain:
+            return self._events.feed(piece) if piece else self._events.finish()
+        self._whole += piece
+        if len(self._whole) > LARGEST_EVENT:
+            raise ValueError(f"an answer is larger than {LARGEST_EVENT} bytes")
+        return [] if piece else [self._whole]
 
 
 class _Connections:

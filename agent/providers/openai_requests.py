@@ -20,18 +20,38 @@ from agent.core.messages import (
 )
 from agent.providers.alternating import COMPLAINT, Alternation
 from agent.providers.attachments import IMAGES, NOTHING, TEXTS, Bytes, as_base64, as_text, first_holding, named
+from agent.providers.concessions import Rewritten, SystemFirst, in_words, with_short_ids
 from agent.providers.json_bytes import dumps
 from agent.providers.newest import carrier, loop_start
-from agent.providers.provider import Request, ToolSchema
+from agent.providers.openai_fields import DETAILS, REASONING_FIELDS, Opaque, is_reasoning, opaque_of
+from agent.providers.openai_fields import NOTHING as NOT_OPAQUE
+from agent.providers.provider import Request, SystemPrompt, ToolSchema
 from agent.providers.schema_bytes import SchemaBytes
 from agent.providers.sealed import SealedHistories, laid_out
 from agent.providers.tool_ids import NO_IDS, Ids, ids_of, unique, wire_name
 
-REASONING_FIELDS = ("reasoning_content", "reasoning")  # what servers call it
 AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 _NEW_LIMIT = re.compile(r"(?:^|/)(?:o\d|gpt-(?:[5-9]|\d\d))")  # models that refuse `max_tokens`
+COMPLAINT_CHARS = 500  # of a refusal; some servers repeat what they were sent
+
+# Ollama, OpenRouter, vLLM, llama.cpp (two versions), Google's endpoint for Gemma, and others in their own words.
+_NO_TOOLS = re.compile(
+    r"(?:not|n't) support (?:the )?(?:`?tools?`?\b|tool[- ](?:use|call)|function[- ]call)|found that support tool use"
+    r"|enable-auto-tool-choice|tools param requires|unsupported param: tools"
+    r"|(?:tool use|tool[- ]calling|function[- ]calling|tool calls|tools) (?:is|are) not (?:supported|enabled)",
+    re.IGNORECASE,
+)
+_NO_SYSTEM = re.compile(
+    r"system (?:role|message|prompt|instruction)s? (?:is |are )?not supported"
+    r"|(?:developer|system) instruction is not enabled|not support (?:the )?(?:'?system'? (?:role|message|prompt))",
+    re.IGNORECASE,
+)
+_SHORT_IDS = re.compile(r"tool call ids? (?:was|should be)[^\n]{0,200}length (?:of )?9", re.IGNORECASE)
 _CONCESSIONS = (
+    (_NO_TOOLS, "tools"),
+    (_NO_SYSTEM, "system"),
+    (_SHORT_IDS, "long_ids"),
     (COMPLAINT, "repeats"),
     (re.compile(r"stream_options|include_usage"), "usage"),
     (re.compile(r"max_completion_tokens"), "completion_limit"),
@@ -49,6 +69,10 @@ class Dialect:
     temperature: bool = True
     media: bool = True
     repeats: bool = True  # two messages of one role in a row
+    tools: bool = True
+    system: bool = True  # a message of that role
+    long_ids: bool = True  # of calls, other than nine letters and digits
+    thinks_first: bool = False  # replies begin inside a thought that no tag opens
 
 
 def dialect_for(model: str, base_url: str) -> Dialect:
@@ -58,6 +82,7 @@ def dialect_for(model: str, base_url: str) -> Dialect:
 
 def conceded(dialect: Dialect, refusal: str, used: frozenset[str]) -> Dialect | None:
     """The dialect without the feature in `used` that `refusal` complains of; None if it complains of something else."""
+    refusal = refusal[:COMPLAINT_CHARS]
     for pattern, feature in _CONCESSIONS:
         if feature not in used or not pattern.search(refusal):
             continue
@@ -90,6 +115,9 @@ class Encoder:
         self._schemas = SchemaBytes(_tools)
         self._sealed = SealedHistories(self._for_good)
         self._turns = Alternation(results_apart=True)
+        self._told = Rewritten(in_words)
+        self._short = Rewritten(with_short_ids)
+        self._system_first = SystemFirst()
 
     def body(
         self,
@@ -101,10 +129,13 @@ class Encoder:
         temperature: float | None = None,
         effort: str = "",
         files: Bytes = NOTHING,
+        origin: str = "",
     ) -> bytes:
-        """The whole body of a streamed call. The cache tier and the routing hint have no place in it (W-37)."""
-        if not dialect.repeats:
-            request = replace(request, messages=self._turns.of(request.messages))
+        """The whole body of a streamed call. The cache tier and the routing hint have no place in it (W-37).
+
+        `origin`: whose opaque fields go along (`openai_fields.Opaque`).
+        """
+        request = self._conceding(request, dialect)
         head: dict[str, Any] = {"model": model, "stream": True}
         if dialect.usage:
             head["stream_options"] = {"include_usage": True}
@@ -117,9 +148,23 @@ class Encoder:
         pieces = [dumps(head)[:-1]]
         if request.tools.specs:
             pieces.append(b'"tools":' + self._schemas.of(request.tools))
-        return laid_out(pieces, self._messages(request, files))
+        return laid_out(pieces, self._messages(request, files, origin))
 
-    def _messages(self, request: Request, files: Bytes) -> list[bytes]:
+    def _conceding(self, request: Request, dialect: Dialect) -> Request:
+        messages, system, tools = request.messages, request.system, request.tools
+        if not dialect.tools:
+            messages, tools = self._told.of(messages), ToolSchema()
+        if not dialect.long_ids:
+            messages = self._short.of(messages)
+        if not dialect.system:
+            messages, system = self._system_first.of(_system_text(system), messages), SystemPrompt("")
+        if not dialect.repeats:
+            messages = self._turns.of(messages)
+        if messages is request.messages:
+            return request
+        return replace(request, messages=messages, system=system, tools=tools)
+
+    def _messages(self, request: Request, files: Bytes, origin: str) -> list[bytes]:
         carries, in_loop = carrier(request.messages), loop_start(request.messages)
         end = first_holding(request.messages, files, min(carries, in_loop))
         sealed = self._sealed.of(request.owner, request.messages, end) if request.owner is not None else None
@@ -127,7 +172,7 @@ class Encoder:
         offset = len(request.messages) - len(messages)
         wire = [self._encoded(message) for message in messages]
         if sealed and any(id in sealed.uses for encoded in wire if encoded.ids for id in encoded.ids.uses):
-            return self._messages(replace(request, owner=None), files)
+            return self._messages(replace(request, owner=None), files, origin)
         renamed = unique([encoded.ids for encoded in wire])
         bodies = [encoded.body for encoded in wire]
         carries, in_loop = carries - offset if request.reminder else -1, in_loop - offset
@@ -137,7 +182,8 @@ class Encoder:
             carried = request.reminder if position == carries else ""
             if carried or reasons or position in renamed or (files and _holds(message, files)):
                 ids = renamed.get(position, encoded.ids)
-                bodies[position] = self._encode(message, ids, carried, files, reasons=reasons)
+                opaque = opaque_of(message, self._family, origin) if reasons and not self._signed else NOT_OPAQUE
+                bodies[position] = self._encode(message, ids, carried, files, reasons=reasons, opaque=opaque)
         return [body for body in (_system(request), *(sealed.pieces if sealed else ()), *bodies) if body]
 
     def _for_good(self, message: Message) -> tuple[bytes, Ids | None]:
@@ -149,15 +195,24 @@ class Encoder:
         kept = self._kept.get(message)
         if kept is None:
             ids = ids_of(message)
-            reasoned = any(_is_reasoning(part, self._family) for part in message.parts)
+            reasoned = any(is_reasoning(part, self._family) for part in message.parts)
             kept = Encoded(self._encode(message, ids, "", NOTHING, reasons=False), ids, reasoned)
             self._kept[message] = kept
         return kept
 
-    def _encode(self, message: Message, ids: Ids | None, reminder: str, files: Bytes, *, reasons: bool) -> bytes:
+    def _encode(
+        self,
+        message: Message,
+        ids: Ids | None,
+        reminder: str,
+        files: Bytes,
+        *,
+        reasons: bool,
+        opaque: Opaque = NOT_OPAQUE,
+    ) -> bytes:
         ids = ids or NO_IDS
         if message.role == "assistant":
-            built = _assistant(message, self._family, ids, reasons=reasons)
+            built = _assistant(message, self._family, ids, opaque, reasons=reasons)
             if built and self._signed and (signed := _signed(message, self._family)):
                 built["thinking_blocks"] = signed
             return dumps(built) if built else b""
@@ -191,19 +246,19 @@ def _tools(schema: ToolSchema) -> bytes:
 
 def _system(request: Request) -> bytes:
     # One message: the templates of many local models take a single system message, in first place.
-    text = "\n\n".join(text for text in (request.system.stable, request.system.volatile) if text)
+    text = _system_text(request.system)
     return dumps({"role": "system", "content": text}) if text else b""
+
+
+def _system_text(system: SystemPrompt) -> str:
+    return "\n\n".join(text for text in (system.stable, system.volatile) if text)
 
 
 def _holds(message: Message, files: Bytes) -> bool:
     return any(isinstance(part, FilePart) and part in files for part in message.parts)
 
 
-def _is_reasoning(part: Part, family: str) -> bool:
-    return isinstance(part, Thinking) and part.family == family and part.signature in REASONING_FIELDS
-
-
-def _assistant(message: Message, family: str, ids: Ids, *, reasons: bool) -> dict[str, Any] | None:
+def _assistant(message: Message, family: str, ids: Ids, opaque: Opaque, *, reasons: bool) -> dict[str, Any] | None:
     text = "\n".join(part.text for part in message.parts if isinstance(part, TextPart | SummaryPart) and part.text)
     uses = message.tool_uses
     if not text and not uses:
@@ -211,14 +266,17 @@ def _assistant(message: Message, family: str, ids: Ids, *, reasons: bool) -> dic
     built: dict[str, Any] = {"role": "assistant", "content": text or None}
     if reasons:
         for part in message.parts:
-            if isinstance(part, Thinking) and _is_reasoning(part, family):
+            if isinstance(part, Thinking) and is_reasoning(part, family):
                 built[part.signature] = built.get(part.signature, "") + part.thinking
+    if opaque.details:
+        built[DETAILS] = opaque.details
     if uses:
         built["tool_calls"] = [
             {
                 "id": id,
                 "type": "function",
                 "function": {"name": wire_name(use.name), "arguments": dumps(use.input).decode()},
+                **opaque.calls.get(use.id, {}),
             }
             for id, use in zip(ids.uses, uses, strict=True)
         ]

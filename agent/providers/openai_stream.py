@@ -1,16 +1,19 @@
 """From the events of a Chat Completions stream to chunks. Pure: bytes of one event in, chunks out."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from agent.providers.failures import classify, read_error
-from agent.providers.openai_requests import REASONING_FIELDS
+from agent.providers.openai_fields import REASONING_FIELDS, Opaque, joined_details
 from agent.providers.provider import (
     Chunk,
     Done,
+    RedactedThinkingDone,
     StopReason,
     TextDelta,
+    TextWithdrawn,
     ThinkingDelta,
     ThinkingDone,
     ToolCallDelta,
@@ -19,6 +22,7 @@ from agent.providers.provider import (
     Unknown,
     Usage,
 )
+from agent.providers.think_tags import Piece, Tagged
 
 _STOPS: dict[str, StopReason] = {
     "stop": "end_turn",
@@ -26,20 +30,46 @@ _STOPS: dict[str, StopReason] = {
     "tool_calls": "tool_use",
     "function_call": "tool_use",
     "content_filter": "refusal",
+    "safety": "refusal",
 }
+_FILTERS = ("content_filter", "safety", "prohibited", "blocklist")  # Google adds which
 
 
 @dataclass(slots=True)
 class _Call:
     index: int
     id: str
+    name: str
+    written: list[str] = field(default_factory=list)
+    wire_id: str = ""  # as it was given to the rest of the program
+
+    @property
+    def is_whole(self) -> bool:
+        """Are its arguments complete? Only asked of servers that number their calls badly."""
+        try:
+            json.loads("".join(self.written))
+        except ValueError:
+            return False
+        return True
 
 
 class Reading:
     """One stream's state. Feed it events until `closed`, or the body ends; then `end` gives the rest."""
 
-    def __init__(self, provider: str, secrets: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, provider: str, secrets: tuple[str, ...] = (), *, origin: str = "", thinks_first: bool = False
+    ) -> None:
+        """`origin` names endpoint and model: what is theirs alone is kept for them; "": it is not kept.
+
+        `thinks_first`: the content begins inside a thought that no tag opens.
+        """
         self.closed = False
+        self.thought_unopened = False  # a tag has closed a thought that none had opened
+        self._origin = origin
+        self._tagged = Tagged(opened=thinks_first)
+        self._details: list[dict[str, Any]] = []
+        self._extras: dict[int, dict[str, Any]] = {}  # by call
+        self._said = False
         self._provider = provider
         self._secrets = secrets
         self._stop: StopReason | None = None
@@ -63,7 +93,7 @@ class Reading:
 
     def body(self, body: dict[str, Any]) -> list[Chunk]:
         """The chunks in one event that is parsed already. Raises an AgentError for an error event."""
-        if body.get("error"):
+        if body.get("error") or body.get("object") == "error":  # the second is vLLM's form
             raise classify(self._provider, read_error(body, 0), self._secrets)
         if isinstance(body.get("usage"), dict):
             self._usage = _usage(body["usage"])
@@ -82,13 +112,23 @@ class Reading:
         return self.closed or self._stop is not None
 
     @property
+    def has_content(self) -> bool:
+        """Whether anything came that could be a whole answer."""
+        return self._said or bool(self._begun)
+
+    @property
     def usage(self) -> Usage | None:
         return self._usage
 
     def end(self) -> list[Chunk]:
         """What is left when a complete stream has ended."""
         # Pieces of one call may come between those of another: none is whole before the end.
-        chunks = [*self._thinking_done(), *(ToolCallDone(call.index) for call in self._begun)]
+        cut = self._stop == "max_tokens" or bool(self._begun)
+        chunks = [*self._thinking_done(), *self._chunks(self._tagged.rest(cut=cut))]
+        chunks += [ToolCallDone(call.index) for call in self._begun]
+        if self._origin and (self._details or self._extras):
+            calls = {self._begun[index].wire_id: extra for index, extra in self._extras.items()}
+            chunks.append(RedactedThinkingDone(Opaque(self._origin, calls, joined_details(self._details)).written()))
         if self._usage is not None:
             chunks.append(self._usage)
         stop = self._stop or "end_turn"
@@ -107,6 +147,8 @@ class Reading:
             return [Unknown("a choice that is no object")]
         chunks: list[Chunk] = []
         delta = choice.get("delta")
+        if delta is None and not self.has_content:
+            delta = choice.get("message")  # of a server that does not stream, or puts a whole call there
         if isinstance(delta, dict):
             chunks += self._delta(delta)
         elif delta is not None:
@@ -115,19 +157,23 @@ class Reading:
         if isinstance(reason, str) and reason:
             if reason == "error":
                 raise classify(self._provider, read_error(choice, 0), self._secrets)
-            self._stop = _STOPS.get(reason, "other")
+            self._stop = _STOPS.get(reason) or ("refusal" if reason.lower().startswith(_FILTERS) else "other")
         return chunks
 
     def _delta(self, delta: dict[str, Any]) -> list[Chunk]:
         chunks: list[Chunk] = []
-        for field in REASONING_FIELDS:
-            text = delta.get(field)
+        for name in REASONING_FIELDS:
+            text = delta.get(name)
             if text and isinstance(text, str):
-                self._thought.setdefault(field, []).append(text)
+                self._thought.setdefault(name, []).append(text)
                 chunks.append(ThinkingDelta(text))
                 break
+        details = delta.get("reasoning_details")
+        if isinstance(details, list):
+            self._details += [detail for detail in details if isinstance(detail, dict)]
         content = delta.get("content")
         if content:
+            self._said = True
             chunks += self._content(content)
         refusal = delta.get("refusal")
         if refusal and isinstance(refusal, str):
@@ -137,20 +183,30 @@ class Reading:
         if calls:
             for call in calls if isinstance(calls, list) else [calls]:
                 chunks += self._call(call)
-        if delta.get("function_call"):
-            chunks.append(Unknown("function_call, the form before tools"))
+        if isinstance(delta.get("function_call"), dict):  # the form before tools
+            chunks += self._call({"index": 0, "function": delta["function_call"]})
         return chunks
 
     def _content(self, content: Any) -> list[Chunk]:
         if isinstance(content, str):
-            return [*self._thinking_done(), TextDelta(content)] if self._thought else [TextDelta(content)]
+            return [*self._thinking_done(), *self._chunks(self._tagged.taken(content))]
         chunks: list[Chunk] = []
         for part in content if isinstance(content, list) else [content]:
             text = part.get("text") if isinstance(part, dict) else None
             if isinstance(text, str):
-                chunks += [*self._thinking_done(), TextDelta(text)]
+                chunks += [*self._thinking_done(), *self._chunks(self._tagged.taken(text))]
             else:
                 chunks.append(Unknown("a part of the content that is no text"))
+        return chunks
+
+    def _chunks(self, pieces: Iterable[Piece]) -> list[Chunk]:
+        chunks: list[Chunk] = []
+        for kind, text in pieces:
+            if kind == "withdrawn":
+                self.thought_unopened = True
+                chunks.append(TextWithdrawn())
+            elif text:
+                chunks.append(TextDelta(text) if kind == "words" else ThinkingDelta(text))
         return chunks
 
     def _call(self, wire: Any) -> list[Chunk]:
@@ -159,23 +215,34 @@ class Reading:
         function = wire.get("function")
         function = function if isinstance(function, dict) else {}
         name, arguments, id = function.get("name"), function.get("arguments"), wire.get("id")
-        index, count = wire.get("index"), len(self._begun)
-        place = index if isinstance(index, int) else (count - 1 if not id and count else count)
+        id, name = id if isinstance(id, str) else "", name if isinstance(name, str) else ""
+        place, count = self._place(wire.get("index"), id), len(self._begun)
         call = self._calls.get(place)
         chunks: list[Chunk] = []
-        # A server that numbers every call 0 tells them apart by their ids.
-        if call is None or (isinstance(id, str) and id and call.id != id and name):
-            if not isinstance(name, str) or not name:
+        if call is None or (name and _is_another(call, id, name)):
+            if not name:
                 return [Unknown("a piece of a tool call that was never begun")]
             chunks += self._thinking_done()
-            call = self._calls[place] = _Call(count, id if isinstance(id, str) else "")
+            call = self._calls[place] = _Call(count, id, name)
             self._begun.append(call)
-            chunks.append(ToolCallStart(call.index, self._unique(call), name))
+            call.wire_id = self._unique(call)
+            chunks.append(ToolCallStart(call.index, call.wire_id, name))
+        if isinstance(wire.get("extra_content"), dict):
+            self._extras.setdefault(call.index, {})["extra_content"] = wire["extra_content"]
         if isinstance(arguments, dict):
             arguments = json.dumps(arguments)  # some local servers send the object itself
         if isinstance(arguments, str) and arguments:
+            call.written.append(arguments)
             chunks.append(ToolCallDelta(call.index, arguments))
         return chunks
+
+    def _place(self, index: Any, id: str) -> int:
+        """Where the call of a piece stands. Some servers repeat the id instead of numbering."""
+        if isinstance(index, int):
+            return index
+        known = next((place for place, call in self._calls.items() if id and call.id == id), None)
+        count = len(self._begun)
+        return known if known is not None else (count - 1 if not id and count else count)
 
     def _unique(self, call: _Call) -> str:
         id = call.id or f"call_{self._reply_id[-24:]}_{call.index}"
@@ -187,7 +254,18 @@ class Reading:
     def _thinking_done(self) -> list[Chunk]:
         # The signature names the field: that is where this reasoning belongs when it is sent back.
         thought, self._thought = self._thought, {}
-        return [ThinkingDone("".join(pieces), field) for field, pieces in thought.items()]
+        return [ThinkingDone("".join(pieces), name) for name, pieces in thought.items()]
+
+
+def _is_another(call: _Call, id: str, name: str) -> bool:
+    """Does a piece with a name begin a call of its own, although it has the number of one that was begun?
+
+    A server that numbers every call 0 tells them apart by their ids, or (Google) by nothing at all. Others repeat the
+    name in each piece.
+    """
+    if id or call.id:
+        return bool(id) and id != call.id
+    return name != call.name or call.is_whole
 
 
 def _usage(wire: dict[str, Any]) -> Usage:

@@ -53,6 +53,18 @@ class TextDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class TextWithdrawn:
+    """All the text so far was a thought, as only its end has shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spared:
+    """A feature the service refused, so that the request went without it; told once by each provider."""
+
+    feature: Literal["tools"]
+
+
+@dataclass(frozen=True, slots=True)
 class ThinkingDelta:
     text: str
 
@@ -120,6 +132,8 @@ class Unknown:
 
 Chunk = (
     TextDelta
+    | TextWithdrawn
+    | Spared
     | ThinkingDelta
     | ThinkingDone
     | RedactedThinkingDone

@@ -12,8 +12,10 @@ from agent.providers.provider import (
     Chunk,
     Done,
     RedactedThinkingDone,
+    Spared,
     StopReason,
     TextDelta,
+    TextWithdrawn,
     ThinkingDelta,
     ThinkingDone,
     ToolCallDelta,
@@ -43,6 +45,7 @@ class Reply:
     malformed: Mapping[str, str] = field(default_factory=dict)
     stop_reason: StopReason = "other"
     usage: Usage | None = None
+    spared: frozenset[str] = frozenset()  # features the service was spared, for the first time
 
     @property
     def text(self) -> str:
@@ -84,9 +87,13 @@ class Accumulator:
         self.shown = False  # text arrived
         self.done = False  # the provider closed the stream properly
         self.unknown: list[str] = []
+        self._spared: set[str] = set()
 
     def take(self, chunk: Chunk) -> str:
         """Add a chunk; returns the text it adds to the reply, made whole. Raises ReplyTooLarge."""
+        if isinstance(chunk, Spared):
+            self._spared.add(chunk.feature)
+            return ""
         self.begun = True
         if isinstance(chunk, TextDelta):
             return self._text(chunk.text)
@@ -112,6 +119,10 @@ class Accumulator:
             case RedactedThinkingDone():
                 self._grow("thinking", len(chunk.data), MOST_THINKING)
                 self._blocks.append(RedactedThinking(data=chunk.data, family=self._family))
+            case TextWithdrawn():
+                self._blocks = [block for block in self._blocks if not isinstance(block, _Text)]
+                self.shown = False
+                return ""
             case Usage():
                 self._usage = chunk if self._usage is None else _highest(self._usage, chunk)
             case Done():
@@ -138,7 +149,13 @@ class Accumulator:
                     parts.append(ToolUse(id=block.id, name=block.name, input=arguments))
                 case _:
                     parts.append(block)
-        return Reply(parts=tuple(parts), malformed=malformed, stop_reason=self._stop_reason, usage=self._usage)
+        return Reply(
+            parts=tuple(parts),
+            malformed=malformed,
+            stop_reason=self._stop_reason,
+            usage=self._usage,
+            spared=frozenset(self._spared),
+        )
 
     def _text(self, text: str) -> str:
         if not text:
@@ -177,8 +194,12 @@ def parsed_arguments(written: str) -> tuple[dict[str, Any], str]:
         arguments = json.loads(whole(written))
         if "\\u" in written:  # as an escape JSON may name what no text can hold
             arguments = whole_data(arguments)
+        if isinstance(arguments, str):  # some servers encode twice
+            arguments = whole_data(json.loads(arguments))
     except (ValueError, RecursionError) as error:
         return {}, f"the arguments are not valid JSON ({error}); send the call again with correct JSON"
+    if arguments is None:  # what some servers write for none
+        return {}, ""
     if not isinstance(arguments, dict):
         return {}, f"the arguments must be a JSON object, not {type(arguments).__name__}"
     return arguments, ""

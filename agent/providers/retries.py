@@ -50,6 +50,8 @@ def delay_for(
     """
     if not isinstance(error, ProviderBusy):
         return None  # client errors and everything else that a repetition does not change
+    if error.retries is not None and attempt > error.retries:
+        return None
     if started:
         if attempt > policy.stream_retries:
             return None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from agent.core.messages import Message
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]{1,40}")  # Anthropic's alphabet, OpenAI's length
+_SHORT = re.compile(r"[A-Za-z0-9]{9}")  # Mistral's
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # OpenAI's; Anthropic takes 128
 
 
@@ -77,8 +78,13 @@ def _clashes(seen: set[str], ids: Iterable[str]) -> bool:
     return False
 
 
+def short_id(id: str) -> str:
+    """`id` itself if Mistral's API accepts it, else a stable stand-in."""
+    return id if _SHORT.fullmatch(id) else hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:9]
+
+
 def _free(id: str, taken: set[str]) -> str:
-    number = 2
-    while (candidate := f"{id[:34]}_{number}") in taken:
+    number, is_short = 2, _SHORT.fullmatch(id)
+    while (candidate := short_id(f"{id}_{number}") if is_short else f"{id[:34]}_{number}") in taken:
         number += 1
     return candidate

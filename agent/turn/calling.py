@@ -43,6 +43,8 @@ async def call_model(
         answered = await states.provider.models.ask(call, _Following(run, states, previewed))
     if answered is None:
         raise CallStopped
+    if "tools" in answered.reply.spared:
+        run.without_tools = answered.provider.model
     announce(
         states,
         DecisionCompleted(

@@ -6,7 +6,7 @@ Never raises for a model's or a tool's sake: every end is an `Executed`. Fenced 
 import logging
 from dataclasses import replace
 
-from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderRefused
+from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderRefused, RequestFiltered
 from agent.core.events import ExecuteStarted
 from agent.core.framing import unframed
 from agent.core.messages import Message, TextPart, ToolUse
@@ -160,6 +160,8 @@ def _failed(error: AgentError, run: Run, states: States) -> Executed:
             notice = Notice("model_slow")
         case ContextTooLong():
             notice = Notice("context_too_long")
+        case RequestFiltered():
+            notice = Notice("model_filtered", {"provider": provider})
         case ProviderRefused():
             notice = Notice("provider_refused", {"provider": provider, "ref": run.id[:8]})
         case ReplyTooLarge():

@@ -15,7 +15,7 @@ from agent.core.messages import Message, ToolResult, ToolUse, text_message
 from agent.core.tools import Appraisal
 from agent.memory.tools import FLUSH_TOOLS
 from agent.providers.calling import Attempt, Call
-from agent.providers.provider import Provider, Request
+from agent.providers.provider import Provider, Request, ToolSchema
 from agent.providers.replies import Reply
 from agent.providers.watching import Unwatched
 from agent.tools.executor import Cleared, Outcome
@@ -83,7 +83,8 @@ class Flushing:
 
         def prepare(provider: Provider) -> Attempt:
             tools = schema_of(run, states)
-            system = system_of(run, states, provider, states.memory.text, tools)
+            system = system_of(run, states, provider, states.memory.text, tools)  # as in a turn
+            tools = with_memory_tools(tools, run, states)
             raw = estimator.text(system.stable) + estimator.text(system.volatile) + estimator.tools(tools)
             raw += estimator.text(SILENT) + sum(estimator.message(message) for message in (*history, *added))
             if estimator.scaled(raw) > ceiling(provider.context_window, run.settings.context):
@@ -134,6 +135,15 @@ class Flushing:
         told = of_call(use, outcome.content, is_error=outcome.is_error)
         fire_soon("post_tool_use", run, states, told, tool=use.name)
         return outcome
+
+
+def with_memory_tools(schema: ToolSchema, run: Run, states: States) -> ToolSchema:
+    """A turn's tools and those of the memory: where a model is only told the name of one, it could not call it."""
+    missing = (FLUSH_TOOLS & scope_of(run, states)) - {spec.name for spec in schema.specs}
+    if not missing:
+        return schema
+    specs = (*schema.specs, *states.tool.executor.toolbox.specs(missing))
+    return ToolSchema(tuple(sorted(specs, key=lambda spec: spec.name)))
 
 
 def may_look_back(run: Run, states: States) -> bool:

@@ -116,6 +116,8 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
     notices = [executed.notice] if executed.notice is not None else []
     if run.set_aside:
         notices.append(Notice("history_set_aside", {"count": run.set_aside}))
+    if run.without_tools:
+        notices.append(Notice("model_without_tools", {"model": run.without_tools}))
     if run.opened:
         notices += notices_of(run, states)
     for notice in notices:

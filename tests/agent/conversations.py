@@ -126,14 +126,14 @@ def replies(draw: st.DrawFn) -> Script:
         chunks.append(Done(end))  # type: ignore[arg-type]
     match draw(_ERRORS):
         case "busy":
-            return Script(chunks=tuple(chunks[:2]), error=ProviderBusy("busy"))
+            return Script(chunks=tuple(chunks[:2]), error=ProviderBusy("busy"), unoffered=True)
         case "refused":
             return Script(error=ProviderRefused("refused"))
         case "none":
             return Script(error=NoProviders("none"))
         case "long":
             return Script(error=ContextTooLong("too long"))
-    return Script(chunks=tuple(chunks))
+    return Script(chunks=tuple(chunks), unoffered=True)
 
 
 _REPLIES = st.lists(replies(), max_size=4)

@@ -26,10 +26,11 @@ from agent.storage.payloads import encode_parts
 from agent.storage.transcript_tables import message as message_table
 from agent.storage.transcript_tables import session as session_table
 from agent.turn.settings import ContextSettings, Settings
-from tests.agent.world import KEY, World
+from tests.agent.world import KEY, World, offering
 from tests.fakes.provider import SUMMARY, ScriptedProvider, calls, fails, says
 from tests.fakes.waiting import until
 
+FINDING = offering("lookup", "recall_transcript")
 SMALL = 8_000  # tokens; the ceiling is 5,500 of them
 REACTIVE = CompressionSettings(pruning_strategy="reactive")
 
@@ -57,7 +58,7 @@ class Lookup:
 
     found: str
     spec: ToolSpec = ToolSpec(  # noqa: RUF009 - frozen
-        name="lookup", description="Looks something up.", schema={"type": "object"}, risk="safe"
+        name="lookup", description="Looks something up.", schema={"type": "object"}, risk="safe", core=True
     )
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
@@ -172,7 +173,7 @@ class TestRecall:
     async def test_what_left_the_window_is_found_and_read_back(self, database: Database, tmp_path: Path) -> None:
         lookup = Lookup("reservation HAT_4471 for mia_li_3668, seat 12F\n" + "filler " * 900)
         model = provider()
-        world = World(database, tmp_path, model, settings=settings(), tools=(lookup,))
+        world = World(database, tmp_path, model, settings=settings(), tools=(lookup,), agent_md=FINDING)
         await self.filled(world, model)
         model.scripts = [calls("recall_transcript", {"query": "which seat has mia_li_3668?"}, id="call_r"), says("12F")]
         assert await world.say("which seat do I have?") == ["12F"]
@@ -191,7 +192,7 @@ class TestRecall:
     ) -> None:
         lookup = Lookup("the code is ZEBRA-9 " + "x" * 100)
         model = provider()
-        world = World(sqlite_database, tmp_path, model, settings=settings(), tools=(lookup,))
+        world = World(sqlite_database, tmp_path, model, settings=settings(), tools=(lookup,), agent_md=FINDING)
         for number in range(4):
             model.scripts = [calls("lookup", {"n": number}, id=f"call_{number}")]
             await world.say(f"look {number}")
@@ -206,7 +207,7 @@ class TestRecall:
     ) -> None:
         lookup = Lookup("a secret: OTTER-7")
         model = provider()
-        world = World(sqlite_database, tmp_path, model, settings=settings(), tools=(lookup,))
+        world = World(sqlite_database, tmp_path, model, settings=settings(), tools=(lookup,), agent_md=FINDING)
         await self.filled(world, model)
         world.built_ins.commands["/clear"] = clear
         await world.say("/clear")

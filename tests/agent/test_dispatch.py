@@ -237,7 +237,7 @@ async def test_each_call_is_recorded_without_secrets(sqlite_database: Database, 
     tool = FakeTool()
     scripts = (
         calls("echo", {"text": "the word is hunter2"}, id="1"),
-        calls("nowhere", {}, id="2"),
+        calls("nowhere", {}, id="2", unoffered=True),
         calls("echo", {"wrong": 1}, id="3"),
         says("done"),
     )

@@ -19,7 +19,7 @@ from agent.tools.settings import ApprovalSettings, HookSettings
 from agent.turn.flushing import ASKED, NO_REPLY, OTHERS, SILENT
 from agent.turn.settings import ContextSettings, Settings
 from tests.agent.test_compaction import REACTIVE, provider
-from tests.agent.world import World
+from tests.agent.world import World, offering
 from tests.fakes.provider import Script, calls, calls_all, fails, says
 
 
@@ -57,7 +57,10 @@ async def test_notes_are_written_in_silence_before_a_model_compacts(sqlite_datab
     first, second = model.flushes[:2]
     assert first.reminder == SILENT
     assert first.messages[-1].content == ASKED
-    assert first.tools is model.requests[-1].tools, "the same prefix as a turn's"
+    turns, offered = ({spec.name for spec in one.tools.specs} for one in (model.requests[-1], first))
+    assert offered == turns | {"write_notes", "remember"}, "a model can call no other"
+    assert "write_notes" not in turns, "it is one of those a turn only names"
+    assert first.system.stable == model.requests[-1].system.stable, "the same prompt as a turn's"
     results = {part.tool_use_id: part for part in second.messages[-1].tool_results}
     assert results["n2"].content == OTHERS, "no other tool runs"
     assert world.agent.memory.path.read_text() == "## Decisions\n- tea at four\n"
@@ -159,7 +162,7 @@ async def test_the_file_is_read_anew_and_its_wordings_are_kept(sqlite_database: 
             says("b"),
         ]
     )
-    world = World(sqlite_database, tmp_path, model, settings=settings())
+    world = World(sqlite_database, tmp_path, model, settings=settings(), agent_md=offering("write_notes"))
     path = world.agent.memory.path
     await world.say("note it")
     assert path.read_text() == "- likes plovers\n"

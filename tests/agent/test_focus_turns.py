@@ -40,7 +40,7 @@ async def test_what_lies_between_opening_and_closing_leaves_the_next_request(
 
 
 async def test_the_tools_are_there_only_when_it_is_on(sqlite_database: Database, tmp_path: Path) -> None:
-    provider = ScriptedProvider(scripts=[calls("start_focus", {"scope": "x"}), says("Then not.")])
+    provider = ScriptedProvider(scripts=[calls("start_focus", {"scope": "x"}, unoffered=True), says("Then not.")])
     world = World(sqlite_database, tmp_path, provider)
     assert await world.say("go") == ["Then not."]
     assert FOCUS_TOOLS.isdisjoint(spec.name for spec in provider.requests[0].tools.specs)
@@ -56,6 +56,9 @@ async def test_the_model_reads_on_in_a_result_that_was_too_long(sqlite_database:
     assert len(shown) < LONGEST_SHOWN + 200
     assert "row 2500\n" not in shown
     name = shown.split('output "')[1].split('"')[0]
-    provider.scripts.append(calls("read_output", {"output": name, "find": "row 2500\n"}, id="b"))
+    provider.scripts += [
+        calls("tool_search", {"tool_name": "read_output"}, id="b"),
+        calls("read_output", {"output": name, "find": "row 2500\n"}, id="c"),
+    ]
     await world.say("and row 2500?")
-    assert "row 2500\n" in results(provider.requests[3])[-1].content
+    assert "row 2500\n" in results(provider.requests[4])[-1].content

@@ -22,7 +22,7 @@ from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.tools.plan_mode import INSTRUCTIONS
 from agent.turn.settings import AgentSettings, Settings
-from tests.agent.world import World
+from tests.agent.world import World, offering
 from tests.fakes.databases import open_sqlite
 from tests.fakes.provider import Script, ScriptedProvider, calls, fails, says
 from tests.fakes.tools import FakeTool
@@ -102,7 +102,14 @@ async def test_without_a_router_not_one_byte_differs(
 @pytest.mark.requirement("W-35")
 async def test_the_prompt_is_base_then_plan_mode_then_the_hint(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[calls("EnterPlanMode", id="1"), says("thinking")])
-    world = with_skills(World(sqlite_database, tmp_path, provider, tools=(FakeTool(),)), "mail")
+    world = World(
+        sqlite_database,
+        tmp_path,
+        provider,
+        tools=(FakeTool(),),
+        agent_md=offering("EnterPlanMode", "echo", "load_skill"),
+    )
+    with_skills(world, "mail")
     await world.say("do it")
     before, planning = prompts(provider)
     assert planning[1] == f"{before[1]}\n\n{INSTRUCTIONS}"

@@ -58,6 +58,9 @@ async def test_stubs_outlive_the_process_and_are_found_again(database: Database,
     assert shown(world) == seen
     stored = [use.input for one in await world.transcript() for use in one.message.tool_uses]
     assert stored[0] == {"path": "poem.txt", "body": BODY}, "the transcript keeps it"
-    model.scripts = [calls("recall_transcript", {"query": "poem herons"}, id="call_9")]
+    model.scripts = [
+        calls("tool_search", {"tool_name": "recall_transcript"}, id="call_8"),
+        calls("recall_transcript", {"query": "poem herons"}, id="call_9"),
+    ]
     await world.say("what was the poem?")
     assert "poem about herons" in shown(world)[-1]

@@ -119,6 +119,7 @@ async def place(
             name="main", type=request.param, model=model, base_url=server.url + path, api_key=SecretStr("k"), **more
         )
         server.double.settings["expose_reasoning"] = True
+        server.double.settings["offered_only"] = True
         provider = LazyProvider(settings, Surroundings(home=home, clock=SystemClock()))
         found = Place(server=server, provider=provider, database=database, home=home)
         warming = found.conversation()

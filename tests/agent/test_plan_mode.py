@@ -51,7 +51,7 @@ async def test_only_what_looks_is_there_until_the_plan_is_approved(
         sqlite_database,
         tmp_path,
         calls("EnterPlanMode", id="1"),
-        calls("write", {"text": "x"}, id="2"),
+        calls("write", {"text": "x"}, id="2", unoffered=True),
         says("still thinking"),
         calls("ExitPlanMode", PLAN, id="3"),
         says("now I begin"),

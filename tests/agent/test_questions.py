@@ -9,7 +9,7 @@ from sqlalchemy import select
 from agent.storage.database import Database
 from agent.storage.tables import turn
 from agent.turn.settings import AgentSettings, Settings
-from tests.agent.world import World
+from tests.agent.world import World, offering
 from tests.fakes.mortal import Crash, MortalDatabase
 from tests.fakes.provider import ScriptedProvider, calls, says
 from tests.fakes.tools import FakeTool
@@ -27,7 +27,9 @@ def asking(database: Database, home: Path) -> World:
             says("done"),
         ]
     )
-    return World(database, home, provider, settings=TWO_ROUNDS, tools=(FakeTool(),))
+    return World(
+        database, home, provider, settings=TWO_ROUNDS, tools=(FakeTool(),), agent_md=offering("echo", "ask_user")
+    )
 
 
 async def states(world: World) -> list[str]:

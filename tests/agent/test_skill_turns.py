@@ -19,7 +19,7 @@ from agent.skills.skill import Origin
 from agent.storage.database import Database
 from agent.turn.prefix import causes
 from agent.turn.settings import Settings
-from tests.agent.world import World
+from tests.agent.world import World, offering
 from tests.fakes.embedding import FakeEmbedder
 from tests.fakes.provider import ScriptedProvider, calls, says
 from tests.fakes.tools import FakeTool
@@ -137,7 +137,7 @@ async def test_the_model_loads_what_may_be_used_and_nothing_else(sqlite_database
     provider = ScriptedProvider(
         scripts=[calls("load_skill", {"name": "Tea"}), says("ok"), calls("load_skill", {"name": "jam"}), says("ok")]
     )
-    world = skilled(sqlite_database, tmp_path, provider)
+    world = skilled(sqlite_database, tmp_path, provider, agent_md=offering("load_skill"))
     world.catalogue.put(snapshot(entry(TEA), entry(JAM, "auto", waits=True)))
     await world.say("what do you know?")
     await world.say("and jam?")
@@ -168,7 +168,7 @@ async def test_what_a_skill_sets_reaches_the_tools_of_that_turn(sqlite_database:
         scripts=[look, says("ok"), look, says("ok"), calls("load_skill", {"name": "tea"}), look, says("ok")]
     )
     tool = Looking()
-    world = skilled(sqlite_database, tmp_path, provider, TEA, tools=(tool,))
+    world = skilled(sqlite_database, tmp_path, provider, TEA, tools=(tool,), agent_md=offering("load_skill", "echo"))
     for text in ("brew tea", "something else", "have a look at the list"):
         await world.say(text)
     assert tool.seen == [{"TEA": "green"}, {}, {"TEA": "green"}]

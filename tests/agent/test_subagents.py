@@ -18,7 +18,7 @@ from agent.storage.database import Database
 from agent.storage.tables import tool_call
 from agent.subagent.crew import Crew
 from agent.turn.settings import AgentSettings, Settings
-from tests.agent.world import World
+from tests.agent.world import World, offering
 from tests.fakes.provider import Script, ScriptedProvider, calls, calls_all, says
 from tests.fakes.tools import FakeTool, named
 from tests.fakes.waiting import until
@@ -42,6 +42,12 @@ class Two(ScriptedProvider):
         mine = ScriptedProvider(scripts=[self.tasks[task].pop(0)])
         async for chunk in mine.stream(request):
             yield chunk
+
+
+def a_world(database: Database, home: Path, provider: Two, **more: Any) -> World:
+    """Its agent has few tools, so that the model is shown them all."""
+    mine = sorted(tool.spec.name for tool in more.get("tools", ()))
+    return World(database, home, provider, **{"agent_md": offering("Agent", "calculate", "remember", *mine), **more})
 
 
 def hand(task: str, *, id: str = "a", **more: Any) -> Script:
@@ -69,7 +75,7 @@ async def test_it_has_its_own_history_and_gives_back_one_answer(database: Databa
         prices=Prices(input=1, output=1),
     )
     tool = FakeTool()
-    world = World(database, tmp_path, provider, tools=(tool,))
+    world = a_world(database, tmp_path, provider, tools=(tool,))
     assert await world.say("how many cups are there, my secret is 42") == ["There are four."]
     first, second = provider.errands
     assert [message.content for message in first.messages] == ["count the cups"], "nothing of the conversation"
@@ -103,7 +109,7 @@ async def test_each_step_is_noted_counted_and_told(sqlite_database: Database, tm
             context.move(there)
             return "moved"
 
-    world = World(sqlite_database, tmp_path, provider, tools=(FakeTool(), Move(spec=named("move", schema=NOTHING))))
+    world = a_world(sqlite_database, tmp_path, provider, tools=(FakeTool(), Move(spec=named("move", schema=NOTHING))))
 
     def look(published: Any) -> None:
         event = published.event
@@ -138,17 +144,17 @@ async def test_a_sub_agent_goes_on_where_it_has_moved_to(sqlite_database: Databa
 
     echo = FakeTool()
     provider = Two(hand("t"), says("ok"), tasks={"t": [calls("move"), calls("echo", {"text": "1"}, id="2"), says("d")]})
-    world = World(sqlite_database, tmp_path, provider, tools=(echo, Move(spec=named("move", schema=NOTHING))))
+    world = a_world(sqlite_database, tmp_path, provider, tools=(echo, Move(spec=named("move", schema=NOTHING))))
     await world.say("go")
     assert echo.calls[0][1].execution.cwd == there
 
 
 @pytest.mark.requirement("R-37")
 async def test_nobody_below_it_and_nobody_to_ask(sqlite_database: Database, tmp_path: Path) -> None:
-    nested = calls_all([("Agent", {"task": "deeper"}, "n"), ("ask_user", {"question": "which?"}, "q")])
-    asked = calls("ask_user", {"question": "really?"}, id="r")
+    nested = calls_all([("Agent", {"task": "deeper"}, "n"), ("ask_user", {"question": "which?"}, "q")], unoffered=True)
+    asked = calls("ask_user", {"question": "really?"}, id="r", unoffered=True)
     provider = Two(hand("t"), says("ok"), tasks={"t": [nested, asked, says("done by myself")]})
-    world = World(sqlite_database, tmp_path, provider)
+    world = a_world(sqlite_database, tmp_path, provider)
     assert await world.say("go") == ["ok"]
     first = provider.errands[1].messages[-1].tool_results
     assert [(one.content, one.is_error) for one in first] == [
@@ -178,7 +184,7 @@ async def test_the_port_refuses_a_second_level_as_well(sqlite_database: Database
             assert context.subagents is None
             return "ok"
 
-    world = World(sqlite_database, tmp_path, provider, tools=(Deeper(),))
+    world = a_world(sqlite_database, tmp_path, provider, tools=(Deeper(),))
     await world.say("go")
     assert (found[0].is_error, found[0].text) == (True, "a sub-agent cannot begin another one; do the task yourself")
 
@@ -190,7 +196,7 @@ def replace_parent(run: Any) -> Any:
 @pytest.mark.requirement("R-39")
 async def test_too_long_is_an_error_for_its_parent(sqlite_database: Database, tmp_path: Path) -> None:
     provider = Two(hand("t", agent="slow"), says("then not"), tasks={"t": [Script(stalls=True)]})
-    world = World(sqlite_database, tmp_path, provider)
+    world = a_world(sqlite_database, tmp_path, provider)
     profile(world, "slow", "---\ntimeout_s: 0.05\n---\n\nYou are slow.\n")
     assert await world.say("go") == ["then not"]
     (result,) = await results(world)
@@ -218,7 +224,7 @@ async def test_steps_are_reserved_and_what_is_left_comes_back(sqlite_database: D
         },
     )  # fmt: skip
     settings = Settings(agent=AgentSettings(step_budget=12))
-    world = World(sqlite_database, tmp_path, provider, tools=(Looking(),), settings=settings)
+    world = a_world(sqlite_database, tmp_path, provider, tools=(Looking(),), settings=settings)
     await world.say("go")
     assert seen[:2] == [10, 13 - 1], "ten are taken at first; then what is left: 12 - 3 = 9"
     run = world.agent.context.run
@@ -245,10 +251,11 @@ async def test_tools_are_an_intersection(
     sqlite_database: Database, tmp_path: Path, asked: list[str] | None, defined: str, given: set[str]
 ) -> None:
     more: dict[str, Any] = {} if asked is None else {"tools": asked}
-    provider = Two(hand("t", agent="d", **more), says("ok"), tasks={"t": [calls("other"), says("done")]})
+    wanted = calls("other", unoffered="other" not in given)
+    provider = Two(hand("t", agent="d", **more), says("ok"), tasks={"t": [wanted, says("done")]})
     mine = [FakeTool(spec=named(name)) for name in ("echo", "other", "third")]
     persona = "---\nname: T\ntools: [Agent, echo, other, third]\n---\n\nYou are a test.\n"
-    world = World(sqlite_database, tmp_path, provider, tools=tuple(mine), agent_md=persona)
+    world = a_world(sqlite_database, tmp_path, provider, tools=tuple(mine), agent_md=persona)
     profile(world, "d", f"---\ndescription: x\n{defined}\n---\n\nYou are D.\n")
     await world.say("go")
     assert {spec.name for spec in provider.errands[0].tools.specs} == given
@@ -261,7 +268,7 @@ async def test_a_call_that_needs_a_person_is_refused_and_a_rule_lets_it_pass(
 ) -> None:
     write = FakeTool(spec=named("write", risk="write", category="edit"))
     provider = Two(hand("t"), says("ok"), tasks={"t": [calls("write", {"text": "x"}), says("done")] * 2})
-    world = World(sqlite_database, tmp_path, provider, tools=(write,))
+    world = a_world(sqlite_database, tmp_path, provider, tools=(write,))
     await world.say("go")
     (refused,) = provider.errands[1].messages[-1].tool_results
     assert "needs a person's approval, and a sub-agent cannot ask for one" in refused.content
@@ -277,7 +284,7 @@ async def test_several_work_side_by_side_three_at_most(sqlite_database: Database
     tool = FakeTool(gate=gate)
     tasks = {f"t{n}": [calls("echo", {"text": str(n)}), says(f"found {n}")] for n in range(5)}
     wanted = calls_all([("Agent", {"task": f"t{n}"}, f"id{n}") for n in range(5)])
-    world = World(sqlite_database, tmp_path, provider := Two(wanted, says("ok"), tasks=tasks), tools=(tool,))
+    world = a_world(sqlite_database, tmp_path, provider := Two(wanted, says("ok"), tasks=tasks), tools=(tool,))
     work = await world.admit("go")
     async with anyio.create_task_group() as group:
         group.start_soon(world.run, work)
@@ -300,7 +307,7 @@ async def test_stop_ends_it_at_once_and_the_history_is_sound(
     tool = FakeTool(gate=anyio.Event())
     first = Script(stalls=True) if at == "the model" else calls("echo", {"text": "x"})
     provider = Two(hand("t"), tasks={"t": [first]})
-    world = World(sqlite_database, tmp_path, provider, tools=(tool,))
+    world = a_world(sqlite_database, tmp_path, provider, tools=(tool,))
     work = await world.admit("go")
     with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
@@ -321,7 +328,7 @@ async def test_stop_ends_it_at_once_and_the_history_is_sound(
 async def test_a_crash_in_the_middle_is_told_and_nothing_runs_twice(sqlite_database: Database, tmp_path: Path) -> None:
     tool = FakeTool(gate=anyio.Event())
     provider = Two(hand("t"), tasks={"t": [calls("echo", {"text": "x"}), says("never")]})
-    world = World(sqlite_database, tmp_path, provider, tools=(tool,))
+    world = a_world(sqlite_database, tmp_path, provider, tools=(tool,))
     work = await world.admit("go")
     async with anyio.create_task_group() as group:
         group.start_soon(world.run, work)
@@ -338,7 +345,7 @@ async def test_a_crash_in_the_middle_is_told_and_nothing_runs_twice(sqlite_datab
 
 async def test_a_long_answer_is_cut_with_a_notice(sqlite_database: Database, tmp_path: Path) -> None:
     provider = Two(hand("t"), says("ok"), tasks={"t": [says("ü" * 4001)]})
-    world = World(sqlite_database, tmp_path, provider)
+    world = a_world(sqlite_database, tmp_path, provider)
     await world.say("go")
     (result,) = await results(world)
     _, kept, notice, _ = result.content.split("\n")
@@ -349,7 +356,7 @@ async def test_a_long_answer_is_cut_with_a_notice(sqlite_database: Database, tmp
 @pytest.mark.parametrize(
     ("script", "words"),
     [
-        pytest.param(calls("fail", {"reason": "no cups"}), "no cups", id="it gives up"),
+        pytest.param(calls("fail", {"reason": "no cups"}, unoffered=True), "no cups", id="it gives up"),
         pytest.param(says(""), "without an answer", id="it says nothing"),
     ],
 )
@@ -357,7 +364,7 @@ async def test_an_errand_without_an_answer_is_an_error(
     sqlite_database: Database, tmp_path: Path, script: Script, words: str
 ) -> None:
     provider = Two(hand("t"), says("ok"), tasks={"t": [script]})
-    world = World(sqlite_database, tmp_path, provider)
+    world = a_world(sqlite_database, tmp_path, provider)
     await world.say("go")
     (result,) = await results(world)
     assert result.is_error
@@ -366,7 +373,7 @@ async def test_an_errand_without_an_answer_is_an_error(
 
 async def test_its_calls_are_paid_from_the_same_purse(sqlite_database: Database, tmp_path: Path) -> None:
     provider = Two(hand("t"), says("ok"), tasks={"t": [says("done")]}, prices=Prices(input=1, output=1))
-    world = World(sqlite_database, tmp_path, provider)
+    world = a_world(sqlite_database, tmp_path, provider)
     settings = Settings(budget=replace(world.settings.budget, max_tokens_in=15))
     world.settings = settings
     await world.say("go")
@@ -382,7 +389,7 @@ async def test_it_inherits_what_was_recalled_and_people_see_what_it_does(
     sqlite_database: Database, tmp_path: Path
 ) -> None:
     provider = Two(hand("t"), says("ok"), tasks={"t": [calls("echo", {"text": "x"}), says("done")]})
-    world = World(sqlite_database, tmp_path, provider, tools=(FakeTool(),))
+    world = a_world(sqlite_database, tmp_path, provider, tools=(FakeTool(),))
     world.agent.memory.text = ""
     await world.say("the kettle is blue")
     provider.scripts = [hand("t", id="b"), says("ok")]

@@ -15,9 +15,11 @@ from agent.core.tasks import MOST_TASKS
 from agent.storage.database import Database
 from agent.storage.goal_tables import task
 from agent.tools.tasks import TASK_TOOLS, SessionTasks
-from tests.agent.world import World
+from tests.agent.world import World, offering
 from tests.fakes.clock import FakeClock
 from tests.fakes.provider import Script, ScriptedProvider, calls, says
+
+LISTS = offering("task_create", "task_update", "task_list", "task_get")
 
 
 async def rows(world: World) -> list[tuple[int, str, str, str]]:
@@ -42,7 +44,7 @@ async def test_a_list_is_kept_changed_and_looked_at(database: Database, tmp_path
         ("task_list", {}),
         ("task_get", {"task_id": 1}),
     )
-    world = World(database, tmp_path, ScriptedProvider(scripts=wanted))
+    world = World(database, tmp_path, ScriptedProvider(scripts=wanted), agent_md=LISTS)
     assert await world.say("make tea") == ["ok"]
     found = await results(world)
     assert [one.content for one in found] == [
@@ -69,7 +71,7 @@ async def test_a_list_is_kept_changed_and_looked_at(database: Database, tmp_path
 async def test_what_does_not_go_is_told(
     sqlite_database: Database, tmp_path: Path, name: str, arguments: dict[str, Any], words: str
 ) -> None:
-    world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=play((name, arguments))))
+    world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=play((name, arguments))), agent_md=LISTS)
     await world.say("go")
     (result,) = await results(world)
     assert result.is_error
@@ -97,9 +99,9 @@ async def test_a_full_list_takes_no_more(sqlite_database: Database) -> None:
 @pytest.mark.requirement("R-50")
 async def test_a_new_session_and_another_chat_know_nothing_of_it(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=play(("task_create", {"description": "mine"})))
-    world = World(sqlite_database, tmp_path, provider)
+    world = World(sqlite_database, tmp_path, provider, agent_md=LISTS)
     await world.say("go")
-    there = World(sqlite_database, tmp_path, provider, key=ConversationId("telegram:88"))
+    there = World(sqlite_database, tmp_path, provider, key=ConversationId("telegram:88"), agent_md=LISTS)
     provider.scripts = play(
         ("task_list", {}), ("task_get", {"task_id": 1}), ("task_update", {"task_id": 1, "output": "!"})
     )
@@ -120,7 +122,12 @@ async def test_a_new_session_and_another_chat_know_nothing_of_it(sqlite_database
 
 
 async def test_a_call_that_is_repeated_after_a_crash_adds_one_task(sqlite_database: Database, tmp_path: Path) -> None:
-    world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=play(("task_create", {"description": "one"}))))
+    world = World(
+        sqlite_database,
+        tmp_path,
+        ScriptedProvider(scripts=play(("task_create", {"description": "one"}))),
+        agent_md=LISTS,
+    )
     work = await world.admit("go")
     async with anyio.create_task_group() as group:
 

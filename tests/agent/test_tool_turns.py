@@ -16,7 +16,7 @@ from agent.storage import audit_rows
 from agent.storage.database import Database
 from agent.storage.memory_tables import memory
 from agent.turn.settings import AgentSettings, BudgetSettings, Settings, ToolSettings
-from tests.agent.world import World
+from tests.agent.world import World, offering
 from tests.fakes.provider import Script, ScriptedProvider, calls, calls_all, says
 from tests.fakes.tools import FakeTool, named
 from tests.fakes.waiting import until
@@ -80,7 +80,7 @@ async def test_wrong_arguments_and_foreign_tools_are_told_to_the_model(
             ToolCallStart(0, "c3", "echo"), ToolCallDelta(0, '{"text": '), ToolCallDone(0), Done("tool_use"),
         )
     )  # fmt: skip
-    first = calls_all([("echo", {"txt": 1}, "c1"), ("hidden", {}, "c2")])
+    first = calls_all([("echo", {"txt": 1}, "c1"), ("hidden", {}, "c2")], unoffered=True)
     provider = ScriptedProvider(scripts=[first, broken, says("I see.")])
     tool, hidden = FakeTool(), FakeTool(spec=named("hidden"))
     agent_md = "---\nname: T\ntools: [echo]\n---\nHi."
@@ -140,7 +140,7 @@ async def test_pseudo_tools_end_the_loop(
     sqlite_database: Database, tmp_path: Path, script: Script, said: list[str], state: str, success: bool | None
 ) -> None:
     provider = ScriptedProvider(scripts=[script])
-    world = World(sqlite_database, tmp_path, provider)
+    world = World(sqlite_database, tmp_path, provider, agent_md=offering("final_answer", "fail", "ask_user"))
     work = await world.admit("go")
     await world.run(work)
     assert [say.text for say in await world.says(work)] == said
@@ -165,7 +165,7 @@ async def test_ordinary_calls_run_before_the_answer_beside_them(sqlite_database:
     both = calls_all([("final_answer", {"message": "done"}, "c1"), ("echo", {"text": "a"}, "c2")])
     provider = ScriptedProvider(scripts=[both])
     tool = FakeTool()
-    world = World(sqlite_database, tmp_path, provider, tools=(tool,))
+    world = World(sqlite_database, tmp_path, provider, tools=(tool,), agent_md=offering("final_answer", "echo"))
     assert await world.say("go") == ["done"]
     assert (len(tool.calls), len(provider.requests)) == (1, 1)
 
@@ -270,7 +270,8 @@ async def test_what_a_model_and_a_tool_give_can_be_stored(database: Database, tm
 
 
 async def test_stored_calls_are_in_pairs(sqlite_database: Database, tmp_path: Path) -> None:
-    provider = ScriptedProvider(scripts=[calls_all([("echo", {"text": "a"}, "a"), ("nope", {}, "b")]), says("ok")])
+    both = calls_all([("echo", {"text": "a"}, "a"), ("nope", {}, "b")], unoffered=True)
+    provider = ScriptedProvider(scripts=[both, says("ok")])
     world = World(sqlite_database, tmp_path, provider, tools=(FakeTool(),))
     await world.say("go")
     session = await world.session()

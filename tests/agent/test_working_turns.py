@@ -15,7 +15,7 @@ from agent.tools.reach import FileSettings, ShellSettings
 from agent.tools.shell.shell import Room, Shell
 from agent.tools.workspace import move_workspace, workspace_of
 from agent.turn.settings import Settings
-from tests.agent.world import KEY, World
+from tests.agent.world import KEY, World, offering
 from tests.fakes.clock import FakeClock
 from tests.fakes.provider import ScriptedProvider, calls, calls_all, says
 from tests.fakes.tools import FakeTool, named
@@ -35,7 +35,13 @@ async def test_another_working_directory_counts_from_the_next_turn_on(
     moving = calls_all([("set_working_directory", {"path": "src"}, "1"), ("shell", {"command": "pwd"}, "2")])
     again = calls("shell", {"command": "pwd"}, id="4")
     provider = ScriptedProvider(scripts=[moving, says("ok"), where, says("ok"), again, says("ok")])
-    world = World(sqlite_database, tmp_path, provider, tools=(SetWorkingDirectory(), SHELL))
+    world = World(
+        sqlite_database,
+        tmp_path,
+        provider,
+        tools=(SetWorkingDirectory(), SHELL),
+        agent_md=offering("set_working_directory", "shell"),
+    )
     workspace = workspace_of(tmp_path, KEY)
     (workspace / "src").mkdir(parents=True)
     await world.say("go to src")
@@ -88,9 +94,9 @@ def lent(count: int) -> list[FakeTool]:
 
 @pytest.mark.requirement("W-33", "W-34")
 async def test_of_many_lent_tools_those_that_fit_are_shown(sqlite_database: Database, tmp_path: Path) -> None:
-    provider = ScriptedProvider(
-        scripts=[calls("mcp__s__tool19", {"text": "x"}), says("ok"), says("ok"), says("ok"), says("ok")]
-    )
+    # Loaded by name it would be shown for that reason alone.
+    used = calls("mcp__s__tool19", {"text": "x"}, unoffered=True)
+    provider = ScriptedProvider(scripts=[used, says("ok"), says("ok"), says("ok"), says("ok")])
     world = World(sqlite_database, tmp_path, provider, settings=Settings(mcp=McpSettings(top_k=3)))
     toolbox = world.agent.tool.executor.toolbox
     house = {spec.name for spec in toolbox.specs(toolbox.names) if spec.core}

@@ -63,6 +63,11 @@ ANN = PersonId("telegram:77")
 AGENT_MD = "---\nname: Test\n---\n\nYou are a test agent.\n"
 
 
+def offering(*tools: str) -> str:
+    """An AGENT.md with these tools alone: few enough for the model to be shown them all."""
+    return AGENT_MD.replace("name: Test\n", f"name: Test\ntools: [{', '.join(tools)}]\n")
+
+
 class NumberedIds:
     """Ids in order: the same ones in each run of a test, others for each key."""
 

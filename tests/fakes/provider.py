@@ -29,13 +29,23 @@ class Script:
     """One reply: its chunks, then `error` if there is one. `gate` is waited for before the first chunk.
 
     Without a `Done` at the end the stream was cut: ProviderBusy, as every provider has it (W-42). `stalls` means that
-    it never ends by itself.
+    it never ends by itself. `unoffered`: it calls tools that the request does not offer, which few services let pass.
     """
 
     chunks: tuple[Chunk, ...] = ()
     error: AgentError | None = None
     gate: anyio.Event | None = None
     stalls: bool = False
+    unoffered: bool = False
+
+
+def check_offered(provider: str, chunks: Iterable[Chunk], request: Request) -> None:
+    """Raise AssertionError for a call of a tool that the request does not offer: a model knows no other."""
+    offered = {spec.name for spec in request.tools.specs}
+    for chunk in chunks:
+        if isinstance(chunk, ToolCallStart) and chunk.name not in offered:
+            known = ", ".join(sorted(offered)) or "no tool"
+            raise AssertionError(f"{provider} calls {chunk.name!r}, which was not offered; offered: {known}")
 
 
 def says(text: str, *, usage: Usage | None = None, **more: Any) -> Script:
@@ -43,12 +53,21 @@ def says(text: str, *, usage: Usage | None = None, **more: Any) -> Script:
     return Script(chunks=(*_words(text), usage or Usage(prompt=10, output=5), Done("end_turn")), **more)
 
 
-def calls(name: str, arguments: Mapping[str, Any] | None = None, *, id: str = "call_1", text: str = "") -> Script:
+def calls(
+    name: str,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    id: str = "call_1",
+    text: str = "",
+    unoffered: bool = False,
+) -> Script:
     """A reply that asks for one tool, after `text`."""
-    return calls_all([(name, arguments or {}, id)], text=text)
+    return calls_all([(name, arguments or {}, id)], text=text, unoffered=unoffered)
 
 
-def calls_all(wanted: Iterable[tuple[str, Mapping[str, Any], str]], *, text: str = "") -> Script:
+def calls_all(
+    wanted: Iterable[tuple[str, Mapping[str, Any], str]], *, text: str = "", unoffered: bool = False
+) -> Script:
     """A reply that asks for several tools: (name, arguments, id)."""
     chunks: list[Chunk] = [*_words(text)]
     for index, (name, arguments, id) in enumerate(wanted):
@@ -60,7 +79,7 @@ def calls_all(wanted: Iterable[tuple[str, Mapping[str, Any], str]], *, text: str
             ToolCallDelta(index, written[half:]),
             ToolCallDone(index),
         ]
-    return Script(chunks=(*chunks, Usage(prompt=10, output=5), Done("tool_use")))
+    return Script(chunks=(*chunks, Usage(prompt=10, output=5), Done("tool_use")), unoffered=unoffered)
 
 
 def thinks(thinking: str, signature: str, then: Script) -> Script:
@@ -122,6 +141,8 @@ class ScriptedProvider:
         else:
             self.requests.append(request)
             script = self.scripts.pop(0) if self.scripts else self.otherwise
+        if not script.unoffered:
+            check_offered(self.name, script.chunks, request)
         ended = False
         try:
             if script.gate is not None:

@@ -9,7 +9,8 @@ from agent.core.tools import ToolSpec
 from agent.providers import anthropic_requests, openai_requests
 from agent.providers.openai_requests import Dialect
 from agent.providers.provider import Request, SystemPrompt, ToolSchema
-from tests.doubles.llm_api import ApiError, LlmDouble, check_anthropic, check_openai
+from tests.doubles.llm_api import LlmDouble, check_anthropic, check_openai
+from tests.doubles.llm_dialects import ApiError
 
 TOOLS = ToolSchema((ToolSpec(name="any", description="any", schema={"type": "object", "properties": {}}),))
 

@@ -18,6 +18,7 @@ ECHO = ToolSpec(
         "additionalProperties": False,
     },
     risk="safe",
+    core=True,  # always shown: above some tokens of tools a model is only told the names of others
 )
 
 

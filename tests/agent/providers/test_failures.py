@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.core.errors import AgentError, ContextTooLong, ProviderBusy, ProviderRefused, RequestInvalid
+from agent.core.errors import AgentError, ContextTooLong, ProviderBusy, ProviderRefused, RequestFiltered, RequestInvalid
 from agent.providers.failures import LONGEST, Answer, classify, clean, read_error, retry_after
 
 
@@ -27,6 +27,36 @@ from agent.providers.failures import LONGEST, Answer, classify, clean, read_erro
         (Answer(status=400, message="Input is too long for requested model"), ContextTooLong, "larger"),
         (Answer(status=400, message="the request exceeds the available context size"), ContextTooLong, "larger"),
         (Answer(status=400, message="exceeds the maximum number of tokens allowed"), ContextTooLong, "larger"),
+        (
+            Answer(status=400, message="The decoder prompt (length 9) is longer than the maximum model length of 8."),
+            ContextTooLong,
+            "larger",
+        ),
+        (
+            Answer(
+                status=400, message="The prompt (total length 9) is too long to fit into the model (context length 8)."
+            ),
+            ContextTooLong,
+            "larger",
+        ),
+        (
+            Answer(status=400, message="The input (9 tokens) is longer than the model's context length (8 tokens)."),
+            ContextTooLong,
+            "larger",
+        ),
+        (
+            Answer(status=400, message="prompt too long; exceeded max context length by 4 tokens"),
+            ContextTooLong,
+            "larger",
+        ),
+        (Answer(status=422, message="`inputs` tokens + `max_new_tokens` must be <= 8192"), ContextTooLong, "larger"),
+        (
+            Answer(status=400, message="This model's maximum prompt length is 8 but the request contains 9 tokens."),
+            ContextTooLong,
+            "larger",
+        ),
+        (Answer(status=400, code="content_filter"), RequestFiltered, "content filter"),
+        (Answer(status=400, code="tool_use_failed"), ProviderBusy, "could not read"),
         (Answer(status=400, message="messages: first message must be of role user"), RequestInvalid, "400"),
         (Answer(status=422, message="messages.3: no"), RequestInvalid, "422"),
         (Answer(status=0, kind="invalid_request_error", message="messages.3: no"), RequestInvalid, "refused"),
@@ -143,3 +173,26 @@ def test_error_bodies(body: object, answer: Answer) -> None:
 
 def test_words_of_a_provider_can_be_stored() -> None:
     assert clean("no\0 such \ud83d model") == "no\ufffd such \ufffd model"
+
+
+RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "58.5s"}
+
+
+@pytest.mark.requirement("B-37")
+@pytest.mark.parametrize(
+    ("error", "seconds"),
+    [
+        pytest.param({"message": "Quota.", "details": [{"@type": "x"}, RETRY_INFO]}, 58.5, id="Google's details"),
+        pytest.param({"message": "Please retry in 7.934310785s."}, 7.934310785, id="Google's words"),
+        pytest.param({"message": "Limit 6000. Please try again in 5s."}, 5.0, id="seconds"),
+        pytest.param({"message": "Please try again in 1h2m3.5s."}, 3723.5, id="hours, minutes and seconds"),
+        pytest.param({"message": "Please try again in 20ms. Visit"}, 0.02, id="milliseconds"),
+        pytest.param({"message": "Please try again in 6m0s."}, 360.0, id="minutes and no seconds"),
+        pytest.param({"message": "Please try again in a while."}, None, id="in words"),
+        pytest.param({"message": "Busy.", "details": [{"retryDelay": "soon"}, {"retryDelay": 3}, "x"]}, None, id="odd"),
+        pytest.param({"message": "Busy."}, None, id="nothing"),
+    ],
+)
+def test_the_wait_that_an_error_itself_asks_for(error: dict[str, object], seconds: float | None) -> None:
+    assert read_error([{"error": error}], 429).after_s == seconds
+    assert read_error({"error": error}, 429, 3.0).after_s == 3.0, "a header goes before"

@@ -12,6 +12,7 @@ from agent.providers.openai_stream import Reading
 from agent.providers.provider import (
     Chunk,
     Done,
+    RedactedThinkingDone,
     TextDelta,
     ThinkingDelta,
     ThinkingDone,
@@ -115,6 +116,67 @@ def call(name: str | None = None, arguments: Any = None, **fields: Any) -> dict[
             id="two calls with one id",
         ),
         pytest.param(
+            [
+                delta(function_call={"name": "f", "arguments": ""}),
+                delta("function_call", function_call={"arguments": "{}"}),
+            ],
+            [ToolCallStart(0, "call_chatcmpl-1_0", "f"), ToolCallDelta(0, "{}"), ToolCallDone(0), Done("tool_use")],
+            id="the form before tools",
+        ),
+        pytest.param(
+            [delta("stop", tool_calls=[call("f", '{"x": 1}', index=0), call("f", '{"x": 2}', index=0)])],
+            [
+                ToolCallStart(0, "call_chatcmpl-1_0", "f"),
+                ToolCallDelta(0, '{"x": 1}'),
+                ToolCallStart(1, "call_chatcmpl-1_1", "f"),
+                ToolCallDelta(1, '{"x": 2}'),
+                ToolCallDone(0),
+                ToolCallDone(1),
+                Done("tool_use"),
+            ],
+            id="one tool twice, every call numbered 0 and without an id",
+        ),
+        pytest.param(
+            [delta(tool_calls=[call("f", '{"x"', index=0)]), delta("stop", tool_calls=[call("f", ": 1}", index=0)])],
+            [
+                ToolCallStart(0, "call_chatcmpl-1_0", "f"),
+                ToolCallDelta(0, '{"x"'),
+                ToolCallDelta(0, ": 1}"),
+                ToolCallDone(0),
+                Done("tool_use"),
+            ],
+            id="the name in each piece",
+        ),
+        pytest.param(
+            [delta(tool_calls=[call("f", "{", id="a")]), delta("stop", tool_calls=[call(None, "}", id="a")])],
+            [
+                ToolCallStart(0, "a", "f"),
+                ToolCallDelta(0, "{"),
+                ToolCallDelta(0, "}"),
+                ToolCallDone(0),
+                Done("tool_use"),
+            ],
+            id="the id in each piece, and no index",
+        ),
+        pytest.param(
+            [{"id": "chatcmpl-1", "choices": [{"index": 0, "message": {"content": "Hi"}, "finish_reason": "stop"}]}],
+            [TextDelta("Hi"), Done("end_turn")],
+            id="a message in place of a delta",
+        ),
+        pytest.param(
+            [
+                delta(content="Hi"),
+                {"choices": [{"index": 0, "message": {"content": "Hi"}, "finish_reason": "stop"}]},
+            ],
+            [TextDelta("Hi"), Done("end_turn")],
+            id="the whole message once more at the end",
+        ),
+        pytest.param(
+            [delta("content_filter: PROHIBITED_CONTENT")],
+            [Done("refusal")],
+            id="a filter that says which",
+        ),
+        pytest.param(
             [delta("tool_calls", tool_calls=[call("f", {"x": 1}, index=0, id="a")])],
             [ToolCallStart(0, "a", "f"), ToolCallDelta(0, '{"x": 1}'), ToolCallDone(0), Done("tool_use")],
             id="arguments as an object",
@@ -186,7 +248,6 @@ def test_done_without_a_reason_is_an_end() -> None:
         pytest.param("ping", id="a string"),
         pytest.param({"object": "heartbeat"}, id="another object"),
         pytest.param({"choices": ["x"]}, id="a choice that is no object"),
-        pytest.param(delta(function_call={"name": "f"}), id="the form before tools"),
         pytest.param(delta(tool_calls=[call(None, "{}", index=3)]), id="a piece of nothing"),
         pytest.param({"choices": [{"delta": "text"}]}, id="a delta that is no object"),
     ],
@@ -220,6 +281,39 @@ def test_what_is_no_json_is_a_value_error(data: bytes) -> None:
         Reading("main").event(data)
 
 
+def test_an_event_that_is_an_error_ends_it() -> None:
+    event = {"object": "error", "message": "EngineCore died.", "type": "InternalServerError", "code": 500}
+    with pytest.raises(ProviderBusy, match="EngineCore died"):
+        Reading("main").event(json.dumps(event).encode())
+
+
+@pytest.mark.requirement("Z-19")
+def test_what_only_its_endpoint_can_read_is_kept_for_it() -> None:
+    signed = {**call("f", "{}", index=0, id="a"), "extra_content": {"google": {"thought_signature": "s"}}}
+    details = [
+        {"type": "reasoning.text", "text": "So", "index": 0},
+        {"type": "reasoning.text", "text": " be it", "signature": "t", "index": 0},
+        {"type": "reasoning.encrypted", "data": "opaque", "index": 1},
+    ]
+    events = [delta(reasoning_details=details[:1]), delta("stop", reasoning_details=details[1:], tool_calls=[signed])]
+    kept = {}
+    for origin in ("main/gemini-3", ""):
+        reading = Reading("main", origin=origin)
+        for event in events:
+            reading.event(json.dumps(event).encode())
+        kept[origin] = [json.loads(chunk.data) for chunk in reading.end() if isinstance(chunk, RedactedThinkingDone)]
+    assert kept == {
+        "": [],
+        "main/gemini-3": [
+            {
+                "origin": "main/gemini-3",
+                "calls": {"a": {"extra_content": {"google": {"thought_signature": "s"}}}},
+                "details": [{"type": "reasoning.text", "text": "So be it", "signature": "t", "index": 0}, details[2]],
+            }
+        ],
+    }
+
+
 KEYS = st.sampled_from(
     [
         "id",
@@ -235,6 +329,11 @@ KEYS = st.sampled_from(
         "usage",
         "reasoning_content",
         "refusal",
+        "message",
+        "object",
+        "function_call",
+        "extra_content",
+        "reasoning_details",
         "prompt_tokens",
         "prompt_tokens_details",
         "cached_tokens",

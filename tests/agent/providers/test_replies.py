@@ -12,7 +12,9 @@ from agent.providers.provider import (
     Chunk,
     Done,
     RedactedThinkingDone,
+    Spared,
     TextDelta,
+    TextWithdrawn,
     ThinkingDelta,
     ThinkingDone,
     ToolCallDelta,
@@ -162,3 +164,28 @@ def test_what_grows_too_large_is_an_error_not_a_silent_cut(chunks: tuple[Chunk, 
 def test_usage_in_two_reports_is_not_counted_twice() -> None:
     reply = collected(Usage(prompt=100, cache_read=5), Usage(prompt=100, output=20), Done("end_turn"))
     assert reply.usage == Usage(prompt=100, output=20, cache_read=5)
+
+
+@pytest.mark.parametrize(
+    ("written", "made"),
+    [
+        pytest.param("null", {}, id="null stands for none"),
+        pytest.param('"{\\"text\\": \\"ä\\"}"', {"text": "ä"}, id="encoded twice"),
+    ],
+)
+def test_arguments_in_the_way_of_some_servers(written: str, made: dict[str, Any]) -> None:
+    reply = collected(ToolCallStart(0, "c", "echo"), ToolCallDelta(0, written), ToolCallDone(0), Done("tool_use"))
+    assert reply.calls[0].input == made
+    assert not reply.malformed
+
+
+def test_words_that_were_a_thought_are_no_part_of_the_reply() -> None:
+    reply = collected(TextDelta("The plan."), TextWithdrawn(), TextDelta("Hello."), Done("end_turn"))
+    assert reply.parts == (TextPart(text="Hello."),)
+
+
+def test_what_a_service_was_spared_is_told_and_is_no_beginning() -> None:
+    taker = Accumulator("openai")
+    assert taker.take(Spared("tools")) == ""
+    assert not taker.begun
+    assert taker.reply().spared == {"tools"}

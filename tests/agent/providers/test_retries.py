@@ -64,3 +64,10 @@ def test_the_cap_holds_for_the_doubling_too() -> None:
 def test_impossible_numbers_are_refused_by_name(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         RetryPolicy(**wrong)
+
+
+def test_what_is_worth_one_more_attempt_gets_one() -> None:
+    once = ProviderBusy("unreadable", retries=1)
+    assert delay_for(once, attempt=1, started=False, jitter=0.0) == 1.0
+    assert delay_for(once, attempt=2, started=False, jitter=0.0) is None
+    assert delay_for(once, attempt=2, started=True, jitter=0.0) is None
