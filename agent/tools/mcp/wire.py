@@ -24,7 +24,7 @@ from agent.tools.mcp.results import Result
 from agent.tools.mcp.settings import ServerSettings
 
 MOST_PAGES = 20
-_ADDRESS = re.compile(r"\w+://[^\s'\"<>]+")
+_ADDRESS = re.compile(r"(?<!\w)\w++://[^\s'\"<>]+")
 CONNECT_S, LIST_S, PROBE_EVERY_S = 30.0, 30.0, 60.0
 
 # What the server asks of a person: its words, the schema of the answer; gives the answer, or None for a no.
