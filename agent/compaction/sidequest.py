@@ -90,7 +90,7 @@ def named_in(answer: str, count: int, ratio: float) -> list[int]:
     found = json_in(answer)
     try:
         given = json.loads(found)["del_cursors"] if found else []
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return []
     if not isinstance(given, list):
         return []

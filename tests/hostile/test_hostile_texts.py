@@ -61,6 +61,10 @@ def test_a_text_four_times_as_long_takes_four_times_as_long(use: Callable[[str],
         assert long < GROWTH * taken(SHORT)
 
 
+def test_an_answer_of_brackets_alone_names_nothing() -> None:
+    assert named_in('{"del_cursors": ' + "[" * 100_000 + "]" * 100_000 + "}", 1, 0.5) == []
+
+
 @pytest.mark.requirement("R-27")
 @pytest.mark.parametrize(
     "command",
@@ -74,12 +78,14 @@ def test_a_text_four_times_as_long_takes_four_times_as_long(use: Callable[[str],
 )
 def test_no_command_is_looked_at_for_long(command: str) -> None:
     assert len(command) <= 8_000
-    assert (seconds_of(lambda: denied(command), 5.0) or 5.0) < 1_000 * 8_000 * calibration()
+    taken = seconds_of(lambda: denied(command), 5.0)
+    assert taken is not None
+    assert taken < 100 * len(command) * calibration()
 
 
 def test_five_megabytes_of_beginnings_are_redacted_within_seconds() -> None:
     text = "eyJ-" * (5 * 1024 * 1024 // 4)
-    assert (seconds_of(lambda: Redactor()(text), 60.0) or 60.0) < 60 * len(text) * calibration()
+    assert seconds_of(lambda: Redactor()(text), 10.0) is not None, "not done after ten seconds"
 
 
 @pytest.mark.requirement("G-28")
