@@ -31,7 +31,7 @@ _LINE_STARTS = (
     (re.compile(r"^(\s*)(#{1,6})(?=\s|$)"), r"\1\\\2"),  # a heading
     (re.compile(r"^(\s*)>"), r"\1&gt;"),  # a quote
     (re.compile(r"^(\s*)(=+\s*|-+\s*|_(?:\s*_){2,}\s*)$"), r"\1\\\2"),  # an underline or a rule
-    (re.compile(r"^(\s*)(?=[|:\-\s]*-[|:\-\s]*$)([|:])"), r"\1\\\2"),  # the second row of a table
+    (re.compile(r"^(\s*+)(?=[|:\s]*+-[|:\-\s]*+$)([|:])"), r"\1\\\2"),  # the second row of a table
     (re.compile(r"^(\s*)(\[[ xX]\]\s|\[[^\]]+\]:)"), r"\1\\\2"),  # a task, a reference
 )
 _DELIMITERS = {"left": ":---", "right": "---:", "center": ":---:", "none": "---"}

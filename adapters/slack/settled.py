@@ -10,9 +10,9 @@ from adapters.slack.markdown import markdown
 from gateway.channels.document import CodeBlock, Document, Table
 
 # Markup that is not closed yet shows as an escape, or as a construct that touches the very end.
-_UNSETTLED = re.compile(r"\\|&lt;|&amp;|<(?=[^<>]*>?$)|\[(?=[^\]]*$|[^\]]*\]\([^)]*\)?$)|[|!\[]$")
-_BEGINNING = re.compile(r"\s*(?:[-+*>#=|~`_:]+|\d{1,9}[.)]?|\[[ xX]?\]?)?\s*")
-_CLOSING = re.compile(r"[*_~`]+$")
+_UNSETTLED = re.compile(r"\\|&lt;|&amp;|<(?=[^<>]*+>?$)|[|!]$")
+_BEGINNING = re.compile(r"\s*+(?:(?:[-+*>#=|~`_:]++|\d{1,9}[.)]?|\[[ xX]?\]?)\s*+)?")
+_CLOSING = "*_~`"
 
 
 def settled(document: Document) -> str:
@@ -37,5 +37,19 @@ def _settled_line(line: str) -> str:
     if _BEGINNING.fullmatch(line):
         return ""
     found = _UNSETTLED.search(line)
-    line = line[: found.start()] if found else line
-    return _CLOSING.sub("", line)
+    end = min(found.start() if found else len(line), _open_link(line))
+    return line[:end].rstrip(_CLOSING)
+
+
+def _open_link(line: str) -> int:
+    """Where a bracket opens whose label, or whose address behind it, reaches the end; the length where none does.
+
+    The first bracket after another one's end speaks for those behind it: they have the same end.
+    """
+    closed = line.rfind("]")
+    found = [line.find("[", closed + 1)]
+    at = line.find("](", max(0, line.rfind(")", 0, max(0, len(line) - 1))))
+    while at >= 0:
+        found.append(line.find("[", line.rfind("]", 0, at) + 1, at))
+        at = line.find("](", at + 1) if found[-1] < 0 else -1
+    return min((start for start in found if start >= 0), default=len(line))

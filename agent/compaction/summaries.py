@@ -119,7 +119,7 @@ def read_summary(answer: str) -> str:
     missing = [
         heading
         for heading in HEADINGS
-        if not re.search(rf"^\W*{re.escape(heading)}\W*", text, re.IGNORECASE | re.MULTILINE)
+        if not re.search(rf"^[^\w\n]*{re.escape(heading)}", text, re.IGNORECASE | re.MULTILINE)
     ]
     if missing:
         raise NotASummary(f"the summary lacks {', '.join(missing)}")

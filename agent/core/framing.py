@@ -12,7 +12,7 @@ TAGS = (
 )  # fmt: skip
 _NAMES = "|".join(TAGS)
 # Tags that only the house writes. Somebody else's are made harmless, so that a model can trust these.
-_OURS = re.compile(rf"<(?=\s*/?\s*(?:{_NAMES})\b)", re.IGNORECASE)
+_OURS = re.compile(rf"<(?=\s*+(?:/\s*+)?(?:{_NAMES})\b)", re.IGNORECASE)
 _INVISIBLE = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufe00-\ufe0f]")
 _TAG_LETTERS = re.compile("[\U000e0000-\U000e007f]+")  # letters that people cannot see and models can
 _ANGLES = {ord(angle): "<" for angle in "＜﹤‹〈⟨"}

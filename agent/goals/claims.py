@@ -8,20 +8,21 @@ import re
 from collections.abc import Iterator
 
 SIGHT = 300  # characters of a sentence that are looked at on either side of a phrase
+LONGEST = 64_000  # characters of an answer; of a longer one nobody says that it claims anything
 
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 _QUOTED_LINE = re.compile(r"\s*>")
 _TASK = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+\[[ xX]\]")
 _OWN_LINE = re.compile(r"\s*(?:[-*+•]\s|\d+[.)]\s|#{1,6}\s|\|)")  # an item, a heading, a row of a table
 _ASIDE = re.compile(
-    r"`+[^`\n]{0,300}`+|~~[^~\n]{0,300}~~|“[^”\n]{0,300}”|„[^“”\n]{0,300}[“”]|«[^»\n]{0,300}»|»[^«\n]{0,300}«"
-    r"|\"[^\"\n]{0,300}\"|(?<!\w)['‘‚][^'’‘\n]{0,300}['’‘](?!\w)"
+    r"`+[^`\n]{0,300}+`+|~~[^~\n]{0,300}+~~|“[^”\n]{0,300}+”|„[^“”\n]{0,300}+[“”]|«[^»\n]{0,300}+»|»[^«\n]{0,300}+«"
+    r"|\"[^\"\n]{0,300}+\"|(?<!\w)['‘‚][^'’‘\n]{0,300}+['’‘](?!\w)"
 )
 _EMPHASIS = re.compile(r"\*+|(?<!\w)_+|_+(?!\w)")
 _BARE = str.maketrans({"*": None, "_": " "})
 _COURTESY = re.compile(r"\b(?:no (?:problem|worries)|kein(?:e)? (?:problem|sorge))\b", re.IGNORECASE)
 
-_SENTENCE_END = re.compile(r"[.!?…]+(?=[\s)\]]|$)|[。！？]|\n\n")
+_SENTENCE_END = re.compile(r"(?<![.!?…])[.!?…]++(?=[\s)\]]|$)|[。！？]|\n\n")
 _TURN = re.compile(r"[;:()](?=\s|$)|\s[–—-]\s|—|\b(?:but|however|aber|sondern|jedoch)\b", re.IGNORECASE)
 _PART_END = re.compile(r"[,;:()]|\s[–—-]\s|—|\b(?:but|however|aber|sondern|jedoch)\b", re.IGNORECASE)
 
@@ -43,7 +44,9 @@ _NOT_AFTER = re.compile(
 
 def claims(text: str, completion: re.Pattern[str] | None) -> bool:
     """Whether one of the phrases is said, and meant."""
-    if completion is None or completion.search(text.translate(_BARE)) is None:  # as in nearly every answer
+    if completion is None or len(text) > LONGEST:
+        return False
+    if completion.search(text.translate(_BARE)) is None:  # as in nearly every answer
         return False
     said = own_words(text)
     return any(_is_meant(said, phrase) for phrase in completion.finditer(said))

@@ -12,7 +12,7 @@ _INJECTION = re.compile(
     r"|\[(?:autonomous|system)\]|<\|[^|>]{0,40}\|>|\b(?:system|assistant)\s*:",
     re.IGNORECASE,
 )
-_CLOSES = re.compile(r"<\s*/?\s*current_goal\b", re.IGNORECASE)
+_CLOSES = re.compile(r"<\s*+(?:/\s*+)?current_goal\b", re.IGNORECASE)
 
 FIRST = (
     "Nobody is waiting for single answers: what you write now is kept, and shown when the goal is reached or you are "

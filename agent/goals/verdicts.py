@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 
+from agent.core.json_answers import json_in
 from agent.core.messages import Message
 from agent.goals.driver import Verdict
 
@@ -27,8 +28,7 @@ REPAIR = """\
 That was not the JSON object I asked for. Answer again with only this, no other words, no code fence:
 {"achieved": true or false, "reason": "one short sentence", "suggestions": ""}"""
 
-_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
-_CLOSING = re.compile(r"<(?=\s*/?\s*(?:record|goal)\b)", re.IGNORECASE)
+_CLOSING = re.compile(r"<(?=\s*+(?:/\s*+)?(?:record|goal)\b)", re.IGNORECASE)
 
 
 class NoVerdict(ValueError):
@@ -55,11 +55,11 @@ def read_verdict(text: str) -> Verdict:
 
     `reasoning` counts as `reason`; a confidence is not asked for and changes nothing (SPEC §20.6, 10.4).
     """
-    found = _OBJECT.search(text)
+    found = json_in(text)
     if found is None:
         raise NoVerdict("no JSON object")
     try:
-        value = json.loads(found[0])
+        value = json.loads(found)
     except (ValueError, RecursionError) as error:
         raise NoVerdict("not valid JSON") from error
     achieved = value.get("achieved")

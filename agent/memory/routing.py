@@ -26,7 +26,8 @@ _QUESTIONS = frozenset(
         """
     )
 )
-_CODE = re.compile(r"[\w.]+\(\)|\w+::\w+|\w+_\w+|[a-z]+[A-Z]\w+|[\w-]+/[\w./-]+|\b[\w-]+\.[a-z]{1,4}\b|[{}<>=;]{1,}|`")
+# Whether there is any, not which: one character on either side of a sign is enough.
+_CODE = re.compile(r"[\w.]\(\)|\w::\w|\w_\w|[a-z][A-Z]\w|[\w-]/[\w./-]|\w-*+\.[a-z]{1,4}\b|[{}<>=;`]")
 FEW, MANY = 3, 6  # words
 
 

@@ -10,7 +10,8 @@ _ENDINGS = ("ing", "ed", "es", "en", "em", "s", "n", "e")  # the longest first
 _WORD = re.compile(r"[^\W_]+")
 # Signs that make another thing of a word: C++, -18, $5. Not the marks between sentences and within words.
 _SIGNED = re.compile(r"[^\W_]+|(?<!\w)-(?=\w)|[^\w\s.,;:!?'\"()\[\]{}…–—„“”‚‘’«»`*-]")
-_FENCE = re.compile(r"^(?:```|~~~)[^\n]*\n(.*?)^(?:```|~~~)\s*$", re.MULTILINE | re.DOTALL)
+# Where a fence is never closed, none behind it is either: the second form takes the rest, so that nobody looks again.
+_FENCE = re.compile(r"^(?:```|~~~)[^\n]*+\n(?:(.*?)^(?:```|~~~)\s*$|.*+)", re.MULTILINE | re.DOTALL)
 
 # Words that nearly every message holds; English and German.
 STOP = frozenset(
@@ -90,16 +91,20 @@ def code_in(text: str) -> tuple[str, ...]:
 
 def without_code(text: str) -> str:
     """The text with an ellipsis in place of each fenced block."""
-    return _FENCE.sub("…", text) if "```" in text or "~~~" in text else text
+    if "```" not in text and "~~~" not in text:
+        return text
+    return _FENCE.sub(lambda fence: fence[0] if fence[1] is None else "…", text)
 
 
 def pieces(text: str, longest: int) -> tuple[str, ...]:
     """The text in pieces of at most so many characters, cut at the end of a line, a sentence or a word."""
     found = []
-    rest = text.strip()
-    while len(rest) > longest:
-        cut = max(rest.rfind(mark, longest // 2, longest) for mark in ("\n", ". ", " "))
-        cut = cut + 1 if cut > 0 else longest
-        found.append(rest[:cut].strip())
-        rest = rest[cut:].strip()
-    return tuple(piece for piece in (*found, rest) if piece)
+    text, at = text.strip(), 0
+    while len(text) - at > longest:
+        cut = max(text.rfind(mark, at + longest // 2, at + longest) for mark in ("\n", ". ", " "))
+        cut = cut + 1 if cut > at else at + longest
+        found.append(text[at:cut].strip())
+        at = cut
+        while text[at].isspace():  # the text ends with something else
+            at += 1
+    return tuple(piece for piece in (*found, text[at:]) if piece)

@@ -29,7 +29,7 @@ AGAIN = (
 )
 TRIED = "An earlier attempt failed, and what it did before may be there already. It said: {why}"
 
-_CLOSES = re.compile(r"<(?=\s*/?\s*(?:goal|result)\b)", re.IGNORECASE)
+_CLOSES = re.compile(r"<(?=\s*+(?:/\s*+)?(?:goal|result)\b)", re.IGNORECASE)
 
 
 def errand_for(task: Task, tasks: Tasks, goal: str, settings: PlanSettings) -> Errand:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from agent.compaction.asking import Ask, Question
+from agent.core.json_answers import json_in
 from agent.goals.ticks import short
 from agent.plans.graph import Impossible, Task, Tasks, checked
 from agent.plans.settings import PlanSettings, Strategy
@@ -36,8 +37,7 @@ REPAIR = """
 
 Your last answer was not the JSON object I asked for ({mistake}). Answer with only that object, no other words."""
 
-_OBJECT = re.compile(r"\{.*\}|\[.*\]", re.DOTALL)
-_CLOSES = re.compile(r"<(?=\s*/?\s*goal\b)", re.IGNORECASE)
+_CLOSES = re.compile(r"<(?=\s*+(?:/\s*+)?goal\b)", re.IGNORECASE)
 
 
 class Unreadable(ValueError):
@@ -75,11 +75,11 @@ def tasks_in(answer: str) -> Tasks:
 
     Raises Unreadable with what is wrong. Whether they are a plan is `graph.checked`'s to say.
     """
-    found = _OBJECT.search(answer)
+    found = json_in(answer, "{}", "[]")
     if found is None:
         raise Unreadable("no JSON object")
     try:
-        value = json.loads(found[0])
+        value = json.loads(found)
     except (ValueError, RecursionError) as error:
         raise Unreadable("not valid JSON") from error
     listed = value.get("tasks") if isinstance(value, dict) else value

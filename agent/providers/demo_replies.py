@@ -124,7 +124,7 @@ def _time(asked: Conversation, found: re.Match[str]) -> Reply | None:
 def _sum(asked: Conversation, found: re.Match[str]) -> Reply | None:
     spec = asked.tools.get("calculate")
     key = _text_argument(spec) if spec else None
-    expression = found[0].strip(" .")
+    expression = found[1].strip(" .")
     for sign, plain in (("×", "*"), ("÷", "/"), ("−", "-"), ("^", "**")):
         expression = expression.replace(sign, plain)
     if spec is None or key is None or not _SUM.search(expression):
@@ -170,9 +170,10 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[Conversation, re.Match[str]], Rep
         _rule(r"\bwhat(?:'s| is)? (?:the )?time\b|\btime is it\b|\bwhat(?:'s| is) the date\b|\bwie spät\b|\buhrzeit\b"),
         _time,
     ),
-    (_rule(r"[(\d][\d\s.()+\-*/×÷−^%]*[\d)]"), _sum),
+    # From the beginning of a run of such signs on: within it every later beginning has the same end.
+    (_rule(r"(?<![\d\s.()+\-*/×÷−^%])[\s.)+\-*/×÷−^%]*+([(\d][\d\s.()+\-*/×÷−^%]*[\d)])"), _sum),
     (_rule(r"\bmarkdown\b|\bformatting\b"), _says(MARKDOWN)),
-    (_rule(r"\blong\b.*\b(?:answer|text|reply|message|one)\b|^long$"), _says(LONG, FAST_S)),
+    (_rule(r"\A(?>.*?\blong\b).*\b(?:answer|text|reply|message|one)\b|^long$"), _says(LONG, FAST_S)),
     (_rule(r"^\W*(?:help|hilfe|what can you do)\b"), _says(HELP)),
     (
         _rule(r"^\W*(?:/?start|hello|hi|hey|hallo|moin|servus|good (?:morning|evening|day)|guten (?:tag|morgen))\b"),

@@ -25,7 +25,7 @@ _PATTERNS: tuple[tuple[Finding, re.Pattern[str]], ...] = (
             r"|without\s+(?:telling|asking|informing)\s+(?:the\s+)?(?:user|person|owner|anybody|anyone)"
             r"|(?:reveal|print|repeat|send|output)\s+(?:\w+\s+){0,2}(?:system\s+prompt|system\s+text)"
             r"|(?:skip|bypass|avoid)\s+(?:\w+\s+){0,2}(?:approval|confirmation|permission)"
-            r"|(?:ignorier|missacht|vergiss)\w*\s+(?:\w+\s+){0,3}(?:anweisung|regel|vorgabe)",
+            r"|(?:ignorier|missacht|vergiss)\w{0,30}+\s+(?:\w+\s+){0,3}(?:anweisung|regel|vorgabe)",
             re.IGNORECASE,
         ),
     ),
@@ -40,14 +40,21 @@ _PATTERNS: tuple[tuple[Finding, re.Pattern[str]], ...] = (
     (
         "downloads",
         re.compile(
-            r"(?:curl|wget|base64|xxd)\b[^\n|]*\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b|(?:ba|z)?sh\s+<\(\s*(?:curl|wget)"
-            r"|\beval\s*[\"'(]?\s*\$\(|\bnc\s+-\w*e|/dev/tcp/|\bpip3?\s+install\s+(?:-\S+\s+)*(?:git\+)?https?:",
+            # The first of such commands up to a pipe speaks for the others: what follows the pipe follows all of them.
+            r"(?<![^\n|])(?>[^\n|]*?(?:curl|wget|base64|xxd)\b)[^\n|]*+\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b"
+            r"|(?:ba|z)?sh\s+<\(\s*(?:curl|wget)|\beval\s*+(?:[\"'(]\s*+)?\$\("
+            r"|\bnc\s+-\w*e|/dev/tcp/|\bpip3?\s+install\s+(?:-\S+\s+)*(?:git\+)?https?:",
             re.IGNORECASE,
         ),
     ),
     (
         "destroys",
-        re.compile(r"\brm\s+-\w*[rf]\w*\s+(?:/|~|\$HOME|\*)|\bmkfs\b|\bdd\s+[^\n]*of=/dev/|:\(\)\s*\{", re.IGNORECASE),
+        re.compile(
+            r"\brm\s+-[^\Wrf]*+[rf]\w*+\s+(?:/|~|\$HOME|\*)|\bmkfs\b|:\(\)\s*\{"
+            # The first dd of a line, or one that is its last word.
+            r"|(?<![^\n])(?>[^\n]*?\bdd[^\S\n]++)[^\n]*?of=/dev/|\bdd[^\S\n]*+\n\s*+[^\n]*?of=/dev/",
+            re.IGNORECASE,
+        ),
     ),
 )
 # They change which programs run, or what these load.

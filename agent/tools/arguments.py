@@ -1,33 +1,60 @@
-"""Checks what a model wrote against a tool's JSON schema, and says each mistake so that the model can mend it. Pure.
+"""Checks what a model wrote against a tool's JSON schema, and says each mistake so that the model can mend it.
 
 Knows what tool schemas are made of: type, enum, const, properties, required, additionalProperties, items, lengths,
 bounds, pattern, anyOf/oneOf/allOf and local $ref. Other keywords are hints and are not enforced.
+
+A `pattern` comes from a stranger, an MCP server. One that is not decided in time, that is too large or of another
+dialect is no mistake: the server checks the value itself, and a call is not refused for the form of its schema.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
+from time import perf_counter
 from typing import Any
 
+from agent.tools.patterns import Unfit, compiled
+
 MOST_MISTAKES = 8
+PATTERNS_S = 0.05  # for all patterns of a call: it is checked on the event loop
 _DEEPEST = 32
 
 
 def mistakes_in(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
     """What is wrong with `arguments`, at most `MOST_MISTAKES` lines; empty when they fit."""
     found: list[str] = []
-    for mistake in _check(dict(arguments), schema, "", schema, 0):
+    for mistake in _check(dict(arguments), schema, "", _Call(schema, PATTERNS_S), 0):
         found.append(mistake)
         if len(found) == MOST_MISTAKES:
             break
     return found
 
 
-def _check(value: Any, schema: Any, at: str, root: Mapping[str, Any], depth: int) -> Iterator[str]:
+@dataclass(slots=True)
+class _Call:
+    """What the checks of one call have in common."""
+
+    root: Mapping[str, Any]
+    patterns_s: float  # left for them
+
+    def fits(self, pattern: str, value: str) -> bool:
+        """Whether the pattern is somewhere in the value; true where that is not decided."""
+        if self.patterns_s <= 0:
+            return True
+        began = perf_counter()
+        try:
+            return compiled(pattern).search(value, timeout=self.patterns_s, concurrent=True) is not None
+        except (Unfit, TimeoutError):
+            return True
+        finally:
+            self.patterns_s -= perf_counter() - began
+
+
+def _check(value: Any, schema: Any, at: str, call: _Call, depth: int) -> Iterator[str]:
     if depth > _DEEPEST or schema is True or not isinstance(schema, Mapping):
         return
     if isinstance(reference := schema.get("$ref"), str):
-        yield from _check(value, _resolved(reference, root), at, root, depth + 1)
+        yield from _check(value, _resolved(reference, call.root), at, call, depth + 1)
         return
     where = at or "the arguments"
     kinds = schema.get("type")
@@ -39,45 +66,36 @@ def _check(value: Any, schema: Any, at: str, root: Mapping[str, Any], depth: int
         yield f"{where}: must be one of {', '.join(map(repr, schema['enum']))}, not {value!r}"
     if "const" in schema and value != schema["const"]:
         yield f"{where}: must be {schema['const']!r}"
-    yield from _check_combinations(value, schema, at, root, depth)
+    yield from _check_combinations(value, schema, at, call, depth)
     match value:
         case str():
-            yield from _check_text(value, schema, where)
+            yield from _check_text(value, schema, where, call)
         case bool():
             pass
         case int() | float():
             yield from _check_number(value, schema, where)
         case list():
-            yield from _check_list(value, schema, at, root, depth)
+            yield from _check_list(value, schema, at, call, depth)
         case dict():
-            yield from _check_object(value, schema, at, root, depth)
+            yield from _check_object(value, schema, at, call, depth)
 
 
-def _check_combinations(
-    value: Any, schema: Mapping[str, Any], at: str, root: Mapping[str, Any], depth: int
-) -> Iterator[str]:
+def _check_combinations(value: Any, schema: Mapping[str, Any], at: str, call: _Call, depth: int) -> Iterator[str]:
     for option in schema.get("allOf", ()):
-        yield from _check(value, option, at, root, depth + 1)
+        yield from _check(value, option, at, call, depth + 1)
     for keyword in ("anyOf", "oneOf"):
         options = schema.get(keyword)
-        if options and all(any(_check(value, option, at, root, depth + 1)) for option in options):
+        if options and all(any(_check(value, option, at, call, depth + 1)) for option in options):
             yield f"{at or 'the arguments'}: fits none of the allowed forms"
 
 
-def _check_text(value: str, schema: Mapping[str, Any], where: str) -> Iterator[str]:
+def _check_text(value: str, schema: Mapping[str, Any], where: str, call: _Call) -> Iterator[str]:
     if len(value) < schema.get("minLength", 0):
         yield f"{where}: at least {schema['minLength']} characters"
     if (most := schema.get("maxLength")) is not None and len(value) > most:
         yield f"{where}: at most {most} characters"
-    if (pattern := schema.get("pattern")) is not None and not _matches(pattern, value):
+    if (pattern := schema.get("pattern")) is not None and not call.fits(pattern, value):
         yield f"{where}: must match {pattern}"
-
-
-def _matches(pattern: str, value: str) -> bool:
-    try:
-        return re.search(pattern, value) is not None
-    except re.error:
-        return True  # a pattern in another dialect is the tool's own affair
 
 
 def _check_number(value: float, schema: Mapping[str, Any], where: str) -> Iterator[str]:
@@ -91,32 +109,28 @@ def _check_number(value: float, schema: Mapping[str, Any], where: str) -> Iterat
         yield f"{where}: less than {below}"
 
 
-def _check_list(
-    value: list[Any], schema: Mapping[str, Any], at: str, root: Mapping[str, Any], depth: int
-) -> Iterator[str]:
+def _check_list(value: list[Any], schema: Mapping[str, Any], at: str, call: _Call, depth: int) -> Iterator[str]:
     where = at or "the arguments"
     if len(value) < schema.get("minItems", 0):
         yield f"{where}: at least {schema['minItems']} items"
     if (most := schema.get("maxItems")) is not None and len(value) > most:
         yield f"{where}: at most {most} items"
     for index, item in enumerate(value):
-        yield from _check(item, schema.get("items", True), f"{at}[{index}]", root, depth + 1)
+        yield from _check(item, schema.get("items", True), f"{at}[{index}]", call, depth + 1)
 
 
-def _check_object(
-    value: dict[str, Any], schema: Mapping[str, Any], at: str, root: Mapping[str, Any], depth: int
-) -> Iterator[str]:
+def _check_object(value: dict[str, Any], schema: Mapping[str, Any], at: str, call: _Call, depth: int) -> Iterator[str]:
     properties: Mapping[str, Any] = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in value:
             yield f"{_join(at, name)}: missing"
     for name, item in value.items():
         if name in properties:
-            yield from _check(item, properties[name], _join(at, name), root, depth + 1)
+            yield from _check(item, properties[name], _join(at, name), call, depth + 1)
         elif schema.get("additionalProperties", True) is False:
             yield f"{_join(at, name)}: unknown{_nearest(name, list(properties))}"
         else:
-            yield from _check(item, schema.get("additionalProperties", True), _join(at, name), root, depth + 1)
+            yield from _check(item, schema.get("additionalProperties", True), _join(at, name), call, depth + 1)
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:

@@ -8,9 +8,9 @@ from gateway.scheduler.mistakes import Mistake
 from gateway.scheduler.words import Words
 
 _NUMBER = re.compile(r"\d{1,6}(?:\.\d{1,3})?")
-_PLUS = re.compile(r"\+((?:\d+(?:\.\d+)?[a-zäöü]+)+)")
-_COMPACT = re.compile(r"(?:\d+(?:\.\d+)?[a-zäöü]+)+")
-_COMPACT_PART = re.compile(r"(\d+(?:\.\d+)?)([a-zäöü]+)")
+_PLUS = re.compile(r"\+((?:\d++(?:\.\d++)?[a-zäöü]++)+)")
+_COMPACT = re.compile(r"(?:\d++(?:\.\d++)?[a-zäöü]++)+")
+_COMPACT_PART = re.compile(r"(?<![\d.])(\d++(?:\.\d++)?)([a-zäöü]++)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
 """Takes secrets out of text: those the configuration holds, exactly, and what looks like one. Pure."""
 
 import re
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import quote
 
 MASK = "[redacted]"
@@ -12,8 +13,10 @@ TOKENS = frozenset({"telegram", "slack", "key", "google", "github", "aws", "disc
 LEAST = 6  # shorter values would blank out ordinary words
 
 # Each keeps the part that tells an operator which secret it was (SPEC G-28). Sources: the platforms' token formats.
+# The first letters come first: most of a text is none of them, and is passed over at a glance.
 _LOOKS_LIKE = re.compile(
     r"""
+    (?=[\dxXsSſaAgMNObBpP?&:])(?:
       (?<!\d)(?P<telegram>\d{6,12}):[A-Za-z0-9_-]{30,64}
     | \b(?P<slack>xox[a-z]|xapp)-[A-Za-z0-9-]{8,}
     | \b(?P<key>sk-(?:ant-|proj-|or-|svcacct-)?)[A-Za-z0-9_-]{16,}
@@ -21,15 +24,19 @@ _LOOKS_LIKE = re.compile(
     | \b(?P<github>gh[pousr]_|github_pat_)[A-Za-z0-9_]{20,}
     | \b(?P<aws>AKIA)[A-Z0-9]{16}\b
     | \b(?P<discord>[MNO])[A-Za-z0-9_-]{22,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}
-    | \b(?P<jwt>eyJ)[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+
-    | (?P<scheme>\b(?:[Bb]earer|[Bb]asic|Bot)[ ]+)(?=[A-Za-z0-9._~+/=-]*\d)[A-Za-z0-9._~+/=-]{12,}
-    | (?P<header>(?i:authorization|x-api-key|api[_-]?key|signing[_-]?secret|password|x-csrf-token)["']?[ ]*[:=][ ]*
-        ["']?(?:(?i:bearer|basic|bot)[ ]+)?["']?)(?!env:|file:)[^\s"',;&\\]{6,}
+    | (?P<scheme>\b(?:[Bb]earer|[Bb]asic|Bot)[ ]++)(?=[A-Za-z0-9._~+/=-]*\d)[A-Za-z0-9._~+/=-]{12,}
+    | (?P<header>(?i:authorization|x-api-key|api[_-]?key|signing[_-]?secret|password|x-csrf-token)["']?[ ]*+[:=][ ]*+
+        ["']?(?:(?i:bearer|basic|bot)[ ]++)?["']?)(?!env:|file:)[^\s"',;&\\]{6,}
     | (?P<query>[?&](?:code|token|key|secret|access_token|sig)=)[^\s&"'\#]{6,}
     | (?P<userinfo>://[^\s/:@]+:)[^\s/@]+(?=@)
+    )
     """,
     re.VERBOSE,
 )
+
+# A JSON web token, or a run of characters that begins as one: `rest` tells which. Every later beginning within a run
+# would fail at the same place, so the run is taken whole, or a text of beginnings alone would be read once for each.
+_WEB_TOKEN = re.compile(r"\b(?P<jwt>eyJ)[A-Za-z0-9_-]{10,}+(?P<rest>\.[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]++)?+")
 
 # The shortest of TOKENS has so many of these characters on end; to look for that costs a tenth of looking for them all.
 _MAY_HOLD_ONE = re.compile(r"[A-Za-z0-9_-]{13}")
@@ -61,20 +68,25 @@ class Redactor:
         """The text with every secret replaced by `[redacted]`."""
         if self._pattern is not None:
             text = self._pattern.sub(MASK, text)
-        return _LOOKS_LIKE.sub(_masked, text)
+        pieces: list[str] = []
+        at = 0
+        for start, end, _, instead in _suspects(text):
+            pieces += (text[at:start], instead)
+            at = end
+        return "".join(pieces) + text[at:] if pieces else text
 
     def found(self, text: str) -> list[tuple[int, int, str]]:
         """Where secrets of ours stand in it, and what has the shape of a token: from, to, what to show instead.
 
         Names of headers and parameters say nothing in what people talk about, so those are left out here.
         """
-        spans = [(*match.span(), MASK) for match in self._pattern.finditer(text)] if self._pattern is not None else []
+        exact = [match.span() for match in self._pattern.finditer(text)] if self._pattern is not None else []
+        spans = [(start, end, MASK) for start, end in exact]
         if _MAY_HOLD_ONE.search(text) is None:
             return spans
-        for match in _LOOKS_LIKE.finditer(text):
-            start, end = match.span()
-            if match.lastgroup in TOKENS and not any(begin < end and start < over for begin, over, _ in spans):
-                spans.append((start, end, _masked(match)))
+        for start, end, kind, instead in _suspects(text):
+            if kind in TOKENS and not _touches(exact, start, end):
+                spans.append((start, end, instead))
         return sorted(spans)
 
     def begun(self, text: str) -> int:
@@ -90,7 +102,28 @@ class Redactor:
         return at
 
 
-def _masked(match: re.Match[str]) -> str:
-    shown = match.group(match.lastgroup) if match.lastgroup else ""
-    separator = ":" if match.lastgroup == "telegram" else ""
-    return f"{shown}{separator}{MASK}"
+def _suspects(text: str) -> Iterator[tuple[int, int, str, str]]:
+    """What looks like a secret, in order: from, to, its kind, what to show instead. Of two that overlap the first."""
+    other, token = _LOOKS_LIKE.search(text), _web_token(text, 0)
+    while other is not None or token is not None:
+        if token is None or (other is not None and other.start() < token.start()):
+            assert other is not None
+            match, kind = other, other.lastgroup or ""
+        else:
+            match, kind = token, "jwt"
+        start, end = match.span()
+        yield start, end, kind, f"{match[kind]}{':' if kind == 'telegram' else ''}{MASK}"
+        if other is not None and other.start() < end:
+            other = _LOOKS_LIKE.search(text, end)
+        if token is not None and token.start() < end:
+            token = _web_token(text, end)
+
+
+def _web_token(text: str, at: int) -> re.Match[str] | None:
+    return next((match for match in _WEB_TOKEN.finditer(text, at) if match["rest"]), None)
+
+
+def _touches(spans: Sequence[tuple[int, int]], start: int, end: int) -> bool:
+    """Whether one of the spans, which are in order and apart, overlaps this one."""
+    at = bisect_left(spans, (end, 0))
+    return at > 0 and spans[at - 1][1] > start

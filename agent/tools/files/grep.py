@@ -18,6 +18,7 @@ from agent.core.tree import MOST_ENTRIES, Names, Tree
 from agent.tools.files.listing import Pattern, fits, parts_of, printable
 from agent.tools.files.paths import shown
 from agent.tools.files.place import PATH, appraised, meant, tree_of
+from agent.tools.patterns import LONGEST, Unfit, compiled
 from agent.tools.schemas import Arguments, parsed, schema_from
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _SNIFFED = 8_192
 
 
 class _Grep(Arguments):
-    pattern: str = Field(min_length=1, max_length=1_000, description="For one line.")
+    pattern: str = Field(min_length=1, max_length=LONGEST, description="For one line.")
     path: str = Field(default=".", min_length=1, description=f"A folder or file. {PATH}")
     files: str = Field(default="**", max_length=500, min_length=1, description="Only these, such as **/*.py.")
     ignore_case: bool = False
@@ -68,23 +69,16 @@ class Grep:
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
         asked = parsed(_Grep, arguments)
         names, files = meant(asked.path, context), parts_of(asked.files)
-        pattern = await anyio.to_thread.run_sync(partial(compiled, asked.pattern, ignore_case=asked.ignore_case))
+        try:
+            pattern = await anyio.to_thread.run_sync(partial(compiled, asked.pattern, ignore_case=asked.ignore_case))
+        except Unfit as error:
+            raise ToolError(f"{asked.pattern!r} is no regular expression for this tool: {error}") from error
         search = _Search(pattern, asked.around)
         with anyio.move_on_after(ALL_S) as scope:
             await anyio.to_thread.run_sync(_look, search, tree_of(context), names, files, abandon_on_cancel=True)
         if scope.cancelled_caught:
             search.over = f"stopped after {ALL_S:g} s; give a simpler pattern, or fewer files"
         return _told(search, shown(names))
-
-
-def compiled(pattern: str, *, ignore_case: bool = False) -> "regex.Pattern[str]":
-    """The expression; loads the library the first time. Raises ToolError that says where it is wrong."""
-    import regex  # only here: most processes never search, and it takes more than a megabyte
-
-    try:
-        return regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
-    except (regex.error, RecursionError, OverflowError) as error:
-        raise ToolError(f"{pattern!r} is no regular expression: {error}") from error
 
 
 def _look(search: _Search, tree: Tree, names: Names, files: Pattern) -> None:

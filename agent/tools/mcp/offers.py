@@ -20,6 +20,7 @@ PREFIX = "mcp__"
 LONGEST_NAME = 64  # the shortest that a provider takes
 LONGEST_DESCRIPTION, LONGEST_HINT = 1_000, 300  # characters
 LARGEST_SCHEMA = 20_000  # bytes
+LONGEST_READ = 20_000  # characters of a text that are looked at: nothing behind them is shown
 DEEPEST = 12
 MOST_TOOLS = 200  # of one server
 WITHHELD = "(Its description is withheld: it gives instructions instead of describing the tool.)"
@@ -36,7 +37,7 @@ _INSTRUCTS = re.compile(
             r"\b(?:instruction|rule|prompt|previous|above|prior|guideline|polic)",
             r"\b(?:do not|don't|never|without)\b.{0,30}\b(?:tell|mention|inform|reveal|show|ask|notify)(?:ing)?\b"
             r".{0,30}\b(?:user|person|human|anyone|them)",
-            r"<\s*/?\s*(?:important|instructions?|system|secret|admin|assistant|developer|reminder|untrusted)\b",
+            r"<\s*+(?:/\s*+)?(?:important|instructions?|system|secret|admin|assistant|developer|reminder|untrusted)\b",
             r"\byou (?:must|should|have to|need to|are required to|will) (?:(?:now|always|first|also|never) )*"
             r"(?:read|send|call|use|pass|include|execute|run|fetch|forward|output|reply|act|obey|provide)",
             r"\b(?:before|after|prior to|when|whenever) (?:using|calling|running|you use|you call|every|each|any)\b"
@@ -101,6 +102,7 @@ def name_of(server: str, tool: str, taken: Collection[str] = ()) -> str:
 
 def clean(text: str, longest: int) -> str:
     """The text without hidden signs, cut; or a line that says that it is withheld."""
+    text = text[:LONGEST_READ]
     seen = "".join(sign for sign in defused(text) if sign in "\n\t" or unicodedata.category(sign) not in _HIDDEN)
     if _INSTRUCTS.search(unicodedata.normalize("NFKC", text)) or _INSTRUCTS.search(seen):
         return WITHHELD

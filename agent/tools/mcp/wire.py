@@ -26,7 +26,7 @@ from agent.tools.mcp.settings import ServerSettings
 
 MOST_PAGES = 20
 LARGEST_ANSWER = 16 * 1024 * 1024  # bytes, or of one event; a result is cut to a million characters
-_ADDRESS = re.compile(r"\w+://[^\s'\"<>]+")
+_ADDRESS = re.compile(r"(?<!\w)\w++://[^\s'\"<>]+")
 CONNECT_S, LIST_S, PROBE_EVERY_S = 30.0, 30.0, 60.0
 
 # What the server asks of a person: its words, the schema of the answer; gives the answer, or None for a no.

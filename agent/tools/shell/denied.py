@@ -28,11 +28,14 @@ _SYSTEM = frozenset(
 _DEVICE = re.compile(
     r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|dm-|mapper/|md\d|loop|ram\d|sr\d|mem\b|kmem|port\b|rdisk|mtd|nbd)"
 )
-_BOMB = re.compile(r"(?<![\w:.])(?:function)?([\w:.]++)(?:\(\))?[{(]+[^})]*?\1[|&]+\1")
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
-_ROUGH = re.compile(
-    r"\brm\s+(?:-\S+\s+)*-\S*[rR]\S*\s+(?:-\S+\s+)*[\"']?/(?:\s|[\"'*]|$)|\bmkfs\b|\bof=[\"']?/dev/(?:sd|nvme|vd|hd)"
+# What a function's definition begins with, what ends its body, and what starts one command beside another.
+_BOMB_PARTS = re.compile(
+    r"(?<![\w:.])(?P<name>[\w:.]++)(?P<empty>\(\))?[{(]++|(?P<ends>[})])|(?<![\w:.])(?P<left>[\w:.]*+)[|&]++(?=(?P<right>[\w:.]*+))"
 )
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+_ROUGH = re.compile(r"\bmkfs\b|\bof=[\"']?/dev/(?:sd|nvme|vd|hd)")
+_ROOT = re.compile(r"[\"']?/(?:[\"'*]|\Z)")  # how a word begins that means it
+_RM = re.compile(r"\brm\Z")
 _POWER = frozenset({"shutdown", "reboot", "halt", "poweroff"})
 
 
@@ -40,7 +43,7 @@ def denied(command: str) -> str:
     """Why the command must never run; "" when it is none of those."""
     folded = _INVISIBLE.sub("", unicodedata.normalize("NFKC", command))
     squeezed = "".join(folded.split())
-    if _BOMB.search(squeezed):
+    if _is_bomb(squeezed):
         return "it would start itself without end (a fork bomb)"
     return next(_reasons(folded, 0), "")
 
@@ -52,7 +55,7 @@ def _reasons(command: str, depth: int) -> Iterator[str]:
     try:
         reading = read(command)
     except Unreadable:
-        if _ROUGH.search(command):
+        if _ROUGH.search(command) or _deletes_root(command.split()):
             yield "it looks like one that deletes or overwrites the system"
         return
     yield from _of_targets(reading)
@@ -64,6 +67,36 @@ def _reasons(command: str, depth: int) -> Iterator[str]:
             at_root = len(texts) > 1 and _is_system(texts[-1])
     for inner in reading.inner:
         yield from _reasons(inner, depth + 1)
+
+
+def _is_bomb(squeezed: str) -> bool:
+    """Whether a function starts itself twice at once, in its own body: `f(){f|f&};f`."""
+    defined: set[str] = set()  # whose bodies have not ended
+    for part in _BOMB_PARTS.finditer(squeezed):
+        if part["ends"] or part["empty"]:
+            defined.clear()
+        if name := part["name"]:
+            defined |= {name, name.removeprefix("function") or name}
+        elif left := part["left"]:
+            right = part["right"]
+            ends = (left[-length:] for length in range(1, min(len(left), len(right)) + 1))
+            if defined and any(end in defined and right.startswith(end) for end in ends):
+                return True
+    return False
+
+
+def _deletes_root(words: Sequence[str]) -> bool:
+    """Whether `rm`, options with an r among them and the root follow each other."""
+    for at, word in enumerate(words):
+        recursive, before = False, at - 1
+        while _ROOT.match(word) and before >= 0:
+            if recursive and _RM.search(words[before], max(0, len(words[before]) - 3)):
+                return True
+            if not words[before].startswith("-") or words[before] == "-":
+                break
+            recursive = recursive or "r" in words[before].lower()
+            before -= 1
+    return False
 
 
 def _of_targets(reading: Reading) -> Iterator[str]:
@@ -123,7 +156,7 @@ def unwrapped(texts: Sequence[str]) -> list[str]:
 def _script_of(arguments: Sequence[str]) -> str | None:
     """What `sh -c` is given."""
     for at, argument in enumerate(arguments):
-        if re.fullmatch(r"-[a-z]*c[a-z]*", argument) and at + 1 < len(arguments):
+        if re.fullmatch(r"-[abd-z]*+c[a-z]*", argument) and at + 1 < len(arguments):
             return arguments[at + 1]
     return None
 
@@ -143,7 +176,9 @@ def _is_system(path: str) -> bool:
     """The root of the system, one of its folders, or everything in one of these."""
     if not path.startswith("/"):
         return False
-    bare = posixpath.normpath(re.sub(r"(?:/[*.?]*)+$", "", path) or "/")
+    ends = len(path.rstrip("/*.?"))
+    slash = path.find("/", ends)
+    bare = posixpath.normpath((path if slash < 0 else path[:slash]) or "/")
     bare = "/" if bare == "//" else bare
     return bare == "/" or bare in _SYSTEM
 

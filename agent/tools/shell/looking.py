@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-_NUMBER = re.compile(r"-\d+[\w.]*")
+_NUMBER = re.compile(r"-\d[\w.]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

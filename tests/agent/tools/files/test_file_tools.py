@@ -156,6 +156,11 @@ async def test_a_pattern_that_never_ends_is_stopped(ws: Path) -> None:
         await called(Grep(), call_in(ws), pattern="(")
 
 
+async def test_a_pattern_that_would_fill_the_memory_is_refused_with_a_reason(ws: Path) -> None:
+    with pytest.raises(ToolError, match="its repeats are too large"):
+        await called(Grep(), call_in(ws), pattern="a{100000000}")
+
+
 @pytest.mark.requirement("Z-112")
 async def test_the_working_directory_is_set_for_later(ws: Path) -> None:
     moved: list[Path] = []

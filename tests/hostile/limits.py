@@ -1,0 +1,53 @@
+"""The longest texts that the shipped limits let through, in characters, by the names that `patterns.toml` uses.
+
+Each is read from the code that holds it, so that a limit that grows makes its patterns face longer texts. A byte counts
+as a character: text of ASCII has as many.
+"""
+
+from adapters.discord.limits import TEXT_LIMIT as DISCORD_TEXT
+from adapters.web.parse import TEXT_LIMIT as WEB_TEXT
+from agent import definitions
+from agent.compaction import pinning
+from agent.goals import claims, lifecycle
+from agent.memory import records
+from agent.plans import admission
+from agent.providers import openai, replies
+from agent.skills import feedback, loading
+from agent.style import detector
+from agent.tools import hooks, patterns
+from agent.tools.mcp import offers, results
+from agent.tools.reach import WebSettings
+from agent.tools.shell import shell
+from agent.tools.web import html_tokens, pages, targets
+from gateway.telemetry import redaction
+
+PAGE = int(WebSettings().max_mb * 1024 * 1024)
+
+LIMITS: dict[str, int] = {
+    "answer": replies.MOST_TEXT,  # what a model writes, and what becomes of it on its way to people
+    "arguments": replies.MOST_TOOL_JSON,  # what a model writes as a call of a tool
+    "command": shell.LONGEST,
+    "claim": claims.LONGEST,  # of an answer that is searched for "it is done"
+    "definition": definitions.LARGEST,
+    "description": offers.LONGEST_READ,  # of an MCP server's tool
+    "discord text": DISCORD_TEXT,
+    "error": openai.LARGEST_ERROR,  # of a model service
+    "file name": 255,  # of the kernels (NAME_MAX)
+    "goal": lifecycle.LONGEST,
+    "heard": feedback.LONGEST_HEARD,
+    "hook": hooks.LONGEST_OUTPUT,
+    "host": targets.LONGEST,
+    "message": WEB_TEXT,  # of a person; the other platforms admit less
+    "page": PAGE,
+    "page text": pages.LONGEST,
+    "pattern": patterns.LONGEST,
+    "plan": admission.MOST_BYTES,
+    "query": records.LONGEST_QUERY,
+    "result": max(PAGE, results.LONGEST),  # of any tool, before it is shortened
+    "rule": pinning.LONGEST_REQUEST,
+    "sentence": claims.SIGHT,
+    "skill": loading.LARGEST,
+    "style": detector.LONGEST,
+    "tag": html_tokens.LONGEST_TAG,
+    "token": redaction.LONGEST_TOKEN,
+}
