@@ -1,7 +1,7 @@
 """Takes secrets out of text: those the configuration holds, exactly, and what looks like one. Pure."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import quote
 
 MASK = "[redacted]"
@@ -10,6 +10,9 @@ LEAST_BEGUN = 4  # characters of a secret that tell nothing yet are one fewer
 LONGEST_TOKEN = 4_000
 TOKENS = frozenset({"telegram", "slack", "key", "google", "github", "aws", "discord", "jwt"})
 LEAST = 6  # shorter values would blank out ordinary words
+# One search holds the interpreter until it is over, in whatever thread it runs: a long text is searched in pieces.
+PIECE = 32_768  # characters, some ten milliseconds
+REACH = 16_384  # characters behind the beginning of a secret that are looked at before it is given up
 
 # Each keeps the part that tells an operator which secret it was (SPEC G-28). Sources: the platforms' token formats.
 _LOOKS_LIKE = re.compile(
@@ -60,20 +63,24 @@ class Redactor:
     def __call__(self, text: str) -> str:
         """The text with every secret replaced by `[redacted]`."""
         if self._pattern is not None:
-            text = self._pattern.sub(MASK, text)
-        return _LOOKS_LIKE.sub(_masked, text)
+            text = _replaced(self._pattern, lambda match: MASK, text)
+        return _replaced(_LOOKS_LIKE, _masked, text)
 
     def found(self, text: str) -> list[tuple[int, int, str]]:
         """Where secrets of ours stand in it, and what has the shape of a token: from, to, what to show instead.
 
         Names of headers and parameters say nothing in what people talk about, so those are left out here.
         """
-        spans = [(*match.span(), MASK) for match in self._pattern.finditer(text)] if self._pattern is not None else []
+        matches = found_in(self._pattern, text) if self._pattern is not None else ()
+        exact = [(*match.span(), MASK) for match in matches]
         if _MAY_HOLD_ONE.search(text) is None:
-            return spans
-        for match in _LOOKS_LIKE.finditer(text):
+            return exact
+        spans, at = list(exact), 0
+        for match in found_in(_LOOKS_LIKE, text):
             start, end = match.span()
-            if match.lastgroup in TOKENS and not any(begin < end and start < over for begin, over, _ in spans):
+            while at < len(exact) and exact[at][1] <= start:
+                at += 1
+            if match.lastgroup in TOKENS and not (at < len(exact) and exact[at][0] < end):
                 spans.append((start, end, _masked(match)))
         return sorted(spans)
 
@@ -94,3 +101,36 @@ def _masked(match: re.Match[str]) -> str:
     shown = match.group(match.lastgroup) if match.lastgroup else ""
     separator = ":" if match.lastgroup == "telegram" else ""
     return f"{shown}{separator}{MASK}"
+
+
+def found_in(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """What `pattern.finditer` gives, in several searches where the text is long.
+
+    A match counts when it ends within its piece and begins `REACH` characters before the piece's end: then what comes
+    behind the piece makes no other match of it. Else the next piece begins there.
+    """
+    at, size = 0, PIECE
+    while len(text) - at > size:
+        end = at + size
+        going_on = end - REACH
+        for match in pattern.finditer(text, at, end):
+            if match.end() == end or match.start() >= end - REACH:
+                going_on = match.start()
+                break
+            yield match
+            going_on = max(going_on, match.end())
+        size = size * 2 if going_on == at else PIECE  # one match as long as the piece
+        at = going_on
+    yield from pattern.finditer(text, at)
+
+
+def _replaced(pattern: re.Pattern[str], instead: Callable[[re.Match[str]], str], text: str) -> str:
+    """What `pattern.sub` gives."""
+    if len(text) <= PIECE:
+        return pattern.sub(instead, text)
+    pieces: list[str] = []
+    at = 0
+    for match in found_in(pattern, text):
+        pieces += (text[at : match.start()], instead(match))
+        at = match.end()
+    return "".join((*pieces, text[at:]))
