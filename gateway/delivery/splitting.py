@@ -119,8 +119,7 @@ def _most(groups: Iterable[Sequence[Block]], limit: int) -> int:
     """No more than so many of the groups can fit, going by their letters; at least 1 if there is one."""
     total = count = 0
     for group in groups:
-        for block in group:
-            total += sum(_lengths(block))
+        total += sum(length for block in group for length in _lengths(block))
         if total > limit:
             return max(1, count)
         count += 1
@@ -263,7 +262,6 @@ def _cut_list(block: List, limit: int, size: Size) -> tuple[Block | None, tuple[
 
 def _cut_table(block: Table, limit: int, size: Size) -> tuple[Block | None, tuple[Block, ...]]:
     rows = block.rows
-    # Not by the letters of the heading: it may be a heading that is wider than a message.
     most = min(_most((tuple(map(Paragraph, row)) for row in rows), limit), limit)
     whole = _longest(most, limit, lambda count: size(replace(block, rows=rows[:count])))
     if not whole:
