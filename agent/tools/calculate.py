@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, cast
 
-from anyio import to_thread
-
 from agent.core.errors import ToolError
+from agent.core.long_texts import worked_on
 from agent.core.tools import ToolContext, ToolSpec
 
 LONGEST = 500  # characters
+SHORT = 100  # with so few, operations that are bounded each take some milliseconds at most; others go to a thread
 DEEPEST = 50  # nested operations
 MOST_BITS = 8_192  # of a whole number or a part of a fraction: about 2,400 digits
 MOST_DIGITS = 2_400  # that a number is rounded to, on either side of its point
@@ -79,8 +79,7 @@ class Calculate:
     )
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        # In a thread, so that the time limit of the call holds; each operation is bounded, and ends by itself soon.
-        return await to_thread.run_sync(calculated, arguments["expression"], abandon_on_cancel=True)
+        return await worked_on(arguments["expression"], calculated, long=SHORT)
 
 
 def calculated(expression: str) -> str:
