@@ -17,13 +17,14 @@ from agent.core.events import EventBus
 from agent.core.framing import defused
 from agent.core.ids import ConversationId, PersonId, RunId
 from agent.core.learning_events import LearningFailed, SkillDrafted, SkillPicked
+from agent.core.long_texts import beginning_of
 from agent.skills.bandit import NoCandidates, Outcome
 from agent.skills.buckets import Buckets, DraftTrigger, Holds, Observed
 from agent.skills.drafting import Drafter
 from agent.skills.learning_settings import LearningSettings
 from agent.skills.matching import without_call
 from agent.skills.router import Pick, Router
-from agent.skills.signatures import signature_of
+from agent.skills.signatures import BEGINNING, signature_of
 from agent.storage.errors import StorageError
 
 WRITTEN_WITHIN_S = 5.0
@@ -121,7 +122,7 @@ class Learning:
         person: PersonId | None = None,
     ) -> DraftTrigger | None:
         """A person's request was worked on; what went well often enough is drafted soon."""
-        text = self._redact(text)  # whole: of a secret that was cut nobody knows that it is one
+        text = beginning_of(text, BEGINNING, self._redact)
         trigger = self.buckets.observe(
             Observed(
                 conversation=conversation,
@@ -139,14 +140,14 @@ class Learning:
 
     def take_back(self, conversation: ConversationId, text: str) -> None:
         """A person took back this request with its answer: it counts no longer, once for each time it did."""
-        self.buckets.take_back(conversation, signature_of(self._redact(without_call(text))))
+        self.buckets.take_back(conversation, signature_of(beginning_of(without_call(text), BEGINNING, self._redact)))
 
     def hinted(self, conversation: ConversationId) -> Hinted | None:
         """The last hint there, since the process began: what `/why skill` tells of."""
         return self._hinted.get(conversation)
 
     def quoted_of(self, texts: Sequence[str]) -> Holds:
-        """Whether a text is what a draft quotes of these messages, as far as they are quoted."""
+        """Whether a text is what a draft quotes of these messages, as far as they are quoted. Call it in a thread."""
         said = [defused(" ".join(self._redact(without_call(text)).split())) for text in texts]
 
         def holds(text: str) -> bool:

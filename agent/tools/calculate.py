@@ -5,14 +5,17 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 from agent.core.errors import ToolError
+from agent.core.long_texts import worked_on
 from agent.core.tools import ToolContext, ToolSpec
 
 LONGEST = 500  # characters
+SHORT = 100  # with so few, operations that are bounded each take some milliseconds at most; others go to a thread
 DEEPEST = 50  # nested operations
 MOST_BITS = 8_192  # of a whole number or a part of a fraction: about 2,400 digits
+MOST_DIGITS = 2_400  # that a number is rounded to, on either side of its point
 
 Number = int | float | Fraction
 
@@ -27,7 +30,7 @@ _UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {ast.UAdd: operator.p
 _CONSTANTS: Mapping[str, float] = {"pi": math.pi, "e": math.e, "tau": math.tau}
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "abs": abs,
-    "round": lambda value, digits=0: round(value, int(digits)) if digits else round(value),
+    "round": lambda value, digits=0: _rounded(value, digits),
     "min": min,
     "max": max,
     "floor": math.floor,
@@ -76,7 +79,7 @@ class Calculate:
     )
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        return calculated(arguments["expression"])
+        return await worked_on(arguments["expression"], calculated, long=SHORT)
 
 
 def calculated(expression: str) -> str:
@@ -160,6 +163,15 @@ def _root(value: Number) -> Number:
         if top * top == exact.numerator and bottom * bottom == exact.denominator:
             return Fraction(top, bottom)
     return math.sqrt(value)
+
+
+def _rounded(value: Number, digits: Number) -> Number:
+    """Bounded before it is computed: Python takes ten to the power of the digits."""
+    places = _whole(digits)
+    if abs(places) > MOST_DIGITS:
+        raise ToolError(f"round takes {-MOST_DIGITS} to {MOST_DIGITS} digits")
+    rounded: Any = round(value, places) if places else round(value)
+    return cast(Number, rounded)
 
 
 def _factorial(value: Number) -> int:

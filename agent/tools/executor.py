@@ -16,6 +16,7 @@ from agent.core.cancel import CancelToken
 from agent.core.clock import Clock
 from agent.core.errors import OutOfScope, ToolError
 from agent.core.ids import ConversationId
+from agent.core.long_texts import worked_on
 from agent.core.messages import ToolUse
 from agent.core.outbox import Answer, Question
 from agent.core.time_limit import TimeLimit
@@ -180,13 +181,17 @@ class Executor:
             content: str = await retrying(tool.run, cleared.appraisal.arguments, context)
         except ToolError as error:
             verdict: Verdict = "denied" if isinstance(error, OutOfScope) else "failed"
-            return Outcome(
-                content=self.redact(whole(str(error))), is_error=True, transient=error.transient, verdict=verdict
-            )  # fmt: skip
+            content = await self._shown(str(error), context.conversation)
+            return Outcome(content=content, is_error=True, transient=error.transient, verdict=verdict)
         except Exception as error:  # the same
             log.exception("tool %s broke", name, extra={"run": context.run, "conversation": context.conversation})
             return Outcome(content=f"{name} failed ({type(error).__name__})", is_error=True, verdict="failed")
-        return Outcome(content=await self.outputs.shortened(context.conversation, self.redact(whole(content))))
+        return Outcome(content=await self._shown(content, context.conversation))
+
+    async def _shown(self, content: str, conversation: ConversationId) -> str:
+        """What the model gets of a result or an error: whole letters, no secrets, not too long."""
+        clean = await worked_on(content, lambda text: self.redact(whole(text)))
+        return await self.outputs.shortened(conversation, clean)
 
 
 def _refused(why: str) -> Outcome:

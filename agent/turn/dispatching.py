@@ -10,6 +10,7 @@ from agent.core.events import ToolEnded, ToolStarted
 from agent.core.framing import framed, harmless
 from agent.core.gate_events import PermissionDenied
 from agent.core.groups import first_error
+from agent.core.long_texts import beginning_of
 from agent.core.messages import ToolResult, ToolUse
 from agent.core.tools import ToolContext
 from agent.storage import approval_rows
@@ -218,11 +219,11 @@ def record(use: ToolUse, outcome: Outcome, run: Run, states: States, approval: A
         run=run.id,
         call=use.id if run.parent is None else f"{run.id}/{use.id}",  # unique among the calls of the work
         tool=use.name,
-        arguments=redact(canonical(use.input))[:LONGEST_RECORDED],
+        arguments=beginning_of(canonical(use.input), LONGEST_RECORDED, redact),
         verdict=outcome.verdict,
         approval=approval.id if approval is not None else None,
         person=run.work.incoming.person,
-        result=redact(outcome.content)[:LONGEST_RECORDED],
+        result=beginning_of(outcome.content, LONGEST_RECORDED, redact),
         elapsed_ms=outcome.elapsed_ms,
         at=to_us(states.runtime.clock.now()),
     )

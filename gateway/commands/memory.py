@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import anyio
+from anyio import to_thread
 from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
@@ -136,7 +137,7 @@ async def _forget(call: Call, what: str) -> Reply:
     if not await _sure(call, there):
         return Reply(text=phrase("memory_kept", language), private=True)
     if target.item is not None:
-        holds: Holds | None = house.learning.quoted_of(there.texts)
+        holds: Holds | None = await to_thread.run_sync(house.learning.quoted_of, there.texts)
     else:
         holds = target.holds if target.words else None
     # Before the messages that tell what drafts quote of them: it can be done again, should this be cut off.

@@ -1,7 +1,10 @@
 """Setting what is to happen later: /remind /loop /heartbeat (DESIGN §7)."""
 
+from functools import partial
+
 from agent.core.clock import shown_zone
 from agent.core.ids import ConversationId
+from agent.core.long_texts import worked_on
 from agent.core.outbox import Button
 from gateway.commands.command import PRESS, Call, Command, Reply
 from gateway.scheduler.misfires import ONE_SHOT, RECURRING, Misfire
@@ -64,7 +67,8 @@ async def _set(
         return Reply(text=phrase(usage, language), private=True)
     zone = await schedules.zone_of(call.incoming.person, call.incoming.zone)
     try:
-        wanted = read_when(text, now=schedules.now, zone=zone_named(zone.name))
+        read = partial(read_when, now=schedules.now, zone=zone_named(zone.name))
+        wanted = await worked_on(text, read)
         if recurring and not is_recurring(wanted.rule):
             raise Mistake("when_not_recurring")
         plan = _plan(wanted, zone, action, kind)

@@ -2,9 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from zoneinfo import ZoneInfo
 
 from agent.core.clock import shown_zone
+from agent.core.long_texts import worked_on
 from agent.core.outbox import Button
 from agent.storage.moments import from_us, to_us
 from gateway.access.policy import Role
@@ -193,7 +195,7 @@ async def _edit(call: Call, schedule: Schedule, text: str) -> str:
         return call.house.phrase(
             "schedule_edit_how", call.incoming.language, id=schedule.id, said=plan.said, text=plan.text
         )
-    wanted = read_when(text, now=call.house.schedules.now, zone=schedule.zone)
+    wanted = await worked_on(text, partial(read_when, now=call.house.schedules.now, zone=schedule.zone))
     plan = replace(schedule.plan, rule=wanted.rule, said=wanted.when, text=wanted.text or schedule.plan.text)
     edited = await call.house.schedules.edit(schedule.conversation, schedule.id, plan, by=creator_of(call))
     return confirmation(call, edited)

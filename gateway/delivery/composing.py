@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from agent.core.long_texts import worked_on
 from agent.core.outbox import Button as AgentButton
 from agent.core.outbox import FileRef, Say
 from agent.core.phrases import Phrases
@@ -9,7 +10,7 @@ from gateway.channels.channel import Capabilities
 from gateway.channels.document import Document, Paragraph, Plain, Text
 from gateway.channels.outbound import Button, File, Outbound
 from gateway.delivery.egress import Guard
-from gateway.delivery.markdown import parse
+from gateway.delivery.markdown import LONG_TEXT, parse
 from gateway.delivery.rows import Claimed
 from gateway.delivery.splitting import split
 
@@ -53,6 +54,20 @@ def compose(
         )
         for number, (document, attached) in enumerate(parts)
     ]
+
+
+async def composed(
+    row: Claimed,
+    capabilities: Capabilities,
+    home: Path,
+    phrase: Phrases,
+    language: str,
+    guard: Guard = Guard(),  # noqa: B008
+) -> list[Outbound]:
+    """The same, while everybody else's turn goes on."""
+    return await worked_on(
+        row.say.text, lambda _: compose(row, capabilities, home, phrase, language, guard), long=LONG_TEXT
+    )
 
 
 def _document(say: Say, notes: list[str]) -> Document:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import partial
 
 import anyio
-from anyio import to_thread
 
 from agent.core.clock import Clock
+from agent.core.long_texts import worked_on
 from agent.core.outbox import Audience
 from gateway.channels.channel import Channel
 from gateway.channels.document import Document, Paragraph, Plain, Text, is_blank
@@ -19,7 +19,7 @@ from gateway.delivery import pacing
 from gateway.delivery.budget import Budget
 from gateway.delivery.egress import Guard
 from gateway.delivery.leftovers import CALL_DEADLINE_S
-from gateway.delivery.markdown import parse
+from gateway.delivery.markdown import LONG_TEXT, parse
 from gateway.delivery.refs import Shown
 from gateway.delivery.rest import Rest
 from gateway.delivery.showing import Showing
@@ -27,7 +27,6 @@ from gateway.delivery.splitting import Measure, split
 
 log = logging.getLogger("tieline.delivery")
 
-LONG_TEXT = 8_000  # characters; parsing more takes milliseconds and goes to a thread
 ROOM = 8  # units kept for the "…" before a tail
 EARLIER_PAUSE_S = 0.1
 
@@ -148,12 +147,11 @@ class Draft:
         version, text = self._version, self.words
         self._pieces = [text]
         capabilities = self._channel.capabilities
-        if len(text) > LONG_TEXT:
-            document = await to_thread.run_sync(
-                frame_of, text, capabilities.text_limit, capabilities.measure, self._guard
-            )
-        else:
-            document = frame_of(text, capabilities.text_limit, capabilities.measure, self._guard)
+        document = await worked_on(
+            text,
+            lambda text: frame_of(text, capabilities.text_limit, capabilities.measure, self._guard),
+            long=LONG_TEXT,
+        )
         try:
             await self._show(document)
         except ChannelBusy as error:

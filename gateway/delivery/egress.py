@@ -30,7 +30,7 @@ from gateway.channels.document import (
     Table,
     Text,
 )
-from gateway.delivery.spans import beyond, text_of, up_to
+from gateway.delivery.spans import parted, text_of
 
 Found = tuple[int, int, str]  # from, to, and what stands there instead
 JOINER = "\u2060"  # invisible; between "@" and the word, so that nobody is called
@@ -59,8 +59,10 @@ class Guard:
 
     def text(self, text: str) -> str:
         """The text as it may leave; usually the very same."""
-        for start, end, instead in reversed(self._secrets(text)):
-            text = text[:start] + instead + text[end:]
+        if secrets := self._secrets(text):
+            kept = zip((0, *(end for _, end, _ in secrets)), (*(start for start, _, _ in secrets), None), strict=True)
+            instead = (*(instead for _, _, instead in secrets), "")
+            text = "".join(text[start:end] + said for (start, end), said in zip(kept, instead, strict=True))
         if "@" in text or "<!" in text:
             text = _MENTION.sub(lambda match: match[0] + JOINER, text)
         return _ADDRESS.sub(lambda match: untracked(match[0]), text) if "://" in text else text
@@ -93,8 +95,10 @@ class Guard:
                 assert_never(block)
 
     def _inlines(self, children: tuple[Inline, ...]) -> tuple[Inline, ...]:
-        for start, end, instead in reversed(self._secrets(text_of(children))):
-            children = (*up_to(children, start), Text(instead), *beyond(children, end))
+        if secrets := self._secrets(text_of(children)):
+            before, *others = parted(children, [cut for start, end, _ in secrets for cut in (start, end)])
+            behind = zip(secrets, others[1::2], strict=True)  # between them stand the secrets themselves
+            children = (*before, *(one for (_, _, instead), kept in behind for one in (Text(instead), *kept)))
         return tuple(map(self._inline, children))
 
     def _inline(self, inline: Inline) -> Inline:

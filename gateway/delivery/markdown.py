@@ -34,6 +34,7 @@ from gateway.channels.document import (
     is_blank,
 )
 
+LONG_TEXT = 1_000  # characters; there is Markdown that takes ten times as long as most, so more goes to a thread
 DEEPEST = 60  # levels of nesting; the parser drops text below its limit, so such a text is not parsed at all
 
 # Whatever can begin markup: within a line, and at its start. A text without a match is plain; one with a match is

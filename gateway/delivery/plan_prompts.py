@@ -25,7 +25,7 @@ from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelError, ChannelRejected
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import Outbound, SentRef
-from gateway.delivery.composing import compose
+from gateway.delivery.composing import composed
 from gateway.delivery.leftovers import CALL_DEADLINE_S, persistently
 from gateway.delivery.rows import Claimed
 
@@ -87,7 +87,7 @@ class PlanPrompts:
         if channel.capabilities.edits:
             try:
                 with anyio.fail_after(CALL_DEADLINE_S):
-                    await channel.edit(SentRef(shown.ref), self._now_shown(shown, channel))
+                    await channel.edit(SentRef(shown.ref), await self._now_shown(shown, channel))
             except ChannelRejected as error:
                 log.info("a proposal's buttons cannot change: %s", error, extra={"conversation": str(channel.key)})
             except (ChannelError, TimeoutError) as error:
@@ -97,9 +97,10 @@ class PlanPrompts:
             await self._database.write(lambda conn: store.set_screen(conn, id, "settled"))
         return True
 
-    def _now_shown(self, shown: _Shown, channel: Channel) -> Outbound:
+    async def _now_shown(self, shown: _Shown, channel: Channel) -> Outbound:
         plan = shown.plan
-        before = compose(shown.row, channel.capabilities, self._home, self._phrase, plan.owner.language)[-1]
+        messages = await composed(shown.row, channel.capabilities, self._home, self._phrase, plan.owner.language)
+        before = messages[-1]
         line = self._outcome(plan)
         document = (*before.document, Plain(f"\n{line}"))
         if channel.capabilities.measure(document) > channel.capabilities.text_limit:

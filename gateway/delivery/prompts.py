@@ -28,7 +28,7 @@ from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelError, ChannelRejected
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import Outbound, SentRef
-from gateway.delivery.composing import compose
+from gateway.delivery.composing import composed
 from gateway.delivery.leftovers import CALL_DEADLINE_S, persistently
 from gateway.delivery.rows import Claimed
 
@@ -89,7 +89,7 @@ class Prompts:
         if channel.capabilities.edits and (restarted or not pending):
             try:
                 with anyio.fail_after(CALL_DEADLINE_S):
-                    await channel.edit(SentRef(asked.ref), self._now_shown(asked, channel))
+                    await channel.edit(SentRef(asked.ref), await self._now_shown(asked, channel))
             except ChannelRejected as error:
                 log.info("a question's buttons cannot change: %s", error, extra={"conversation": str(channel.key)})
             except (ChannelError, TimeoutError) as error:
@@ -99,9 +99,10 @@ class Prompts:
             await self._database.write(partial(_settle, one=asked.approval, ref=asked.ref))
         return True
 
-    def _now_shown(self, asked: _Asked, channel: Channel) -> Outbound:
+    async def _now_shown(self, asked: _Asked, channel: Channel) -> Outbound:
         one = asked.approval
-        before = compose(asked.row, channel.capabilities, self._home, self._phrase, one.language)[-1]
+        messages = await composed(asked.row, channel.capabilities, self._home, self._phrase, one.language)
+        before = messages[-1]
         line = self._outcome(one)
         document = (*before.document, Plain(f"\n{line}"))
         if channel.capabilities.measure(document) > channel.capabilities.text_limit:

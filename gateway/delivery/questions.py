@@ -13,6 +13,7 @@ import anyio
 from agent.core.clock import Clock
 from agent.core.crash_points import passing
 from agent.core.ids import PersonId
+from agent.core.long_texts import worked_on
 from agent.core.outbox import Answer, Question
 from agent.core.phrases import Phrases
 from gateway.channels.channel import Channel
@@ -21,7 +22,7 @@ from gateway.channels.errors import ChannelBusy, ChannelError, ChannelUnsure
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import Button, Outbound
 from gateway.delivery.leftovers import CALL_DEADLINE_S
-from gateway.delivery.markdown import parse
+from gateway.delivery.markdown import LONG_TEXT, parse
 from gateway.delivery.refs import Shown
 from gateway.delivery.rest import Rest
 from gateway.delivery.showing import Showing, Spawn
@@ -69,7 +70,7 @@ class Questions:
         """Ask and wait. A question that could not be shown, or was not answered in time, is denied; never raises."""
         token = secrets.token_urlsafe(18)
         entry = _Open(channel.key, question, Rest(self._clock))
-        parts = self._parts(channel, question, language)
+        parts = await self._parts(channel, question, language)
         shown: Shown | None = None
         self._open[token] = entry
         try:
@@ -148,13 +149,16 @@ class Questions:
         )
         return (row,)
 
-    def _parts(self, channel: Channel, question: Question, language: str) -> tuple[Document, ...]:
+    async def _parts(self, channel: Channel, question: Question, language: str) -> tuple[Document, ...]:
         capabilities = channel.capabilities
         text = question.prompt
         if not capabilities.buttons:
             hint = self._phrase("answer_by_text", language, choices=" / ".join(question.choices))
             text = f"{text}\n\n{hint}"
-        return split(parse(text), capabilities.text_limit, capabilities.measure) or ((Plain("?"),),)
+        parts = await worked_on(
+            text, lambda text: split(parse(text), capabilities.text_limit, capabilities.measure), long=LONG_TEXT
+        )
+        return parts or ((Plain("?"),),)
 
     async def _show(
         self, channel: Channel, question: Question, parts: tuple[Document, ...], buttons: tuple[tuple[Button, ...], ...]

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
-from anyio import to_thread
 from sqlalchemy import Connection
 
 from agent.core.crash_points import passing
@@ -28,8 +27,7 @@ from gateway.channels.errors import (
 from gateway.channels.keys import UserId
 from gateway.channels.outbound import Outbound, SentRef
 from gateway.delivery import rows
-from gateway.delivery.composing import compose, flagged
-from gateway.delivery.draft import LONG_TEXT
+from gateway.delivery.composing import composed, flagged
 from gateway.delivery.egress import Guard
 from gateway.delivery.leftovers import located, take_away
 from gateway.delivery.refs import Shown
@@ -122,7 +120,7 @@ class Sender:
         refs = list(row.sent_refs)
         cut_off = row.cut_off
         try:
-            messages = await self._messages(row, channel, language)
+            messages = await composed(row, channel.capabilities, self._home, self._phrase, language, self._guard)
             for piece in range(len(refs), len(messages)):
                 passing("send.before")
                 shown = preview if piece == 0 else None
@@ -152,20 +150,6 @@ class Sender:
             log.exception("an adapter failed while sending", extra={"conversation": row.conversation})
             return Later(UNSURE_PAUSE_S, surely_not=False, reason=f"{type(error).__name__} in the adapter", fault=True)
         return Sent(tuple(refs))
-
-    async def _messages(self, row: Claimed, channel: Channel, language: str) -> list[Outbound]:
-        if len(row.say.text) > LONG_TEXT:
-            return await to_thread.run_sync(
-                compose,
-                row,
-                channel.capabilities,
-                self._home,
-                self._phrase,
-                language,
-                self._guard,
-                abandon_on_cancel=True,
-            )
-        return compose(row, channel.capabilities, self._home, self._phrase, language, self._guard)
 
     async def _piece(
         self,

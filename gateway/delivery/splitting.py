@@ -5,7 +5,7 @@ numbers, a table repeats its header, a quote stays a quote. Nothing is lost but 
 the parts of plain text joined are that text, byte for byte.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -115,15 +115,15 @@ def _lengths(block: Block) -> Iterator[int]:
             yield 1
 
 
-def _most(groups: Sequence[Sequence[Block]], limit: int) -> int:
+def _most(groups: Iterable[Sequence[Block]], limit: int) -> int:
     """No more than so many of the groups can fit, going by their letters; at least 1 if there is one."""
-    total = 0
-    for count, group in enumerate(groups):
-        for block in group:
-            total += sum(_lengths(block))
+    total = count = 0
+    for group in groups:
+        total += sum(length for block in group for length in _lengths(block))
         if total > limit:
             return max(1, count)
-    return len(groups)
+        count += 1
+    return count
 
 
 def _fitting(part: Sequence[Block], reversed_blocks: Sequence[Block], limit: int, measure: Measure) -> int:
@@ -231,7 +231,7 @@ def _cut_blocks(
     blocks: tuple[Block, ...], limit: int, size: Callable[[tuple[Block, ...]], int]
 ) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
     """The same for the blocks inside another one."""
-    most = _most([(block,) for block in blocks], limit)
+    most = _most(((block,) for block in blocks), limit)
     whole = _longest(most, limit, lambda count: size(blocks[:count]))
     head, rest = blocks[:whole], blocks[whole:]
     if not rest or (head and size((rest[0],)) <= limit):
@@ -242,7 +242,7 @@ def _cut_blocks(
 
 def _cut_list(block: List, limit: int, size: Size) -> tuple[Block | None, tuple[Block, ...]]:
     items = block.items
-    most = _most([item.blocks for item in items], limit)
+    most = _most((item.blocks for item in items), limit)
     whole = _longest(most, limit, lambda count: size(replace(block, items=items[:count])))
     head, rest = items[:whole], items[whole:]
     if rest and not (head and size(replace(block, items=rest[:1])) <= limit):
@@ -262,7 +262,8 @@ def _cut_list(block: List, limit: int, size: Size) -> tuple[Block | None, tuple[
 
 def _cut_table(block: Table, limit: int, size: Size) -> tuple[Block | None, tuple[Block, ...]]:
     rows = block.rows
-    whole = _longest(min(len(rows), limit), limit, lambda count: size(replace(block, rows=rows[:count])))
+    most = min(_most((tuple(map(Paragraph, row)) for row in rows), limit), limit)
+    whole = _longest(most, limit, lambda count: size(replace(block, rows=rows[:count])))
     if not whole:
         return None, ()
     return replace(block, rows=rows[:whole]), ((replace(block, rows=rows[whole:]),) if whole < len(rows) else ())

@@ -11,6 +11,9 @@ LEAST_BEGUN = 4  # characters of a secret that tell nothing yet are one fewer
 LONGEST_TOKEN = 4_000
 TOKENS = frozenset({"telegram", "slack", "key", "google", "github", "aws", "discord", "jwt"})
 LEAST = 6  # shorter values would blank out ordinary words
+# One search holds the interpreter until it is over, in whatever thread it runs: a long text is searched in pieces.
+PIECE = 65_536  # characters, some twenty milliseconds
+REACH = 16_384  # characters behind the beginning of a secret that are looked at before it is given up
 
 # Each keeps the part that tells an operator which secret it was (SPEC G-28). Sources: the platforms' token formats.
 # The first letters come first: most of a text is none of them, and is passed over at a glance.
@@ -67,23 +70,19 @@ class Redactor:
     def __call__(self, text: str) -> str:
         """The text with every secret replaced by `[redacted]`."""
         if self._pattern is not None:
-            text = self._pattern.sub(MASK, text)
-        pieces: list[str] = []
-        at = 0
-        for start, end, _, instead in _suspects(text):
-            pieces += (text[at:start], instead)
-            at = end
-        return "".join(pieces) + text[at:] if pieces else text
+            text = _joined(text, ((*match.span(), MASK) for match in found_in(self._pattern, text)))
+        return _joined(text, ((start, end, instead) for start, end, _, instead in _suspects(text)))
 
     def found(self, text: str) -> list[tuple[int, int, str]]:
         """Where secrets of ours stand in it, and what has the shape of a token: from, to, what to show instead.
 
         Names of headers and parameters say nothing in what people talk about, so those are left out here.
         """
-        exact = [match.span() for match in self._pattern.finditer(text)] if self._pattern is not None else []
-        spans = [(start, end, MASK) for start, end in exact]
+        matches = found_in(self._pattern, text) if self._pattern is not None else ()
+        spans = [(*match.span(), MASK) for match in matches]
         if _MAY_HOLD_ONE.search(text) is None:
             return spans
+        exact = [(start, end) for start, end, _ in spans]
         for start, end, kind, instead in _suspects(text):
             if kind in TOKENS and not _touches(exact, start, end):
                 spans.append((start, end, instead))
@@ -102,9 +101,31 @@ class Redactor:
         return at
 
 
+def found_in(pattern: re.Pattern[str], text: str, at: int = 0) -> Iterator[re.Match[str]]:
+    """What `pattern.finditer` gives from there on, in several searches where the text is long.
+
+    A match counts when it ends within its piece and begins `REACH` characters before the piece's end: then what comes
+    behind the piece makes no other match of it. Else the next piece begins there.
+    """
+    size = PIECE
+    while len(text) - at > size:
+        end = at + size
+        going_on = end - REACH
+        for match in pattern.finditer(text, at, end):
+            if match.end() == end or match.start() >= end - REACH:
+                going_on = match.start()
+                break
+            yield match
+            going_on = max(going_on, match.end())
+        size = size * 2 if going_on == at else PIECE  # one match as long as the piece
+        at = going_on
+    yield from pattern.finditer(text, at)
+
+
 def _suspects(text: str) -> Iterator[tuple[int, int, str, str]]:
     """What looks like a secret, in order: from, to, its kind, what to show instead. Of two that overlap the first."""
-    other, token = _LOOKS_LIKE.search(text), _web_token(text, 0)
+    others, tokens = found_in(_LOOKS_LIKE, text), _web_tokens(text, 0)
+    other, token = next(others, None), next(tokens, None)
     while other is not None or token is not None:
         if token is None or (other is not None and other.start() < token.start()):
             assert other is not None
@@ -113,17 +134,33 @@ def _suspects(text: str) -> Iterator[tuple[int, int, str, str]]:
             match, kind = token, "jwt"
         start, end = match.span()
         yield start, end, kind, f"{match[kind]}{':' if kind == 'telegram' else ''}{MASK}"
-        if other is not None and other.start() < end:
-            other = _LOOKS_LIKE.search(text, end)
-        if token is not None and token.start() < end:
-            token = _web_token(text, end)
+        if match is other:
+            other = next(others, None)
+        elif other is not None and other.start() < end:
+            others = found_in(_LOOKS_LIKE, text, end)
+            other = next(others, None)
+        if match is token:
+            token = next(tokens, None)
+        elif token is not None and token.start() < end:
+            tokens = _web_tokens(text, end)
+            token = next(tokens, None)
 
 
-def _web_token(text: str, at: int) -> re.Match[str] | None:
-    return next((match for match in _WEB_TOKEN.finditer(text, at) if match["rest"]), None)
+def _web_tokens(text: str, at: int) -> Iterator[re.Match[str]]:
+    return (match for match in found_in(_WEB_TOKEN, text, at) if match["rest"])
 
 
 def _touches(spans: Sequence[tuple[int, int]], start: int, end: int) -> bool:
     """Whether one of the spans, which are in order and apart, overlaps this one."""
     at = bisect_left(spans, (end, 0))
     return at > 0 and spans[at - 1][1] > start
+
+
+def _joined(text: str, instead: Iterable[tuple[int, int, str]]) -> str:
+    """The text with other words in these places, which are in order and apart."""
+    pieces: list[str] = []
+    at = 0
+    for start, end, words in instead:
+        pieces += (text[at:start], words)
+        at = end
+    return "".join((*pieces, text[at:])) if pieces else text

@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from pydantic import Field
 
 from agent.core.clock import Clock
 from agent.core.errors import ToolError
+from agent.core.long_texts import worked_on
 from agent.core.tools import Appraisal, ToolContext, ToolSpec
 from agent.tools.files.paths import ROOT, shown
 from agent.tools.files.place import meant, real, tree_of
@@ -21,6 +23,7 @@ from agent.tools.shell.programs import Allowance, Ended, counted, limited, run, 
 from agent.tools.shell.sandbox import enclosed, environment, looking_only, top_of_system
 
 LONGEST = 8_000  # characters of a command
+LONG = 1_000  # characters of one; to judge more may take hundreds of milliseconds, and goes to a thread
 KIBIBYTE, MEBIBYTE = 1024, 1024 * 1024
 
 
@@ -72,7 +75,7 @@ class Shell:
     async def _appraise(self, arguments: Mapping[str, Any], context: ToolContext) -> Appraisal:
         """By the command's own words; how long it may take and where it runs is filled in, so that it is approved."""
         settings, command = self._settings(), str(arguments["command"]).strip()
-        verdict = self._judged(command, settings)
+        verdict = await self._judged(command, settings)
         cwd = shown(meant(arguments.get("cwd", "."), context))
         seconds = min(float(arguments.get("timeout_s") or settings.timeout_s), settings.timeout_s)
         return Appraisal(
@@ -82,9 +85,10 @@ class Shell:
             shown=f"{command}\n(in {cwd}, {seconds:g} s at most)",
         )
 
-    def _judged(self, command: str, settings: ShellSettings) -> Judgement:
+    async def _judged(self, command: str, settings: ShellSettings) -> Judgement:
         closed = self._room.kind == "sandbox"
-        return judged(command, sandboxed=closed and not settings.network, root=ROOT if closed else "")
+        judge = partial(judged, sandboxed=closed and not settings.network, root=ROOT if closed else "")
+        return await worked_on(command, judge, long=LONG)
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
         asked, settings = parsed(_Shell, arguments), self._settings()
@@ -104,7 +108,7 @@ class Shell:
         command = [self._program, "-c", asked.command]
         began = self._clock.monotonic()
         if self._room.kind == "sandbox":
-            unasked = self._judged(asked.command, settings).gate == "allow"
+            unasked = (await self._judged(asked.command, settings)).gate == "allow"
             words = enclosed(
                 counted(command, settings.processes),
                 bwrap=self._room.bwrap,

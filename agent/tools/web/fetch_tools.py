@@ -1,16 +1,16 @@
 """Tools that read the web: `web_fetch` gives a document as it is, `web_scrape` what a page is about."""
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import Any
 
-import anyio
+from anyio import to_thread
 from pydantic import Field
 
 from agent.core.errors import ToolError
 from agent.core.tools import Appraisal, ToolContext, ToolSpec
 from agent.tools.reach import WebSettings
 from agent.tools.schemas import Arguments, parsed, schema_from
+from agent.tools.web.article import article_of
 from agent.tools.web.fetching import Document, Fetcher
 from agent.tools.web.pages import page_of, text_of
 from agent.tools.web.targets import target_of
@@ -44,9 +44,9 @@ class WebFetch:
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
         document = await self._fetcher.get(parsed(_Url, arguments).url, self._settings())
-        text = _text(document)
+        text = await to_thread.run_sync(_text, document, abandon_on_cancel=True)
         if document.kind in _HTML:
-            page = await anyio.to_thread.run_sync(lambda: page_of(text, document.url, whole=True))
+            page = await to_thread.run_sync(lambda: page_of(text, document.url, whole=True), abandon_on_cancel=True)
             text = f"# {page.title}\n\n{page.text}" if page.title else page.text
         return _told(document, text)
 
@@ -72,8 +72,8 @@ class WebScrape:
         document = await self._fetcher.get(parsed(_Url, arguments).url, self._settings())
         if document.kind not in _HTML:
             raise ToolError(f"{document.url} is no page but {document.kind or 'unnamed'}; use web_fetch")
-        text = _text(document)
-        return _told(document, await anyio.to_thread.run_sync(_subject, text, document.url))
+        text = await to_thread.run_sync(_text, document, abandon_on_cancel=True)
+        return _told(document, await _subject(text, document.url))
 
 
 def _grounded(settings: Callable[[], WebSettings]) -> Any:
@@ -85,16 +85,10 @@ def _grounded(settings: Callable[[], WebSettings]) -> Any:
     return appraise
 
 
-def _subject(html: str, url: str) -> str:
+async def _subject(html: str, url: str) -> str:
     """By the library of the `web` extra where it is installed, which knows more pages; else by our own reading."""
-    try:
-        trafilatura: Any = import_module("trafilatura")
-    except ImportError:
-        trafilatura = None
-    page = page_of(html, url, whole=False)
-    text = page.text
-    if trafilatura is not None:
-        text = trafilatura.extract(html, url=url, output_format="markdown", include_links=True) or text
+    page = await to_thread.run_sync(lambda: page_of(html, url, whole=False), abandon_on_cancel=True)
+    text = await article_of(html, url) or page.text
     return f"# {page.title}\n\n{text}" if page.title else text
 
 

@@ -4,6 +4,7 @@ Hidden text is left out: nobody but a model would read it, and that is what it i
 """
 
 import re
+from codecs import getincrementaldecoder
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from agent.tools.web.html_tokens import End, Start, tokens_of
 
 LONGEST_LINK = 500
 LONGEST = 500_000  # characters that are looked at
+_PIECE = 65_536  # bytes
 DEEPEST = 200  # elements within each other; more stand beside each other
 _SILENT = frozenset({"script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas", "select",
                      "datalist", "dialog", "head"})  # fmt: skip
@@ -178,6 +180,17 @@ def text_of(data: bytes, charset: str) -> str:
     if not _LETTERS.fullmatch(charset):
         charset = "utf-8-sig"
     try:
-        return data.decode(charset, "replace")
+        return _decoded(data, charset)
     except (LookupError, UnicodeError):
-        return data.decode("utf-8", "replace")
+        return _decoded(data, "utf-8")
+
+
+def _decoded(data: bytes, charset: str) -> str:
+    """In pieces: one call for millions of bytes that are no letters of theirs would hold up the whole process."""
+    if re.match(r"utf-?(?:16|32)", charset, re.IGNORECASE):
+        return data.decode(
+            charset, "replace"
+        )  # fast whatever it holds, and in pieces it would ask for a byte order mark
+    decoder = getincrementaldecoder(charset)("replace")
+    pieces = (decoder.decode(data[at : at + _PIECE]) for at in range(0, len(data), _PIECE))
+    return "".join(pieces) + decoder.decode(b"", final=True)

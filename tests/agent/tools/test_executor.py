@@ -123,3 +123,11 @@ def test_a_model_sees_the_same_list_from_turn_to_turn() -> None:
     schema = toolbox.schema(frozenset({"zebra", "apple"}))
     assert [spec.name for spec in schema.specs] == ["apple", "zebra"]
     assert toolbox.schema(frozenset({"apple", "zebra"})) is schema
+
+
+async def test_an_error_is_cut_as_a_result_is(tmp_path: Path) -> None:
+    """A server of tools decides what its errors say: one of a million characters must not fill a context."""
+    outcome = await run(FakeTool(errors=[ToolError("no " * 100_000)]), home=tmp_path)
+    assert outcome.is_error
+    assert len(outcome.content) < LONGEST_SHOWN + 200
+    assert "read_output reads them" in outcome.content

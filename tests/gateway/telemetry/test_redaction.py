@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from agent.providers.failures import Answer, classify
 from gateway.telemetry.logging import Human, Json, Redaction, set_up
-from gateway.telemetry.redaction import MASK, Redactor
+from gateway.telemetry.redaction import _LOOKS_LIKE, MASK, PIECE, Redactor, found_in
 
 TELEGRAM = "123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw1"
 SLACK = "xoxb-12345678901-abcdefghijkl"
@@ -176,3 +177,18 @@ def test_no_later_handler_can_format_the_exception_anew() -> None:
     Redaction(Redactor(["top-secret"])).filter(record)
     assert "top-secret" not in logging.Formatter().format(record)
     assert record.exc_info is None
+
+
+@given(st.lists(st.sampled_from([
+    SLACK, DISCORD, TELEGRAM, "a secret of ours", "Bearer abc1234567890xyz", "password: hunter22", "https://a:b3c@d.e",
+    "a" * 20_000, "-" * 9_000, " ", "\n", "x", "eyJ", "AKIA" + "A" * 16, "sk-" + "b" * 3_000,
+]), max_size=30))  # fmt: skip
+def test_a_long_text_is_searched_in_pieces_and_nothing_is_missed(pieces: list[str]) -> None:
+    text = " ".join(pieces)
+    for pattern in (_LOOKS_LIKE, re.compile("a secret of ours")):
+        assert [match.span() for match in found_in(pattern, text)] == [match.span() for match in pattern.finditer(text)]
+
+
+def test_a_secret_longer_than_a_piece_is_taken_out_whole() -> None:
+    token = "xoxb-" + "1a" * PIECE
+    assert Redactor()(f"{'word ' * PIECE}{token} and more") == f"{'word ' * PIECE}xoxb{MASK} and more"
