@@ -13,11 +13,27 @@ from difflib import get_close_matches
 from time import perf_counter
 from typing import Any
 
+import anyio.to_thread
+
 from agent.tools.patterns import Unfit, compiled
 
 MOST_MISTAKES = 8
-PATTERNS_S = 0.05  # for all patterns of a call: it is checked on the event loop
+PATTERNS_S = 0.05  # for all patterns of a call
 _DEEPEST = 32
+
+
+async def checked(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
+    """`mistakes_in`, in a thread where the schema holds patterns: those of strangers may take all of their time."""
+    if _names(schema, "pattern"):
+        return await anyio.to_thread.run_sync(mistakes_in, arguments, schema)
+    return mistakes_in(arguments, schema)
+
+
+def _names(schema: Any, keyword: str) -> bool:
+    """Whether a keyword stands anywhere in the schema."""
+    if isinstance(schema, Mapping):
+        return keyword in schema or any(_names(value, keyword) for value in schema.values())
+    return isinstance(schema, list | tuple) and any(_names(value, keyword) for value in schema)
 
 
 def mistakes_in(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:

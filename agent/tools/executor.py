@@ -23,7 +23,7 @@ from agent.core.time_limit import TimeLimit
 from agent.core.tools import Appraisal, Category, Tool, ToolContext
 from agent.core.whole_text import whole
 from agent.storage.audit_rows import Verdict
-from agent.tools.arguments import mistakes_in
+from agent.tools.arguments import checked, mistakes_in
 from agent.tools.overflow import Outputs
 from agent.tools.toolbox import Toolbox
 
@@ -107,7 +107,7 @@ class Executor:
             hint = self.toolbox.nearest(call.name, allowed)
             known = "is not among the tools of this agent" if self.toolbox.get(call.name) else "is no tool"
             return _refused(f"{call.name} {known}; {hint}")
-        mistakes = [malformed] if malformed else mistakes_in(call.input, tool.spec.schema)
+        mistakes = [malformed] if malformed else await checked(call.input, tool.spec.schema)
         if mistakes:
             return _refused(f"{call.name} was not run: " + "; ".join(mistakes))
         if tool.spec.appraise is None:

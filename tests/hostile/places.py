@@ -119,6 +119,7 @@ from agent.core.outbox import Say
 from agent.core.phrases import english
 from agent.goals.lifecycle import SessionGoal, completion_pattern
 from agent.plans.graph import Task
+from agent.providers.think_tags import Tagged
 from agent.tools.mcp.results import LONGEST as MCP_RESULT
 from agent.tools.mcp.results import Result
 from agent.tools.overflow import LONGEST_SHOWN
@@ -134,7 +135,6 @@ from gateway.delivery.markdown import LONG_TEXT
 from gateway.delivery.rows import Claimed
 from gateway.scheduler.words import Words
 from gateway.telemetry.redaction import Redactor
-from tests.hostile.texts import NAMES as EVERY_TEXT
 
 Work = Callable[[str], object]
 
@@ -414,6 +414,7 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
     "agent.providers.openai_stream": (Case(_chat_completions, MCP_RESULT),),
     "agent.providers.replies": (Case(_arguments, MCP_RESULT),),
     "agent.providers.sse": (Case(_events, MCP_RESULT),),
+    "agent.providers.think_tags": (Case(lambda text: list(Tagged().taken(text)), ANSWER),),
     "agent.providers.tool_ids": (
         Case(agent.providers.tool_ids.wire_id, ANSWER),
         Case(agent.providers.tool_ids.wire_name, ANSWER),
@@ -440,7 +441,7 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
     "agent.style.detector": (Case(agent.style.detector.signals_of, WEB_MESSAGE),),
     "agent.tools.arguments": (Case(_mistakes, MCP_RESULT),),
     "agent.tools.calculate": (Case(agent.tools.calculate.calculated, agent.tools.calculate.LONGEST),),
-    "agent.tools.files.grep": (Case(agent.tools.files.grep.compiled, 1_000, IN_A_THREAD),),
+    "agent.tools.patterns": (Case(agent.tools.patterns.compiled, 1_000, IN_A_THREAD),),
     "agent.tools.files.listing": (
         Case(agent.tools.files.listing.parts_of, 500),
         Case(agent.tools.files.listing.printable, 4_096),
@@ -536,6 +537,7 @@ _TURN = "works on whole messages of a turn; the turns with every tool go through
 ELSEWHERE: Mapping[str, str] = {
     "adapters.console_screen": "the operator's own terminal",
     "adapters.discord.commands": _OURS,
+    "adapters.discord.endpoint": _ANSWERS,
     "adapters.discord.errors": _ANSWERS,
     "adapters.discord.rest": _ANSWERS,
     "adapters.slack.files": _ANSWERS,
@@ -552,6 +554,7 @@ ELSEWHERE: Mapping[str, str] = {
     "agent.compaction.window": _TURN,
     "agent.compaction.writing": _TURN,
     "agent.core.program": _OURS,
+    "agent.core.tree": _TURN,
     "agent.memory.gathering": _OURS,
     "agent.memory.rows": _OURS,
     "agent.memory.traces": _OURS,
@@ -561,6 +564,7 @@ ELSEWHERE: Mapping[str, str] = {
     "agent.providers.litellm_provider": _ANSWERS,
     "agent.providers.openai": _ANSWERS,
     "agent.providers.openai_embeddings": _ANSWERS,
+    "agent.providers.openai_fields": _ANSWERS,
     "agent.providers.openai_requests": _TURN,
     "agent.providers.openai_transcription": _ANSWERS,
     "agent.providers.prices": _OURS,
@@ -572,7 +576,7 @@ ELSEWHERE: Mapping[str, str] = {
     "agent.style.user_model": _OURS,
     "agent.tools.current_time": _TURN,
     "agent.tools.deferring": _TURN,
-    "agent.tools.files.tree": _TURN,
+    "agent.tools.files.grep": "its expressions are those of agent.tools.patterns; turns with every tool go through it",
     "agent.tools.mcp.settings": _OPERATOR,
     "agent.tools.toolbox": _TURN,
     "gateway.delivery.plan_prompts": _OURS,
@@ -580,21 +584,6 @@ ELSEWHERE: Mapping[str, str] = {
     "gateway.delivery.rows": _OURS,
     "gateway.telemetry.logging": _OURS,
     "gateway.telemetry.traces": _OURS,
-}
-
-# Texts for which a regular expression takes time beyond all measure; left out until it is mended.
-KNOWN: Mapping[str, frozenset[str]] = {
-    "agent.compaction.scrubbing": frozenset({"begun tokens"}),
-    "agent.compaction.sidequest": frozenset({"braces", "json"}),
-    "agent.compaction.summaries": frozenset({"rules", "fences"}),
-    "agent.goals.verdicts": frozenset({"braces", "json"}),
-    "agent.plans.planner": frozenset({"braces", "brackets", "json"}),
-    "agent.memory.routing": frozenset(EVERY_TEXT),
-    "agent.providers.demo_replies": frozenset(EVERY_TEXT),
-    "agent.tools.mcp.wire": frozenset(EVERY_TEXT),
-    "agent.tools.shell.looking": frozenset({"parentheses", "braces", "parentheses within parentheses", "newlines"}),
-    "gateway.delivery.egress": frozenset({"begun tokens"}),
-    "gateway.telemetry.redaction": frozenset({"begun tokens"}),
 }
 
 
