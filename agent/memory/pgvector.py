@@ -28,7 +28,8 @@ _WITHOUT = text(
 _PUT = text("UPDATE memory_vector SET embedding = CAST(:embedding AS vector) WHERE memory_id = :id")
 _NEAREST = text(
     "SELECT memory_id, -(embedding <#> CAST(:wanted AS vector)) AS score FROM memory_vector"
-    " WHERE audience = :audience AND model = :model ORDER BY embedding <#> CAST(:wanted AS vector), memory_id DESC"
+    " WHERE audience = :audience AND model = :model AND vector_dims(embedding) = :size"
+    " ORDER BY embedding <#> CAST(:wanted AS vector), memory_id DESC"
     " LIMIT :most"
 )
 
@@ -68,7 +69,7 @@ def nearest(
     """The ids nearest to the wanted vector, as (id, similarity); None while some are not taken in yet."""
     if conn.execute(_WITHOUT, {"audience": audience, "model": model, "most": 1}).first() is not None:
         return None
-    values = {"audience": audience, "model": model, "wanted": written(wanted), "most": most}
+    values = {"audience": audience, "model": model, "wanted": written(wanted), "size": len(wanted) // 4, "most": most}
     return [(row.memory_id, row.score) for row in conn.execute(_NEAREST, values) if row.score >= least]
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import anyio
 import anyio.to_thread
-from sqlalchemy import Connection, bindparam, func, insert, select
+from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
 from agent.core.errors import Transient
 from agent.memory import pgvector
@@ -35,12 +35,21 @@ _NEWER = (
     .where(
         memory_vector.c.audience == bindparam("of"),
         memory_vector.c.model == bindparam("made_by"),
+        func.length(memory_vector.c.vector) == bindparam("size"),
         memory_vector.c.memory_id > bindparam("after"),
     )
     .order_by(memory_vector.c.memory_id)
 )
 _EXTENT = select(func.count(), func.max(memory_vector.c.memory_id)).where(
-    memory_vector.c.audience == bindparam("of"), memory_vector.c.model == bindparam("made_by")
+    memory_vector.c.audience == bindparam("of"),
+    memory_vector.c.model == bindparam("made_by"),
+    func.length(memory_vector.c.vector) == bindparam("size"),
+)
+# A provider may give a model another size of vectors: those cannot be compared, and are made again.
+_OF_ANOTHER_SIZE = delete(memory_vector).where(
+    memory_vector.c.audience == bindparam("of"),
+    memory_vector.c.model == bindparam("made_by"),
+    func.length(memory_vector.c.vector) != bindparam("size"),
 )
 
 
@@ -83,7 +92,7 @@ class Vectors:
         self._database = database
         self._embedder = embedder
         self._least = least
-        self._held: OrderedDict[tuple[str, str], _Held] = OrderedDict()
+        self._held: OrderedDict[tuple[str, str, int], _Held] = OrderedDict()
         self._asked: tuple[str, str, bytes] | None = None  # the newest query: its model, words and vector
         self._few: dict[tuple[str, str], bytes] = {}  # vectors of the texts that were compared last
         self._reading = anyio.Lock()
@@ -122,7 +131,7 @@ class Vectors:
                     found += there
                     continue
             async with self._reading:  # two turns of one person must not both add what is new, nor while it is searched
-                held = await self._current(audience, embedder.name)
+                held = await self._current(audience, embedder.name, len(wanted))
                 if held.ids:
                     found += await anyio.to_thread.run_sync(nearest, wanted, held.ids, held.numbers, least, most)
         found.sort(key=lambda pair: (-pair[1], -pair[0]))
@@ -202,20 +211,21 @@ class Vectors:
         while some == pgvector.PAGE:
             some = await self._database.write(partial(pgvector.fill, audience=audience, model=model))
 
-    async def _current(self, audience: Audience, model: str) -> _Held:
-        """All vectors of an audience; only what came since the last look is read."""
-        key = (audience, model)
+    async def _current(self, audience: Audience, model: str, size: int) -> _Held:
+        """All vectors of an audience that have so many bytes; only what came since the last look is read."""
+        key = (audience, model, size)
+        which = {"of": audience, "made_by": model, "size": size}
         held = self._held.get(key, _Held())
 
         def read(conn: Connection) -> tuple[bool, list[Any]]:
-            count, newest = conn.execute(_EXTENT, {"of": audience, "made_by": model}).one()
+            count, newest = conn.execute(_EXTENT, which).one()
             last = held.ids[-1] if held.ids else 0
             if count == len(held.ids) and (newest or 0) == last:
                 return True, []
-            rows = list(conn.execute(_NEWER, {"of": audience, "made_by": model, "after": last}))
+            rows = list(conn.execute(_NEWER, which | {"after": last}))
             if len(held.ids) + len(rows) == count:
                 return True, rows
-            return False, list(conn.execute(_NEWER, {"of": audience, "made_by": model, "after": 0}))
+            return False, list(conn.execute(_NEWER, which | {"after": 0}))
 
         goes_on, rows = await self._database.read(read)
         if not goes_on:
@@ -287,6 +297,9 @@ def _write(conn: Connection, vectors: list[dict[str, Any]], *, by_database: bool
     left = set(conn.execute(select(memory.c.id).where(memory.c.id.in_(ids))).scalars())
     kept = [vector for vector in vectors if vector["memory_id"] in left]
     if kept:
+        first = kept[0]
+        which = {"of": first["audience"], "made_by": first["model"], "size": len(first["vector"])}
+        conn.execute(_OF_ANOTHER_SIZE, which)
         conn.execute(_KEEP, kept)
         if by_database:
             pgvector.put(conn, [(vector["memory_id"], vector["vector"]) for vector in kept])

@@ -22,6 +22,7 @@ from tests.upgrade.home import CHATS
 
 HERE = Path(__file__).parent
 KINDS = ("sqlite", "postgresql")
+WIDTH = 64  # numbers of a vector of the model double at that time
 AHEAD = (
     1_000_000  # the numbers of a platform go on where they were, so those of new updates are far beyond the kept ones
 )
@@ -89,6 +90,7 @@ async def go_on(doubles: Doubles) -> None:
     """Let the platforms be those of the fixture, as far as it matters: they know the chats, and their numbers go on."""
     for double in (doubles.telegram, doubles.discord, doubles.slack):
         await double.post("settings", raised_limits())
+    await doubles.llm.post("settings", {"vector": WIDTH})
     bot = doubles.telegram.double.bot(TELEGRAM_TOKEN)
     bot.next_update, bot.next_message = AHEAD, defaultdict(lambda: AHEAD)
     doubles.slack.double.ids = itertools.count(AHEAD)

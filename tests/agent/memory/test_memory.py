@@ -31,6 +31,15 @@ ANN = PersonId("telegram:77")
 BILL = Bill(purpose="turn", conversation=CHAT)
 
 
+class GrowingEmbedder(FakeEmbedder):
+    """A provider whose vectors under the same name have become longer."""
+
+    longer = False
+
+    def _of(self, text: str) -> bytes:
+        return super()._of(text) + (bytes(4) * 64 if self.longer else b"")
+
+
 class Room:
     """A memory over a database, with vectors from a fake embedder unless told otherwise."""
 
@@ -465,3 +474,16 @@ async def test_names_are_compared_while_nobody_waits_to_write(sqlite_database: D
     assert "Albatross" in {one.subject for one in edges if one.object == "Ida"}, "known under that name"
     assert not any(file.endswith("difflib.py") for file in watched.files)
     assert any(file.endswith("graph_rows.py") for file in watched.files)
+
+
+async def test_vectors_of_another_size_are_left_out_and_made_again(database: Database, clock: FakeClock) -> None:
+    room = Room(database, clock)
+    room.embedder = GrowingEmbedder(same={"vessel": "boat"})
+    assert room.vectors is not None
+    await room.fact("The boat lies in the harbour.")
+    assert await room.texts("Where is the vessel?", strategy="semantic")
+    room.embedder.longer = True
+    assert await room.texts("Where is my vessel?", strategy="semantic") == []
+    assert await room.texts("Where is the boat?")
+    await room.fact("The harbour has a crane.")
+    assert await room.texts("Where is that vessel?", strategy="semantic") == ["The boat lies in the harbour."]
