@@ -10,7 +10,7 @@ import pytest_asyncio
 from tests.program import configs
 from tests.program.doubles import until
 from tests.program.people import DISCORD_ANN, DISCORD_BOT, GENERAL, OnDiscord
-from tests.program.stage import ODD_PLAIN, PICTURE, POEM, Stage, becomes, on_stage
+from tests.program.stage import ODD_PLAIN, PICTURE, POEM, Stage, becomes, dialogue, on_stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -73,7 +73,7 @@ async def test_everyday(stage: Stage) -> None:
     await ann.say(f"{ME} about the thread", thread["id"])
     await ann.hears("about the thread", channel=thread["id"])
     (call,) = await stage.asked("about the thread")
-    assert "what is new" not in str(call["body"]["messages"])  # a thread is a conversation of its own
+    assert "what is new" not in dialogue(call["body"])  # a thread is a conversation of its own
 
     await ann.slash("status")
     assert "model-a" in await ann.hears("Status")
