@@ -87,8 +87,9 @@ async def _search(call: Call, words: str) -> Reply:
     if not words:
         return Reply(text=phrase("memory_search_what", language), private=True)
     scope = _scope(call)
+    terms = call.house.memory.lexicon.terms(words)
     found = await call.house.database.read(
-        lambda conn: rows.search(conn, scope, telling(words), kinds=EVERYTHING, most=MOST_FOUND)
+        lambda conn: rows.search(conn, scope, terms, kinds=EVERYTHING, most=MOST_FOUND, exact=True)
     )
     if not found:
         return Reply(text=phrase("memory_nothing_found", language), private=True)
