@@ -104,6 +104,23 @@ STOP_WORDS: dict[str, frozenset[str]] = {
     }.items()
 }
 _LATIN = tuple(language for language in STOP_WORDS if language != "russian")
+_BENDING = (ENGLISH, "german")  # languages that put endings to names
+# Words of a question that ask for something to be done: they say nothing of what it is about.
+_REQUESTS = frozenset(
+    _WORD.findall(
+        """
+        explain write describe summarise summarize translate convert recommend suggest draft list show name called
+        remind mention mentioned happen happened
+        erkläre erklär erklären schreibe schreib beschreibe übersetze rechne empfiehl empfehle nenne fasse entwirf
+        erzähle erzähl zeige zeig heißen passiert
+        напиши объясни опиши переведи посоветуй составь подбери перескажи расскажи назови покажи зовут называется
+        explique écris décris traduis résume propose montre explica escribe describe traduce resume recomienda muestra
+        spiega scrivi descrivi traduci consiglia explique escreva descreva traduza recomende leg schrijf vertaal
+        解释 说明 推荐 介绍 描述 翻译 写一 给我 告诉 讲一 叫什
+        説明 教え えて 書い いて 紹介 翻訳 要約
+        """
+    )
+)
 # Pairs of hiragana that only join and bend words, and pairs that ask or join in Chinese.
 _JOINING = frozenset(
     _WORD.findall(
@@ -121,7 +138,7 @@ _JOINING = frozenset(
         """
     )
 )
-_ALONE = frozenset("的了吗呢吧啊是在我你他她们这那有不也就都和与很还要会能去来说个上下一人么嘛哦")
+_ALONE = frozenset("何誰的了吗呢吧啊是在我你他她们这那有不也就都和与很还要会能去来说个上下一人么嘛哦")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,16 +148,22 @@ class Term:
     word: str
     forms: tuple[str, ...]
 
+    @property
+    def is_pair(self) -> bool:
+        """Whether it is a pair of signs, which may be the end of one word and the beginning of the next."""
+        return _UNSPACED.match(self.word) is not None
+
 
 class Lexicon:
     """Makes words of texts. Any thread may ask."""
 
     def __init__(self) -> None:
         self._stems: dict[tuple[str, str], str] = {}
+        self._names: dict[str, frozenset[str]] = {}
 
     def words(self, text: str, speaker: str = "") -> tuple[str, ...]:
         """The words by which a text is found, each once, the names of who says it among them."""
-        found = dict.fromkeys(plain(word) for word in _pieces(speaker))
+        found: dict[str, None] = dict.fromkeys(self.names(speaker))
         every = list(_pieces(text))
         language = language_of(every)
         for word in every:
@@ -151,11 +174,23 @@ class Lexicon:
         found.pop("", None)
         return tuple(found)
 
+    def names(self, speaker: str) -> frozenset[str]:
+        """The words that a question has where it names them."""
+        known = self._names.get(speaker)
+        if known is None:
+            if len(self._names) >= REMEMBERED:
+                self._names.clear()
+            words = list(_pieces(speaker))
+            bent = {self._form(word, language) for word in words for language in (*_BENDING, language_of(words))}
+            known = self._names[speaker] = frozenset(filter(None, bent | set(map(plain, words))))
+        return known
+
     def terms(self, question: str) -> tuple[Term, ...]:
         """What a question is about, in order; every word of it where that would be nothing."""
         every = list(dict.fromkeys(_pieces(question)))
         language = language_of(every)
         telling = [word for word in every if not _is_stop(word, language)] or every
+        telling = [word for word in telling if word not in _REQUESTS] or telling
         terms: dict[tuple[str, ...], Term] = {}
         for word in telling:
             forms = tuple(dict.fromkeys(filter(None, self._forms(word, language))))

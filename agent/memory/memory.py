@@ -179,7 +179,7 @@ class Memory:
         wanted = () if only_vectors and similar else kinds  # where vectors find nothing, words are better than that
         by_words, with_code = await self._by_words(terms, scope, wanted, ("code",) if code else ())
         if unasked:
-            by_words = surely(by_words, terms)
+            by_words = surely(by_words, terms, self.lexicon.names)
         items = merged(by_words, similar, self.settings.recall, now=self._clock.now(), limit=limit)
         if chosen == "hybrid" and not items:
             self._missed(scope, query, "hybrid")

@@ -1,50 +1,65 @@
 """Which of the things that hold a question's words are about it. Pure.
 
-A chat message is seldom understood alone: each is scored by its own words and, less, by those of the two before and
-after it in its session (docs/memory.md). A thing is known by its slot: neighbours have slots next to each other.
+A chat message is seldom understood alone: each is scored by its own words and, less, by those of the three before
+and after it in its session (docs/memory.md). A thing is known by its slot: neighbours have slots next to each other.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 
 from agent.memory.lexicon import Term
 from agent.memory.records import Item
 
-NEIGHBOURS = ((-2, 0.25), (-1, 0.5), (0, 1.0), (1, 0.5), (2, 0.25))  # slots away, and what their words count
+NEIGHBOURS = (
+    (-3, 0.15),
+    (-2, 0.3),
+    (-1, 0.55),
+    (0, 1.0),
+    (1, 0.55),
+    (2, 0.3),
+    (3, 0.15),
+)  # slots away, and what their words count
 SATURATION = 1.2  # k1 of BM25
 LENGTH = 0.4  # b of BM25
-USUAL = 8.0  # words of a chat message that tell something
+USUAL = 12.0  # words that tell something: so many a chat message has at most, mostly
 PROMISING = 200  # by their own words, whose neighbourhood is looked at
 CONSIDERED = 100
-ENOUGH = 0.33  # of what the words of a question are worth
+ENOUGH = 0.33  # certainty with which something is shown unasked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Posting:
-    """The slots that hold one word of the question, the newest first; `cut` when there are more."""
+    """The slots that hold one word of the question, the newest first; `cut` when there are more.
+
+    `counts` (0..1): how sure it is a word.
+    """
 
     slots: Sequence[int]
     cut: bool = False
+    counts: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighed:
-    """What each word of a question is worth by how few things hold it; `total` is the worth of all of them."""
+    """What each word of a question is worth by how few things hold it; `total` is the worth of all of them.
+
+    `known` (0..1) is the share of it that stands anywhere.
+    """
 
     worth: tuple[float, ...]
     total: float
+    known: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One slot. It and its neighbours hold `held` words of the question, `share` (0..1) of what all are worth."""
+    """One slot. It and its neighbours hold `share` (0..1) of what the words of the question are worth."""
 
     slot: int
     score: float
     share: float
-    held: int
 
 
 def weighed(postings: Sequence[Posting], things: int) -> Weighed:
@@ -54,7 +69,9 @@ def weighed(postings: Sequence[Posting], things: int) -> Weighed:
     for posting in postings:
         holders = max(len(posting.slots), many / 4 if posting.cut else 0)
         worth.append(math.log(1 + (many - holders + 0.5) / (holders + 0.5)))
-    return Weighed(worth=tuple(worth), total=sum(worth))
+    total = sum(one * (1 if posting.slots else posting.counts) for one, posting in zip(worth, postings, strict=True))
+    known = sum(one for one, posting in zip(worth, postings, strict=True) if posting.slots)
+    return Weighed(worth=tuple(worth), total=total, known=known / total if total else 0.0)
 
 
 def candidates(postings: Sequence[Posting], weights: Weighed) -> list[Candidate]:
@@ -83,22 +100,20 @@ def candidates(postings: Sequence[Posting], weights: Weighed) -> list[Candidate]
 
 def _candidate(slot: int, holding: Sequence[tuple[float, frozenset[int]]], total: float) -> Candidate:
     score = share = 0.0
-    held = 0
     for worth, slots in holding:
         often = 0.0
         for away, counts in NEIGHBOURS:
             if slot + away in slots:
                 often += counts
         if often:
-            held += 1
             share += worth
             score += worth * often * (SATURATION + 1) / (often + SATURATION)
-    return Candidate(slot=slot, score=score, share=share / total if total else 0.0, held=held)
+    return Candidate(slot=slot, score=score, share=share / total if total else 0.0)
 
 
 def by_length(score: float, words: int) -> float:
-    """The score of a thing of so many words: long ones hold much by chance."""
-    return score / (1 - LENGTH + LENGTH * math.sqrt(max(words, 1) / USUAL))
+    """The score of a thing of so many words: long ones hold much by chance. Short ones are no better for it."""
+    return score / (1 - LENGTH + LENGTH * math.sqrt(max(words / USUAL, 1.0)))
 
 
 def with_common(score: float, words: frozenset[str], forms: Mapping[int, Sequence[str]], weights: Weighed) -> float:
@@ -106,7 +121,17 @@ def with_common(score: float, words: frozenset[str], forms: Mapping[int, Sequenc
     return score + sum(weights.worth[index] for index, some in forms.items() if not words.isdisjoint(some))
 
 
-def surely(items: Sequence[Item], terms: Sequence[Term]) -> tuple[Item, ...]:
-    """All of them where the best is about the question, none where nothing is: nobody asked to see them."""
-    best = max((item.share for item in items), default=0.0)
-    return tuple(items) if best >= ENOUGH else ()
+def certainty(candidate: Candidate, weights: Weighed) -> float:
+    """How sure (0..1) a question is about it: by the words that stand together there, and less by those known at all."""
+    return (2 * candidate.share + weights.known) / 3
+
+
+def surely(items: Sequence[Item], terms: Sequence[Term], names: Callable[[str], frozenset[str]]) -> tuple[Item, ...]:
+    """All of them where the question is surely about something here, none where not: nobody asked to see them.
+
+    It is where it names somebody who speaks, or where enough of its words stand together.
+    """
+    asked = {form for term in terms for form in term.forms}
+    if any(not asked.isdisjoint(names(speaker)) for speaker in {item.speaker for item in items}):
+        return tuple(items)
+    return tuple(items) if max((item.sure for item in items), default=0.0) >= ENOUGH else ()

@@ -33,8 +33,7 @@ class Kept:
 class Item:
     """One thing that was kept. `score` orders what a search found; the best has the highest.
 
-    `slot` is its place in the index, next to its neighbours'. `held` words of the question, which are the `share`
-    (0..1) of what all are worth, stand in it or next to it.
+    `slot` is its place in the index, next to its neighbours'. `sure` (0..1): that the question is about it.
     """
 
     id: int
@@ -52,8 +51,7 @@ class Item:
     at: datetime
     slot: int | None = None
     score: float = 0.0
-    share: float = 0.0
-    held: int = 0
+    sure: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select,
 from agent.core.ids import ConversationId, SessionId
 from agent.memory.audience import Audience, Scope, word_of
 from agent.memory.lexicon import Lexicon, Term
-from agent.memory.ranking import Posting, by_length, candidates, weighed, with_common
+from agent.memory.ranking import Posting, by_length, candidates, certainty, weighed, with_common
 from agent.memory.records import Item, Kept, Kind, Source
 from agent.memory.target import PAGE, chunks
 from agent.memory.words import signed_words_of
@@ -38,6 +38,8 @@ MOST_HOLDERS = 400  # of one word of a question, the newest; so a question costs
 CONSIDERED = 40  # slots that are read at a time
 FIRST_SLOT = 1 << 19  # of a session: as many before as after
 SESSION_BITS = 20
+REACH = 2  # messages on either side of one that was found, to be shown with it
+UNSURE = 0.4  # how much a pair of signs that nothing holds counts as a word of the question
 KEY = 11  # signs of the word of an audience before each word of its things
 CODE = 1 << 61  # from here on slots are of code; those of facts are below 0
 APART = 4  # slots between facts and between code, which have no neighbours
@@ -176,7 +178,7 @@ def search(
             if row.kind in kinds and not (exact and words.isdisjoint(own)):
                 one = some[row.slot]
                 score = by_length(with_common(one.score, words, common, weights), len(words))
-                found.append(replace(item_of(row, score), share=one.share, held=one.held))
+                found.append(replace(item_of(row, score), sure=certainty(one, weights)))
         if len(found) >= most:
             break
     return tuple(sorted(found, key=lambda item: (-item.score, -item.id))[:most])
@@ -185,7 +187,7 @@ def search(
 def around(conn: Connection, scope: Scope, items: Sequence[Item]) -> tuple[Item, ...]:
     """What was said just before and just after each of these, so far as the scope may see it; none of them again."""
     slots = {item.slot for item in items if item.slot is not None and item.kind == "said"}
-    beside = {slot + away for slot in slots for away in (-1, 1)} - slots
+    beside = {slot + away for slot in slots for away in range(-REACH, REACH + 1)} - slots
     return tuple(item_of(row) for row in _in_slots(conn, scope, sorted(beside)) if row.kind == "said")
 
 
@@ -204,7 +206,10 @@ def _holders(conn: Connection, scope: Scope, terms: Sequence[Term], low: int, hi
         for index, slot in conn.execute(_POSTGRES_HOLDERS, {**lists, **within}):
             slots[index].add(slot)
         found = [sorted(some, reverse=True)[:MOST_HOLDERS] for some in slots]
-    return [Posting(slots=some, cut=len(some) == MOST_HOLDERS) for some in found]
+    return [
+        Posting(slots=some, cut=len(some) == MOST_HOLDERS, counts=UNSURE if term.is_pair else 1.0)
+        for some, term in zip(found, terms, strict=True)
+    ]
 
 
 def _in_slots(conn: Connection, scope: Scope, slots: Sequence[int]) -> Iterable[Any]:

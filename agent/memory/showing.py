@@ -3,7 +3,7 @@
 The caller frames it: all of it is data that somebody else wrote.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 
 from agent.memory.records import Edge, Item
@@ -52,34 +52,27 @@ def fitting(lines: Sequence[str], most_chars: int) -> list[str]:
 def passages(hits: Sequence[Item], around: Sequence[Item], most_chars: int) -> list[str]:
     """What was found with what was said next to it, as passages of the chat: the best first, each in its own order.
 
-    At most so many characters, and at least one line. What fits with its neighbours brings them, else it comes alone.
+    At most so many characters, and at least one line. First what was found and what stands right beside it, then what
+    stands farther off, as long as there is room.
     """
     beside = {item.slot: item for item in around if item.slot is not None}
+    items = {hit.slot if hit.slot is not None else -hit.id: hit for hit in hits}
+    order = {slot: place for place, slot in enumerate(items)}
     shown: dict[int, str] = {}  # by slot
-    order: dict[int, float] = {}  # what was found, best first
     room = most_chars
-    by_slot: dict[int, Item] = {}
-    for place, hit in enumerate(hits):
-        slot = hit.slot if hit.slot is not None else -hit.id
-        order[slot] = place
-        for one, item, longest in ((slot, hit, LONGEST_LINE), *_next_to(slot, hit, beside)):
-            known = shown.get(one, "")
-            line = _said(item, longest) if item.kind == "said" else line_of(item)
-            if len(known) >= len(line):
-                continue
-            cost = len(line) - len(known) + (0 if known else LINE_END)
-            if cost > room and shown:
-                continue
-            shown[one], by_slot[one] = line, item
-            room -= cost
-    return [_passage(run, shown, by_slot) for run in sorted(_runs(shown), key=lambda run: _best(run, order))]
-
-
-def _next_to(slot: int, hit: Item, beside: Mapping[int, Item]) -> Iterator[tuple[int, Item, int]]:
-    if hit.kind == "said":
-        for near in (slot - 1, slot + 1):
-            if near in beside:
-                yield near, beside[near], LONGEST_BESIDE
+    wanted = [(near, LONGEST_BESIDE) for slot in items for near in (slot, slot - 1, slot + 1)]
+    wanted += [(slot + away, LONGEST_BESIDE) for away in (-2, 2) for slot in items]
+    items = beside | items
+    for slot, longest in wanted:
+        item = items.get(slot)
+        if item is None or slot in shown:
+            continue
+        line = _said(item, LONGEST_LINE if slot in order else longest) if item.kind == "said" else line_of(item)
+        if len(line) + LINE_END > room and shown:
+            continue
+        shown[slot] = line
+        room -= len(line) + LINE_END
+    return [_passage(run, shown, items) for run in sorted(_runs(shown), key=lambda run: _best(run, order))]
 
 
 def _runs(shown: Mapping[int, str]) -> list[list[int]]:
@@ -93,7 +86,7 @@ def _runs(shown: Mapping[int, str]) -> list[list[int]]:
     return runs
 
 
-def _best(run: Sequence[int], order: Mapping[int, float]) -> float:
+def _best(run: Sequence[int], order: Mapping[int, int]) -> float:
     return min(order.get(slot, inf) for slot in run)
 
 
