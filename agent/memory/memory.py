@@ -177,14 +177,18 @@ class Memory:
         # What was chosen by the question alone gets the words' say too: vectors found less without (docs/memory.md).
         only_vectors = chosen == "semantic" and (strategy or self.settings.recall.strategy) == "semantic"
         wanted = () if only_vectors and similar else kinds  # where vectors find nothing, words are better than that
-        by_words, with_code = await self._by_words(terms, scope, wanted, ("code",) if code else ())
+        settings = self.settings.recall
+        reordered = bool(similar) or settings.half_life_days > 0 or settings.diversity > 0
+        most = max(limit, CANDIDATES if reordered else 0)
+        by_words, with_code, around = await self._by_words(
+            terms, scope, wanted, ("code",) if code else (), most=most, beside=beside and not reordered
+        )
         if unasked:
             by_words = surely(by_words, terms, self.lexicon.names)
         items = merged(by_words, similar, self.settings.recall, now=self._clock.now(), limit=limit)
         if chosen == "hybrid" and not items:
             self._missed(scope, query, "hybrid")
-        around: tuple[Item, ...] = ()
-        if beside and items:
+        if beside and reordered and items:
             around = await self.database.read(lambda conn: rows.around(conn, scope, items))
         blocks = [item for item in with_code if coverage(words, item.text) >= ENOUGH_WORDS]
         return Recollected(strategy=chosen, items=items, around=around, code=tuple(blocks[:code]), edges=edges)
@@ -208,7 +212,7 @@ class Memory:
     async def facts_like(self, query: str, scope: Scope, *, bill: Bill, least: float) -> tuple[Item, ...]:
         """Facts that are at least so similar to the words (0..1), the nearest first: by vectors and by shared words."""
         words = telling(query)
-        (facts,) = await self._by_words(self.lexicon.terms(query), scope, ("fact",))
+        facts, _, _ = await self._by_words(self.lexicon.terms(query), scope, ("fact",), (), most=CANDIDATES)
         found = {item.id: replace(item, score=coverage(words, item.text)) for item in facts}
         vectors = self.vectors if self.vectors is not None and await self.vectors.is_on() else None
         if vectors is not None:
@@ -230,14 +234,26 @@ class Memory:
         return route(query) if configured == "auto" else configured
 
     async def _by_words(
-        self, terms: Sequence[Term], scope: Scope, *groups: Sequence[Kind]
-    ) -> Sequence[tuple[Item, ...]]:
-        """For each group of kinds what holds any of the words, best first: one trip to the database for all."""
+        self,
+        terms: Sequence[Term],
+        scope: Scope,
+        kinds: Sequence[Kind],
+        others: Sequence[Kind],
+        *,
+        most: int,
+        beside: bool = False,
+    ) -> tuple[tuple[Item, ...], tuple[Item, ...], tuple[Item, ...]]:
+        """What of `kinds`, and of `others`, holds any of the words, best first, and what was said `beside` the first.
 
-        def look(conn: Connection) -> list[tuple[Item, ...]]:
-            return [rows.search(conn, scope, terms, kinds=kinds, most=CANDIDATES) if kinds else () for kinds in groups]
+        One trip to the database for all.
+        """
 
-        return await self.database.read(look) if any(groups) else [() for _ in groups]
+        def look(conn: Connection) -> tuple[tuple[Item, ...], tuple[Item, ...], tuple[Item, ...]]:
+            found = rows.search(conn, scope, terms, kinds=kinds, most=most)
+            apart = rows.search(conn, scope, terms, kinds=others, most=most)
+            return found, apart, rows.around(conn, scope, found) if beside else ()
+
+        return await self.database.read(look) if terms and (kinds or others) else ((), (), ())
 
     async def _by_meaning(
         self, query: str, scope: Scope, kinds: Sequence[Kind], bill: Bill, vectors: Vectors, *, unasked: bool

@@ -12,20 +12,12 @@ from heapq import nlargest
 from agent.memory.lexicon import Term
 from agent.memory.records import Item
 
-NEIGHBOURS = (
-    (-3, 0.15),
-    (-2, 0.3),
-    (-1, 0.55),
-    (0, 1.0),
-    (1, 0.55),
-    (2, 0.3),
-    (3, 0.15),
-)  # slots away, and what their words count
+NEIGHBOURS = ((-3, 0.15), (-2, 0.3), (-1, 0.55), (0, 1.0), (1, 0.55), (2, 0.3), (3, 0.15))  # what their words count
 SATURATION = 1.2  # k1 of BM25
 LENGTH = 0.4  # b of BM25
 USUAL = 12.0  # words that tell something: so many a chat message has at most, mostly
-PROMISING = 200  # by their own words, whose neighbourhood is looked at
-CONSIDERED = 100
+PROMISING = 150  # by their own words, whose neighbourhood is looked at
+CONSIDERED = 64
 ENOUGH = 0.33  # certainty with which something is shown unasked
 
 
@@ -122,7 +114,7 @@ def with_common(score: float, words: frozenset[str], forms: Mapping[int, Sequenc
 
 
 def certainty(candidate: Candidate, weights: Weighed) -> float:
-    """How sure (0..1) a question is about it: by the words that stand together there, and less by those known at all."""
+    """How sure (0..1) a question is about it: by the words that stand there, less by those known at all."""
     return (2 * candidate.share + weights.known) / 3
 
 

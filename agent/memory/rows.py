@@ -7,7 +7,6 @@ give the same.
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, cast, get_args
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select, text, update
@@ -15,7 +14,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select,
 from agent.core.ids import ConversationId, SessionId
 from agent.memory.audience import Audience, Scope, word_of
 from agent.memory.lexicon import Lexicon, Term
-from agent.memory.ranking import Posting, by_length, candidates, certainty, weighed, with_common
+from agent.memory.ranking import Candidate, Posting, by_length, candidates, certainty, weighed, with_common
 from agent.memory.records import Item, Kept, Kind, Source
 from agent.memory.target import PAGE, chunks
 from agent.memory.words import signed_words_of
@@ -35,7 +34,7 @@ from agent.storage.moments import from_us
 from agent.storage.transcript_tables import message as message_table
 
 MOST_HOLDERS = 400  # of one word of a question, the newest; so a question costs no more in a long history
-CONSIDERED = 40  # slots that are read at a time
+SPARE = 10  # slots that are read at a time beside those that are wanted: some hold nothing that may be shown
 FIRST_SLOT = 1 << 19  # of a session: as many before as after
 SESSION_BITS = 20
 REACH = 2  # messages on either side of one that was found, to be shown with it
@@ -160,6 +159,8 @@ def search(
     """
     if not terms or not kinds:
         return ()
+    if len(kinds) == 1 and kinds[0] != "said" and not _has_any(conn, scope, kinds[0]):
+        return ()
     low, high = _between(kinds)
     postings = _holders(conn, scope, terms, low, high)
     if not any(posting.slots for posting in postings):
@@ -170,18 +171,19 @@ def search(
         common = {}
     own = frozenset(form for term in terms for form in term.forms)
     ranked = [one for one in candidates(postings, weights) if low <= one.slot < high]
-    found: list[Item] = []
-    for begin in range(0, len(ranked), CONSIDERED):
-        some = {one.slot: one for one in ranked[begin : begin + CONSIDERED]}
+    found: list[tuple[float, Any, Candidate]] = []
+    for begin in range(0, len(ranked), most + SPARE):
+        some = {one.slot: one for one in ranked[begin : begin + most + SPARE]}
         for row in _in_slots(conn, scope, list(some)):
             words = frozenset(row.words.split(" "))
             if row.kind in kinds and not (exact and words.isdisjoint(own)):
                 one = some[row.slot]
                 score = by_length(with_common(one.score, words, common, weights), len(words))
-                found.append(replace(item_of(row, score), sure=certainty(one, weights)))
+                found.append((score, row, one))
         if len(found) >= most:
             break
-    return tuple(sorted(found, key=lambda item: (-item.score, -item.id))[:most])
+    found.sort(key=lambda one: (-one[0], -one[1].id))
+    return tuple(item_of(row, score, certainty(one, weights)) for score, row, one in found[:most])
 
 
 def around(conn: Connection, scope: Scope, items: Sequence[Item]) -> tuple[Item, ...]:
@@ -221,6 +223,11 @@ def _in_slots(conn: Connection, scope: Scope, slots: Sequence[int]) -> Iterable[
         return _SQLITE_IN_SLOTS.rows(conn, {**lists, "session": session})
     asked = {"slots": list(slots), "audiences": list(scope.visible), "session": session}
     return conn.execute(_POSTGRES_IN_SLOTS, asked)
+
+
+def _has_any(conn: Connection, scope: Scope, kind: Kind) -> bool:
+    """Whether the scope may see any of the kind. Of most people no code is kept."""
+    return any(_SESSION.scalar(conn, {"session": f"{kind}:{audience}"}) is not None for audience in scope.visible)
 
 
 def _things(conn: Connection, scope: Scope) -> int:
@@ -363,7 +370,7 @@ def set_off(conn: Connection, conversation: ConversationId, *, off: bool) -> Non
     conn.execute(_SET_OFF, {"conv": conversation, "off": off})
 
 
-def item_of(row: Any, score: float = 0.0) -> Item:
+def item_of(row: Any, score: float = 0.0, sure: float = 0.0) -> Item:
     return Item(
         id=row.id,
         audience=row.audience,
@@ -380,6 +387,7 @@ def item_of(row: Any, score: float = 0.0) -> Item:
         at=from_us(row.created_at),
         slot=row.slot,
         score=score,
+        sure=sure,
     )
 
 

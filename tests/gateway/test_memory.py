@@ -301,7 +301,8 @@ REACHED = """
     goal inbox outbox turn tool_call approval approval_rule plan task evolved_prompts
 """
 NO_WORDS = """
-    conversation control ephemeral usage budget_grant memory_place memory_erasure memory_backlog access_grant
+    conversation control ephemeral usage budget_grant memory_place memory_erasure memory_backlog memory_session
+    memory_unindexed access_grant
     channel_preference channel_setting pairing pairing_attempt person_zone schedule_run skill_arm skill_trust
 """  # ids, numbers and choices
 NAMED_IN_THE_DOCS = "schedule"  # /schedules delete

@@ -54,9 +54,9 @@ async def main() -> None:
         print(f"Its vector: {vectors_s / messages * 1000:.1f} ms of CPU, in the background.")
     for one in turns:
         print(
-            f"A turn in a history of {one.messages:,} messages: {one.keep_cpu_ms:.2f} ms of CPU to keep question and answer, "
-            f"{one.recall_cpu_ms:.2f} ms to recall, {one.cpu_ms:.2f} ms in all; recall p50 {one.recall_ms:.1f} ms "
-            f"(this machine takes {one.floor_ms:.2f} ms of CPU for an empty write and an empty read)"
+            f"A turn in a history of {one.messages:,} messages: {one.keep_cpu_ms:.2f} ms of CPU to keep question and "
+            f"answer, {one.recall_cpu_ms:.2f} ms to recall, {one.cpu_ms:.2f} ms in all; recall p50 {one.recall_ms:.1f} "
+            f"ms (this machine takes {one.floor_ms:.2f} ms of CPU for an empty write and an empty read)"
         )
 
 
