@@ -103,6 +103,7 @@ STOP_WORDS: dict[str, frozenset[str]] = {
             чтоб чуть эта эти это этого этой этом этот эту я давай ладно ага спасибо привет""",
     }.items()
 }
+_UMLAUT = re.compile("[äöüß]")
 _LATIN = tuple(language for language in STOP_WORDS if language != "russian")
 _BENDING = (ENGLISH, "german")  # languages that put endings to names
 # Words of a question that ask for something to be done: they say nothing of what it is about.
@@ -125,7 +126,7 @@ _REQUESTS = frozenset(
 _JOINING = frozenset(
     _WORD.findall(
         """
-        です ます まし した して いる って った ない から ので のは のが のを には では
+        うで よか です ます まし した して いる って った ない から ので のは のが のを には では
         とは ても だけ まで より けど ども こと もの する され れる られ せる てい でき
         ある あり いた いて たの だっ そう よう よね かな ねえ うん はい いま たい くて
         くだ ださ さい ませ せん てる てた どう んで んだ ょう しょ でし いう とい なん
@@ -219,7 +220,7 @@ class Lexicon:
 
 
 def language_of(words: Iterable[str]) -> str:
-    """The language whose stop words are the most of these; English where none is."""
+    """The language whose stop words are the most of these; German by its letters, else English where none is."""
     some = list(words)
     for word in some:
         if not word.isascii():
@@ -228,7 +229,8 @@ def language_of(words: Iterable[str]) -> str:
             if _GREEK.match(word):
                 return "greek"
     counts = {language: sum(word in STOP_WORDS[language] for word in some) for language in _LATIN}
-    return max(counts, key=lambda language: counts[language])  # the first of equals: English
+    best = max(counts, key=lambda language: counts[language])  # the first of equals: English
+    return "german" if not counts[best] and any(map(_UMLAUT.search, some)) else best
 
 
 def plain(word: str) -> str:
