@@ -8,8 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-
-import snowballstemmer
+from importlib import import_module
 
 MOST_KEPT = 300  # words of one thing
 MOST_ASKED = 24  # of a question
@@ -214,7 +213,7 @@ class Lexicon:
             if len(self._stems) >= REMEMBERED:
                 self._stems.clear()
             # One for each word: a stemmer keeps the word it works at, and threads share the lexicon.
-            known = plain(snowballstemmer.stemmer(language).stemWord(word))
+            known = plain(import_module("snowballstemmer").stemmer(language).stemWord(word))
             self._stems[language, word] = known
         return known
 

@@ -465,3 +465,19 @@ async def test_names_are_compared_while_nobody_waits_to_write(sqlite_database: D
     assert "Albatross" in {one.subject for one in edges if one.object == "Ida"}, "known under that name"
     assert not any(file.endswith("difflib.py") for file in watched.files)
     assert any(file.endswith("graph_rows.py") for file in watched.files)
+
+
+async def test_an_outage_of_vectors_is_warned_about_once(
+    sqlite_database: Database, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    room = Room(sqlite_database, clock)
+    await room.fact("The boat lies in the harbour of Oslo.")
+    for number, error in enumerate((TimeoutError("late"), TimeoutError("late"), None, TimeoutError("late"))):
+        room.embedder.error = error
+        found = await room.texts(f"where does the boat lie on day {number}?")  # a new question: vectors are kept
+        assert found == ["The boat lies in the harbour of Oslo."]
+    assert [record.levelname for record in caplog.records if "vectors were not searched" in record.message] == [
+        "WARNING",
+        "WARNING",
+    ], "once for each outage"
+    assert len(await room.missed()) == 3, "the log of misses has every one"

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import Connection, insert, select, text, update
 
 from agent.compaction.settings import MemorySettings
+from agent.core.clock import SystemClock
 from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.core.messages import text_message
 from agent.memory import rows
@@ -89,7 +90,12 @@ async def test_an_answer_is_found_by_the_question_before_it(database: Database, 
     chat = Chat(database, clock)
     await chat.say("The ferry was late again.", "Bread is in the oven.", "It rains.", *ANSWERED)
     assert set(ANSWERED) <= set(await chat.found("when was the lighthouse painted"))
-    assert await chat.found("lighthouse") == [ANSWERED[0], ANSWERED[1], "It rains.", "Bread is in the oven."]
+    assert await chat.found("lighthouse") == [
+        *ANSWERED,
+        "It rains.",
+        "Bread is in the oven.",
+        "The ferry was late again.",
+    ]
     assert await chat.found("lighthouse", exact=True) == [ANSWERED[0]], "what holds the word itself"
 
 
@@ -118,7 +124,7 @@ async def test_a_neighbour_of_another_audience_is_never_shown_nor_found(database
     await chat.say("Our secret is the heron.", session="same", place=other)
     await chat.say("It has a red roof.", session="same")
     assert await chat.found("heron secret") == []
-    shown = await chat.block("what colour is the lighthouse")
+    shown = await chat.block("how is the lighthouse")
     assert "red roof" in shown
     assert "heron" not in shown
     assert await chat.found("lighthouse roof", place=other) == []
@@ -174,7 +180,7 @@ async def test_both_databases_give_the_same_order(database: Database, clock: Fak
     for number in range(30):
         name = f"day{number}"
         await chat.say(f"The ferry number {number} left.", f"{'Heron' if number % 3 else 'Stork'} seen.", session=name)
-    assert (await chat.found("which stork was seen from ferry 6"))[:2] == ["Stork seen.", "The ferry number 6 left."]
+    assert (await chat.found("which stork was seen from ferry 6"))[:2] == ["The ferry number 6 left.", "Stork seen."]
 
 
 # The block
@@ -243,9 +249,10 @@ async def test_what_was_kept_before_gets_its_words_in_steps_while_people_talk(
     await chat.say("New talk of the storm.", session="s2")
     assert await chat.found("storm") == ["New talk of the storm."], "recall works meanwhile"
 
-    assert await database.write(lambda conn: rows.index_some(conn, chat.memory.lexicon, most=3)) == 3
+    assert await database.write(lambda conn: rows.index_some(conn, chat.memory.lexicon, most=4)) == 4
     assert len(await chat.found("lighthouse")) > 0, "the newest first"
-    await Backlog(database, Memory(database, clock, settings=lambda: chat.settings), clock).run()  # after a restart
+    again = Memory(database, clock, settings=lambda: chat.settings)
+    await Backlog(database, again, SystemClock()).run()  # as after a restart
     assert sorted(await chat.found("lighthouse")) == sorted([*before, "New talk of the storm."])
     assert await chat.found("heron") == [], "what was taken back stays so"
     assert "Fine 2, captain." in await chat.found("storm"), "old and new of a session are neighbours"
