@@ -32,7 +32,11 @@ class MemoryWorld(World):
 
     def __init__(self, database: Database, home: Path, *providers: ScriptedProvider, graph: bool = False) -> None:
         self.embedder = FakeEmbedder(same={"vessel": "boat"})
-        memory = MemorySettings(graph=GraphSettings(enabled=graph, every=2), recall=RecallSettings(timeout_s=60))
+        memory = MemorySettings(
+            graph=GraphSettings(enabled=graph, every=2),
+            recall=RecallSettings(timeout_s=60),
+            semantic=SemanticSettings(engine="auto"),
+        )
         super().__init__(database, home, *providers, settings=Settings(memory=memory))
 
         async def embedder() -> FakeEmbedder:
