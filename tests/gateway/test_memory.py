@@ -313,3 +313,14 @@ def test_of_every_table_it_is_known_whether_forgetting_reaches_it() -> None:
     assert sorted(known) == sorted(table.name for table in SCHEMA.metadata.sorted_tables), (
         "a new table: if it can hold what people said, agent.memory.forgetting must reach it"
     )
+
+
+async def test_what_was_undone_helps_to_find_nothing(world: World) -> None:
+    await world.answered("good morning to the whole crew of the ferry", "whole crew")
+    await world.answered("the spare key lies under the night heron", "night heron")
+    await world.asks("/undo")
+    await world.asks("/new")
+    await world.answered("which night heron was it again?", "again")
+    assert "<memory>" not in sent(world, "which night heron")
+    await world.answered("what about the crew of the ferry?", "what about")
+    assert "<memory>" in sent(world, "what about the crew"), "what was not taken back is there"
