@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from agent.core.clock import Clock
 from agent.core.errors import AgentError, Refused
 from agent.core.ids import ConversationId, PersonId, SessionId
-from agent.memory import graph_rows, rows
+from agent.memory import graph_rows, index, rows
 from agent.memory.audience import ChatType, Places, Scope, scope_of
 from agent.memory.forgotten import Forgotten
 from agent.memory.lexicon import Lexicon, Term
@@ -189,7 +189,7 @@ class Memory:
         if chosen == "hybrid" and not items:
             self._missed(scope, query, "hybrid")
         if beside and reordered and items:
-            around = await self.database.read(lambda conn: rows.around(conn, scope, items))
+            around = await self.database.read(lambda conn: index.around(conn, scope, items))
         blocks = [item for item in with_code if coverage(words, item.text) >= ENOUGH_WORDS]
         return Recollected(strategy=chosen, items=items, around=around, code=tuple(blocks[:code]), edges=edges)
 
@@ -249,9 +249,9 @@ class Memory:
         """
 
         def look(conn: Connection) -> tuple[tuple[Item, ...], tuple[Item, ...], tuple[Item, ...]]:
-            found = rows.search(conn, scope, terms, kinds=kinds, most=most)
-            apart = rows.search(conn, scope, terms, kinds=others, most=most)
-            return found, apart, rows.around(conn, scope, found) if beside else ()
+            found = index.search(conn, scope, terms, kinds=kinds, most=most)
+            apart = index.search(conn, scope, terms, kinds=others, most=most)
+            return found, apart, index.around(conn, scope, found) if beside else ()
 
         return await self.database.read(look) if terms and (kinds or others) else ((), (), ())
 

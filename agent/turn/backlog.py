@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.core.messages import TextPart
-from agent.memory import rows
+from agent.memory import index, rows
 from agent.memory.audience import ChatType, Scope
 from agent.memory.keeping import kept_of
 from agent.memory.memory import Memory
@@ -69,7 +69,7 @@ class Backlog:
 
     def index_some(self, conn: Connection) -> int | None:
         """Make the words of the next batch; how many things, None when nothing is left."""
-        return rows.index_some(conn, self._memory.lexicon, most=BATCH)
+        return index.index_some(conn, self._memory.lexicon, most=BATCH)
 
     def keep_some(self, conn: Connection) -> int | None:
         """The next batch; how many pieces were kept, None when nothing is left."""

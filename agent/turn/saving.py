@@ -11,7 +11,7 @@ from agent.goals import store as goals
 from agent.goals.lifecycle import IDLE, completed
 from agent.ledger import rows
 from agent.ledger.bills import Entry
-from agent.memory.rows import take_back
+from agent.memory.index import take_back
 from agent.providers.metering import Spent, read_of
 from agent.sessions import runs, store
 from agent.sessions.records import Stored

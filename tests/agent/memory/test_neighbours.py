@@ -11,13 +11,13 @@ from agent.compaction.settings import MemorySettings
 from agent.core.clock import SystemClock
 from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.core.messages import text_message
-from agent.memory import rows
+from agent.memory import index, rows
 from agent.memory.audience import Scope
 from agent.memory.block import FRAME, block_for
+from agent.memory.index import MOST_HOLDERS
 from agent.memory.keeping import kept_of
 from agent.memory.memory import Memory
 from agent.memory.moving import follow
-from agent.memory.rows import MOST_HOLDERS
 from agent.memory.settings import RecallSettings
 from agent.providers.metering import Bill
 from agent.sessions import store
@@ -74,7 +74,7 @@ class Chat:
     async def found(self, question: str, *, exact: bool = False, **more: str) -> Sequence[str]:
         scope, terms = self.scope(**more), self.memory.lexicon.terms(question)  # type: ignore[arg-type]
         items = await self.database.read(
-            lambda conn: rows.search(conn, scope, terms, kinds=("fact", "said"), most=20, exact=exact)
+            lambda conn: index.search(conn, scope, terms, kinds=("fact", "said"), most=20, exact=exact)
         )
         return [item.text for item in items]
 
@@ -150,7 +150,7 @@ async def test_what_is_taken_back_is_not_in_its_neighbours_index(database: Datab
 
     def undo(conn: Connection) -> None:
         store.hide_from(conn, SessionId("s1"), ids[1], also_from_people=True)
-        rows.take_back(conn, SessionId("s1"), ids[1])
+        index.take_back(conn, SessionId("s1"), ids[1])
 
     await database.write(undo)
     assert await chat.found("heron password") == []
@@ -249,7 +249,7 @@ async def test_what_was_kept_before_gets_its_words_in_steps_while_people_talk(
     await chat.say("New talk of the storm.", session="s2")
     assert await chat.found("storm") == ["New talk of the storm."], "recall works meanwhile"
 
-    assert await database.write(lambda conn: rows.index_some(conn, chat.memory.lexicon, most=4)) == 4
+    assert await database.write(lambda conn: index.index_some(conn, chat.memory.lexicon, most=4)) == 4
     assert len(await chat.found("lighthouse")) > 0, "the newest first"
     again = Memory(database, clock, settings=lambda: chat.settings)
     await Backlog(database, again, SystemClock()).run()  # as after a restart
@@ -292,7 +292,7 @@ def _steps(conn: Connection, chat: Chat) -> int:
         count[0] += 1
 
     raw.set_progress_handler(tick, 10)
-    found = rows.search(
+    found = index.search(
         conn, chat.scope(), chat.memory.lexicon.terms("when did the ferry leave"), kinds=("said",), most=15
     )
     raw.set_progress_handler(None, 0)

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId, PersonId
-from agent.memory import rows
+from agent.memory import index, rows
 from agent.memory.audience import Scope, audience_of_person
 from agent.memory.lexicon import Lexicon
 from agent.memory.records import Kept, Kind
@@ -35,7 +35,7 @@ async def test_the_words_are_looked_up_only_where_something_of_the_kind_is_kept(
         raw = conn.connection.driver_connection
         assert raw is not None
         raw.set_trace_callback(asked.append)
-        found = rows.search(conn, SCOPE, QUESTION, kinds=kinds, most=40)
+        found = index.search(conn, SCOPE, QUESTION, kinds=kinds, most=40)
         raw.set_trace_callback(None)
         return len(found)
 
@@ -46,5 +46,5 @@ async def test_the_words_are_looked_up_only_where_something_of_the_kind_is_kept(
 async def test_what_there_is_of_a_kind_is_found_among_much_else(database: Database) -> None:
     await database.write(filled)
     await database.write(lambda conn: rows.keep(conn, SCOPE, [CODE], LEXICON, at=1))
-    found = await database.read(lambda conn: rows.search(conn, SCOPE, QUESTION, kinds=("code",), most=40))
+    found = await database.read(lambda conn: index.search(conn, SCOPE, QUESTION, kinds=("code",), most=40))
     assert [item.text for item in found] == [CODE.text]
