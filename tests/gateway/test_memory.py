@@ -315,6 +315,7 @@ def test_of_every_table_it_is_known_whether_forgetting_reaches_it() -> None:
     )
 
 
+@pytest.mark.requirement("Z-15")
 async def test_what_was_undone_helps_to_find_nothing(world: World) -> None:
     await world.answered("good morning to the whole crew of the ferry", "whole crew")
     await world.answered("the spare key lies under the night heron", "night heron")

@@ -209,6 +209,7 @@ async def test_the_block_shows_passages_within_its_limit(database: Database, clo
         pytest.param("Explain how a roof rack for kayaks is mounted on saloon cars", False, id="one word in common"),
     ],
 )
+@pytest.mark.requirement("Z-11")
 async def test_a_question_about_something_else_gets_no_block(
     database: Database, clock: FakeClock, question: str, shows: bool
 ) -> None:
