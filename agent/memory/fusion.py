@@ -1,26 +1,26 @@
-"""Several orders of the same things made into one: by rank, by age, by what is said already. Pure."""
+"""What several ways have found made into one order: by score, by age, by what is said already. Pure."""
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
-# Cormack, Clarke and Büttcher (2009) took 60, for lists of a thousand; of 40 things it lets two middling places beat a
-# first one. 10 found more on the histories of this tree and on others (docs/memory.md).
-K = 10
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
 
 
-def reciprocal(*orders: Mapping[H, float]) -> dict[H, float]:
-    """A score for each thing: what stands high in several orders comes before what stands first in one.
+def summed(by_words: Mapping[H, float], by_meaning: Mapping[H, float]) -> dict[H, float]:
+    """A score for each thing: by words as a share of the best, by meaning between the worst (0) and the best (1).
 
-    An order is told by how its mapping is filled; the numbers say how much each thing's place in it counts.
+    Similarities of one model lie close together, and words that fit nothing score near 0. By rank alone, what words
+    leave no doubt about would come after what both find in the middle.
     """
-    scores: dict[H, float] = {}
-    for order in orders:
-        for rank, (thing, weight) in enumerate(order.items()):
-            scores[thing] = scores.get(thing, 0.0) + weight / (K + rank + 1)
+    top = max(by_words.values(), default=0.0) or 1.0
+    scores = {thing: score / top for thing, score in by_words.items()}
+    low, high = min(by_meaning.values(), default=0.0), max(by_meaning.values(), default=0.0)
+    for thing, score in by_meaning.items():
+        near = (score - low) / (high - low) if high > low else 1.0
+        scores[thing] = scores.get(thing, 0.0) + near
     return scores
 
 

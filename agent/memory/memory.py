@@ -17,11 +17,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from agent.core.clock import Clock
 from agent.core.errors import AgentError, Refused
 from agent.core.ids import ConversationId, PersonId, SessionId
-from agent.memory import graph_rows, rows
+from agent.memory import graph_rows, index, rows
 from agent.memory.audience import ChatType, Places, Scope, scope_of
 from agent.memory.forgotten import Forgotten
+from agent.memory.lexicon import Lexicon, Term
 from agent.memory.merging import merged
 from agent.memory.misses import MissLog
+from agent.memory.ranking import surely
 from agent.memory.records import LONGEST_QUERY, Edge, Item, Kept, Kind, Recollected, Strategy
 from agent.memory.rights import is_theirs
 from agent.memory.routing import route
@@ -34,7 +36,7 @@ from agent.storage.errors import StorageError
 from agent.storage.moments import to_us
 
 CANDIDATES = 40  # of each way, before they are made into one order
-ENOUGH_WORDS = 0.33  # of what a question is about must stand in what is shown unasked
+ENOUGH_WORDS = 0.33  # of what a question is about must stand in a fact or code that is shown unasked
 EVERYTHING: tuple[Kind, ...] = ("fact", "said")
 
 log = logging.getLogger("tieline.memory")
@@ -73,6 +75,8 @@ class Memory:
         self.misses = misses or MissLog(database, clock)
         self.vectors = vectors
         self.forgotten = Forgotten()
+        self.lexicon = Lexicon()
+        self._vectors_fail = False
         self._clock = clock
         self._settings = settings
         self._places = places
@@ -111,7 +115,7 @@ class Memory:
         def work(conn: Connection) -> int:
             replaced = rows.fact(conn, scope.own, replaces) if replaces is not None else None
             _check_right(conn, scope, replaced, others_too)
-            id = rows.keep_fact(conn, scope, fact, at=at)
+            id = rows.keep_fact(conn, scope, fact, self.lexicon, at=at)
             if replaced is not None and replaced.id != id:
                 rows.remove(conn, [replaced.id])
             return id
@@ -150,14 +154,16 @@ class Memory:
         limit: int,
         code: int = 0,
         unasked: bool = False,
+        beside: bool = False,
     ) -> Recollected:
         """What fits the question, best first, at most `limit`, and at most so much `code` that holds its words.
 
+        `beside`: with what was said just before and after each.
         `strategy` None goes by the question. `unasked`: only what is surely about it, since nobody asked to see it.
         Raises StorageError or SQLAlchemyError when the words themselves cannot be looked up.
         """
         query = query[:LONGEST_QUERY]
-        words = telling(query)
+        words, terms = telling(query), self.lexicon.terms(query)
         chosen = strategy or self._routed(query)
         vectors = self.vectors if self.vectors is not None and await self.vectors.is_on() else None
         if chosen == "semantic" and vectors is None:
@@ -171,14 +177,21 @@ class Memory:
         # What was chosen by the question alone gets the words' say too: vectors found less without (docs/memory.md).
         only_vectors = chosen == "semantic" and (strategy or self.settings.recall.strategy) == "semantic"
         wanted = () if only_vectors and similar else kinds  # where vectors find nothing, words are better than that
-        by_words, with_code = await self._by_words(words, scope, wanted, ("code",) if code else ())
+        settings = self.settings.recall
+        reordered = bool(similar) or settings.half_life_days > 0 or settings.diversity > 0
+        most = max(limit, CANDIDATES if reordered else 0)
+        by_words, with_code, around = await self._by_words(
+            terms, scope, wanted, ("code",) if code else (), most=most, beside=beside and not reordered
+        )
         if unasked:
-            by_words = tuple(item for item in by_words if coverage(words, item.text) >= ENOUGH_WORDS)
-        items = merged(words, by_words, similar, self.settings.recall, now=self._clock.now(), limit=limit)
+            by_words = surely(by_words, terms, self.lexicon.names)
+        items = merged(by_words, similar, self.settings.recall, now=self._clock.now(), limit=limit)
         if chosen == "hybrid" and not items:
             self._missed(scope, query, "hybrid")
-        surely = [item for item in with_code if coverage(words, item.text) >= ENOUGH_WORDS]
-        return Recollected(strategy=chosen, items=items, code=tuple(surely[:code]), edges=edges)
+        if beside and reordered and items:
+            around = await self.database.read(lambda conn: index.around(conn, scope, items))
+        blocks = [item for item in with_code if coverage(words, item.text) >= ENOUGH_WORDS]
+        return Recollected(strategy=chosen, items=items, around=around, code=tuple(blocks[:code]), edges=edges)
 
     async def facts_about(self, query: str, scope: Scope, *, bill: Bill) -> tuple[Item, ...]:
         """Durable facts that a new session's first words are about, at most as many as configured (W-10).
@@ -199,7 +212,7 @@ class Memory:
     async def facts_like(self, query: str, scope: Scope, *, bill: Bill, least: float) -> tuple[Item, ...]:
         """Facts that are at least so similar to the words (0..1), the nearest first: by vectors and by shared words."""
         words = telling(query)
-        (facts,) = await self._by_words(words, scope, ("fact",))
+        facts, _, _ = await self._by_words(self.lexicon.terms(query), scope, ("fact",), (), most=CANDIDATES)
         found = {item.id: replace(item, score=coverage(words, item.text)) for item in facts}
         vectors = self.vectors if self.vectors is not None and await self.vectors.is_on() else None
         if vectors is not None:
@@ -221,14 +234,26 @@ class Memory:
         return route(query) if configured == "auto" else configured
 
     async def _by_words(
-        self, words: Sequence[str], scope: Scope, *groups: Sequence[Kind]
-    ) -> Sequence[tuple[Item, ...]]:
-        """For each group of kinds what holds any of the words, best first: one trip to the database for all."""
+        self,
+        terms: Sequence[Term],
+        scope: Scope,
+        kinds: Sequence[Kind],
+        others: Sequence[Kind],
+        *,
+        most: int,
+        beside: bool = False,
+    ) -> tuple[tuple[Item, ...], tuple[Item, ...], tuple[Item, ...]]:
+        """What of `kinds`, and of `others`, holds any of the words, best first, and what was said `beside` the first.
 
-        def look(conn: Connection) -> list[tuple[Item, ...]]:
-            return [rows.search(conn, scope, words, kinds=kinds, most=CANDIDATES) if kinds else () for kinds in groups]
+        One trip to the database for all.
+        """
 
-        return await self.database.read(look) if any(groups) else [() for _ in groups]
+        def look(conn: Connection) -> tuple[tuple[Item, ...], tuple[Item, ...], tuple[Item, ...]]:
+            found = index.search(conn, scope, terms, kinds=kinds, most=most)
+            apart = index.search(conn, scope, terms, kinds=others, most=most)
+            return found, apart, index.around(conn, scope, found) if beside else ()
+
+        return await self.database.read(look) if terms and (kinds or others) else ((), (), ())
 
     async def _by_meaning(
         self, query: str, scope: Scope, kinds: Sequence[Kind], bill: Bill, vectors: Vectors, *, unasked: bool
@@ -243,9 +268,14 @@ class Memory:
                 items = await self.database.read(lambda conn: rows.by_ids(conn, scope, ids)) if ids else {}
         except (AgentError, StorageError, SQLAlchemyError, TimeoutError, OSError) as error:
             reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-            log.warning("vectors were not searched: %s", reason, extra={"conversation": scope.conversation})
+            level = logging.DEBUG if self._vectors_fail else logging.WARNING  # an outage is told once
+            self._vectors_fail = True
+            log.log(level, "vectors were not searched: %s", reason, extra={"conversation": scope.conversation})
             self._missed(scope, query, "semantic", reason)
             return {}
+        if self._vectors_fail:
+            self._vectors_fail = False
+            log.info("vectors are searched again", extra={"conversation": scope.conversation})
         similar = {
             id: replace(items[id], score=score) for id, score in found if id in items and items[id].kind in kinds
         }

@@ -3,48 +3,36 @@
 `agent.memory.fusion` knows orders of anything; here is what these orders say of things that were kept.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from agent.memory.fusion import diverse, faded, reciprocal
+from agent.memory.fusion import diverse, faded, summed
 from agent.memory.records import Item
 from agent.memory.settings import RecallSettings
-from agent.memory.words import coverage, telling, words_of
+from agent.memory.words import telling
 
 
 def merged(
-    words: Sequence[str],
     by_words: Sequence[Item],
-    similar: dict[int, Item],
+    similar: Mapping[int, Item],
     recall: RecallSettings,
     *,
     now: datetime,
     limit: int,
 ) -> tuple[Item, ...]:
-    """At most `limit` of both, scored by their place in each, their age and what they repeat of better ones."""
-    items = {item.id: item for item in by_words} | similar
-    told = _told(words, by_words) if similar else dict.fromkeys((item.id for item in by_words), 1.0)
+    """At most `limit` of both, scored by both, by their age and by what they repeat of better ones."""
+    items = {item.id: item for item in similar.values()} | {item.id: item for item in by_words}
     scores = {
         id: faded(score, items[id].at, now, recall.half_life_days)
-        for id, score in reciprocal(told, dict.fromkeys(similar, 1.0)).items()
+        for id, score in summed(
+            {item.id: item.score for item in by_words}, {id: item.score for id, item in similar.items()}
+        ).items()
     }
     found = sorted((items[id] for id in scores), key=lambda item: (-scores[item.id], -item.id))
     if recall.diversity:
         found = diverse(found, lambda item: scores[item.id], _alike, keep=1 - recall.diversity, most=limit)
     return tuple(replace(item, score=scores[item.id]) for item in found[:limit])
-
-
-def _told(words: Sequence[str], items: Sequence[Item]) -> dict[int, float]:
-    """Those that say some of the words, with the share of them, best first.
-
-    A name that is only the speaker's says little: all their messages have it, and would stand before what fits.
-    """
-    shares = {
-        item.id: coverage([word for word in words if word not in words_of(item.speaker)], item.text) for item in items
-    }
-    best = sorted(items, key=lambda item: (-(shares[item.id] ** 2) * max(item.score, 1e-9), -item.id))
-    return {item.id: shares[item.id] for item in best if shares[item.id]}
 
 
 def _alike(one: Item, other: Item) -> float:

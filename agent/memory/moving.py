@@ -5,7 +5,15 @@ from sqlalchemy import Connection, delete, select, update
 from agent.core.ids import ConversationId
 from agent.memory import rows
 from agent.memory.audience import Audience, audience_of_place, word_of
-from agent.storage.memory_tables import entity, memory, memory_place, memory_vector, relation, user_model
+from agent.storage.memory_tables import (
+    entity,
+    memory,
+    memory_place,
+    memory_session,
+    memory_vector,
+    relation,
+    user_model,
+)
 
 
 def follow(conn: Connection, old: ConversationId, new: ConversationId) -> None:
@@ -13,6 +21,7 @@ def follow(conn: Connection, old: ConversationId, new: ConversationId) -> None:
     before, after = audience_of_place(old), audience_of_place(new)
     _facts(conn, before, after)
     conn.execute(update(memory).where(memory.c.audience == before).values(audience=after, scope=word_of(after)))
+    conn.execute(update(memory_session).where(memory_session.c.audience == before).values(audience=after))
     conn.execute(update(memory_vector).where(memory_vector.c.audience == before).values(audience=after))
     _graph(conn, before, after)
     known = select(user_model.c.person).where(user_model.c.audience == after)

@@ -31,7 +31,10 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One thing that was kept. `score` orders what a search found; the best has the highest."""
+    """One thing that was kept. `score` orders what a search found; the best has the highest.
+
+    `slot` is its place in the index, next to its neighbours'. `sure` (0..1): that the question is about it.
+    """
 
     id: int
     audience: str
@@ -46,7 +49,9 @@ class Item:
     message_id: int | None
     inbox_id: int | None
     at: datetime
+    slot: int | None = None
     score: float = 0.0
+    sure: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +73,14 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recollected:
-    """What one look into the memory gave, best first; `strategy` is the one that was taken."""
+    """What one look into the memory gave, best first; `strategy` is the one that was taken.
+
+    `around` is what was said just before and just after `items`.
+    """
 
     strategy: Strategy
     items: tuple[Item, ...] = ()
+    around: tuple[Item, ...] = ()
     code: tuple[Item, ...] = ()
     edges: tuple[Edge, ...] = ()
 

@@ -1,92 +1,58 @@
-"""What is kept, in the database. Plain functions over a `Connection`; each write is safe to repeat.
-
-SQLite searches its full-text index, PostgreSQL an index over the words.
-"""
+"""What is kept, in the database. Plain functions over a `Connection`; each write is safe to repeat."""
 
 import hashlib
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from typing import get_args
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select, text, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select, update
 
 from agent.core.ids import ConversationId
 from agent.memory.audience import Audience, Scope, word_of
-from agent.memory.records import Item, Kept, Kind, Source
+from agent.memory.index import item_of, lone_slot, said_slots
+from agent.memory.lexicon import Lexicon
+from agent.memory.records import Item, Kept, Kind
 from agent.memory.target import PAGE, chunks
-from agent.memory.words import postgres_query, signed_words_of, sqlite_query
+from agent.memory.words import signed_words_of
 from agent.storage.conflicts import or_ignore, or_update
 from agent.storage.hot import Hot
-from agent.storage.memory_tables import entity, memory, memory_place, memory_vector, relation
-from agent.storage.moments import from_us
+from agent.storage.memory_tables import (
+    entity,
+    memory,
+    memory_place,
+    memory_vector,
+    relation,
+)
 from agent.storage.transcript_tables import message as message_table
 
 _KEEP = Hot(or_ignore(insert(memory)))
 _KEEP_FACT = or_update(insert(memory), key=("dedup",), columns=("confidence", "created_at")).returning(memory.c.id)
-# What people took back, and what the model sees in its window anyway, is not found.
-_OPEN_TO_ALL = (
-    " AND (message.id IS NULL OR (message.user_visible AND NOT (message.session_id = :session"
-    " AND message.agent_visible)))"
-)
-_COLUMNS = ", ".join(f"memory.{column.name}" for column in memory.columns)
-_SQLITE = Hot(
-    text(
-        f"SELECT {_COLUMNS}, -bm25(memory_fts, 0.0, 0.5, 1.0) AS score"  # noqa: S608 - our own column names
-        " FROM memory_fts JOIN memory ON memory.id = memory_fts.rowid"
-        " LEFT JOIN message ON message.id = memory.message_id"
-        " WHERE memory_fts MATCH :query AND memory.audience IN (SELECT value FROM json_each(:audiences))"
-        " AND memory.kind IN (SELECT value FROM json_each(:kinds))"
-        f"{_OPEN_TO_ALL} ORDER BY score DESC, memory.id DESC LIMIT :most"
-    )
-)
-# Of most people no code is kept: without this each of their turns would go through all that shares a word with it.
-_ANY_OF_KIND = Hot(
-    text(
-        "SELECT 1 FROM memory WHERE audience IN (SELECT value FROM json_each(:audiences))"
-        " AND kind IN (SELECT value FROM json_each(:kinds)) LIMIT 1"
-    )
-)
-_POSTGRES = text(
-    f"SELECT {_COLUMNS}, ts_rank(to_tsvector('english', memory.speaker || ' ' || memory.text),"  # noqa: S608
-    " to_tsquery('english', :query), 1) AS score"
-    " FROM memory LEFT JOIN message ON message.id = memory.message_id"
-    " WHERE to_tsvector('english', memory.speaker || ' ' || memory.text) @@ to_tsquery('english', :query)"
-    " AND memory.audience IN :audiences AND memory.kind IN :kinds"
-    f"{_OPEN_TO_ALL} ORDER BY score DESC, memory.id DESC LIMIT :most"
-).bindparams(bindparam("audiences", expanding=True), bindparam("kinds", expanding=True))
 _PLACE = select(memory_place).where(memory_place.c.conv == bindparam("conversation"))
 _SET_OFF = or_update(insert(memory_place), key=("conv",), columns=("off",))
 
 
-def keep(conn: Connection, scope: Scope, things: Iterable[Kept], *, at: int) -> None:
-    """Keep what was said, with the commit of its turn. What stands there already is left as it is."""
+def keep(
+    conn: Connection, scope: Scope, things: Sequence[Kept], lexicon: Lexicon, *, at: int, older: bool = False
+) -> None:
+    """Keep what was said, with the commit of its turn. What stands there already is left as it is.
+
+    `things` are of one session, in the order in which they were said; `older`: before all that is kept of it so far.
+    """
+    said = [thing for thing in things if thing.kind == "said"]
+    slots = iter(said_slots(conn, scope.own, _session_of(scope, said[0]), len(said), older=older) if said else ())
     for thing in things:
-        _KEEP.run(conn, _values(scope, thing, at))
+        slot = next(slots) if thing.kind == "said" else lone_slot(conn, scope.own, thing.kind)
+        _KEEP.run(conn, _values(scope, thing, slot, lexicon, at))
 
 
-def keep_fact(conn: Connection, scope: Scope, fact: Kept, *, at: int) -> int:
+def keep_fact(conn: Connection, scope: Scope, fact: Kept, lexicon: Lexicon, *, at: int) -> int:
     """Keep a fact, or renew one that says the same; returns its id."""
-    id: int = conn.execute(_KEEP_FACT, _values(scope, fact, at)).scalar_one()
+    slot = lone_slot(conn, scope.own, fact.kind)
+    id: int = conn.execute(_KEEP_FACT, _values(scope, fact, slot, lexicon, at)).scalar_one()
     return id
 
 
-def search(
-    conn: Connection, scope: Scope, words: Sequence[str], *, kinds: Sequence[Kind], most: int
-) -> tuple[Item, ...]:
-    """What holds any of the words in the scope's audiences, best first; () without words."""
-    if not words:
-        return ()
-    audiences, values = list(scope.visible), {"session": scope.session or "", "most": most}
-    found: Iterable[Any]
-    if conn.dialect.name == "sqlite":
-        lists = {"audiences": json.dumps(audiences), "kinds": json.dumps(kinds)}
-        if _ANY_OF_KIND.scalar(conn, lists) is None:
-            return ()
-        found = _SQLITE.rows(conn, {"query": sqlite_query(words, scope.visible), **lists, **values})
-    else:
-        asked = {"query": postgres_query(words), "audiences": audiences, "kinds": list(kinds)}
-        found = conn.execute(_POSTGRES, {**asked, **values})
-    return tuple(item_of(row, float(row.score)) for row in found)
+def _session_of(scope: Scope, thing: Kept) -> str:
+    return thing.session or f"conv:{scope.conversation}"
 
 
 def by_ids(conn: Connection, scope: Scope, ids: Sequence[int]) -> Mapping[int, Item]:
@@ -175,11 +141,12 @@ def _remove(conn: Connection, ids: Sequence[int]) -> int:
     return conn.execute(delete(memory).where(memory.c.id.in_(ids))).rowcount
 
 
-def rewrite(conn: Connection, id: int, wording: str, scope: Scope, *, at: int) -> None:
+def rewrite(conn: Connection, id: int, wording: str, scope: Scope, lexicon: Lexicon, *, at: int) -> None:
     """Let a fact say something else from now on; what was derived from its old words goes."""
     conn.execute(delete(memory_vector).where(memory_vector.c.memory_id == id))
     conn.execute(delete(relation).where(relation.c.memory_id == id))
-    values = {"text": wording, "dedup": fact_key(scope.own, wording), "created_at": at}
+    words = " ".join(lexicon.words(wording, scope.speaker))
+    values = {"text": wording, "dedup": fact_key(scope.own, wording), "created_at": at, "words": words}
     conn.execute(update(memory).where(memory.c.id == id).values(**values))
 
 
@@ -193,26 +160,7 @@ def set_off(conn: Connection, conversation: ConversationId, *, off: bool) -> Non
     conn.execute(_SET_OFF, {"conv": conversation, "off": off})
 
 
-def item_of(row: Any, score: float = 0.0) -> Item:
-    return Item(
-        id=row.id,
-        audience=row.audience,
-        kind=cast(Kind, row.kind),
-        conversation=row.conv,
-        person=row.person,
-        speaker=row.speaker,
-        text=row.text,
-        source=cast(Source, row.source),
-        confidence=row.confidence,
-        session=row.session_id,
-        message_id=row.message_id,
-        inbox_id=row.inbox_id,
-        at=from_us(row.created_at),
-        score=score,
-    )
-
-
-def _values(scope: Scope, thing: Kept, at: int) -> dict[str, object]:
+def _values(scope: Scope, thing: Kept, slot: int, lexicon: Lexicon, at: int) -> dict[str, object]:
     said = thing.message_id is not None and thing.kind != "fact"
     return {
         "audience": scope.own,
@@ -229,6 +177,8 @@ def _values(scope: Scope, thing: Kept, at: int) -> dict[str, object]:
         "inbox_id": thing.inbox_id,
         "dedup": f"m:{thing.message_id}:{thing.piece}" if said else fact_key(scope.own, thing.text),
         "created_at": at,
+        "slot": slot,
+        "words": " ".join(lexicon.words(thing.text, thing.speaker)),
     }
 
 

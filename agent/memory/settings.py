@@ -31,8 +31,8 @@ class RecallSettings:
 
     enabled: bool = True
     facts: int = 6
-    limit: int = 5
-    max_chars: int = 4_000
+    limit: int = 15
+    max_chars: int = 3_000
     strategy: Literal["auto", "keyword", "semantic", "graph", "hybrid"] = "auto"
     half_life_days: float = 0.0
     diversity: float = 0.0

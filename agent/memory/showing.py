@@ -1,13 +1,16 @@
-"""How what was kept is written for a model: one line each, with its number, date and source. Pure.
+"""How what was kept is written for a model: in lines with number, date and source, and in passages of a chat. Pure.
 
 The caller frames it: all of it is data that somebody else wrote.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import inf
 
 from agent.memory.records import Edge, Item
 
 LONGEST_LINE = 700  # characters
+LINE_END = 15  # characters of the day before a line, and its end, at most
+LONGEST_BESIDE = 300  # of what was said next to a hit
 
 
 def line_of(item: Item) -> str:
@@ -19,7 +22,7 @@ def line_of(item: Item) -> str:
     if item.kind == "fact":
         sure = "" if item.confidence >= 0.75 else ", not sure"
         return f"- fact {item.id} ({day}{sure}): {text}"
-    who = item.speaker or ("you" if item.person is None else item.person)
+    who = _who(item)
     if item.kind == "code":
         return f"- {day}, {who}:\n```\n{text}\n```"
     return f"- {day}, {who}: {text}"
@@ -44,3 +47,67 @@ def fitting(lines: Sequence[str], most_chars: int) -> list[str]:
         kept.append(line)
         room -= len(line) + 1
     return kept
+
+
+def passages(hits: Sequence[Item], around: Sequence[Item], most_chars: int) -> list[str]:
+    """What was found with what was said next to it, as passages of the chat: the best first, each in its own order.
+
+    At most so many characters, and at least one line. First what was found and what stands right beside it, then what
+    stands farther off, as long as there is room.
+    """
+    beside = {item.slot: item for item in around if item.slot is not None}
+    items = {hit.slot if hit.slot is not None else -hit.id: hit for hit in hits}
+    order = {slot: place for place, slot in enumerate(items)}
+    shown: dict[int, str] = {}  # by slot
+    room = most_chars
+    wanted = [(near, LONGEST_BESIDE) for slot in items for near in (slot, slot - 1, slot + 1)]
+    wanted += [(slot + away, LONGEST_BESIDE) for away in (-2, 2) for slot in items]
+    items = beside | items
+    for slot, longest in wanted:
+        item = items.get(slot)
+        if item is None or slot in shown:
+            continue
+        line = _said(item, LONGEST_LINE if slot in order else longest) if item.kind == "said" else line_of(item)
+        if len(line) + LINE_END > room and shown:
+            continue
+        shown[slot] = line
+        room -= len(line) + LINE_END
+    return [_passage(run, shown, items) for run in sorted(_runs(shown), key=lambda run: _best(run, order))]
+
+
+def _runs(shown: Mapping[int, str]) -> list[list[int]]:
+    """Slots that follow each other, together."""
+    runs: list[list[int]] = []
+    for slot in sorted(shown):
+        if runs and runs[-1][-1] == slot - 1:
+            runs[-1].append(slot)
+        else:
+            runs.append([slot])
+    return runs
+
+
+def _best(run: Sequence[int], order: Mapping[int, int]) -> float:
+    return min(order.get(slot, inf) for slot in run)
+
+
+def _passage(run: Sequence[int], shown: Mapping[int, str], items: Mapping[int, Item]) -> str:
+    """Its lines; the day stands before the first that was said on it."""
+    lines = []
+    day = ""
+    for slot in run:
+        item = items[slot]
+        if item.kind != "said":
+            return shown[slot]
+        at = f"{item.at:%Y-%m-%d}"
+        lines.append(f"- {at}, {shown[slot]}" if at != day else f"  {shown[slot]}")
+        day = at
+    return "\n".join(lines)
+
+
+def _said(item: Item, longest: int) -> str:
+    text = " ".join(item.text.split())
+    return f"{_who(item)}: {text if len(text) <= longest else f'{text[: longest - 1]}…'}"
+
+
+def _who(item: Item) -> str:
+    return item.speaker or ("you" if item.person is None else item.person)

@@ -1,9 +1,7 @@
-"""Which words of a text tell what it is about, and the full-text query they make. Pure."""
+"""Which words of a text tell what it is about, and its pieces. Pure."""
 
 import re
 from collections.abc import Sequence
-
-from agent.memory.audience import Audience, word_of
 
 MOST_WORDS = 24  # of a query
 _ENDINGS = ("ing", "ed", "es", "en", "em", "s", "n", "e")  # the longest first
@@ -70,18 +68,6 @@ def stem(word: str) -> str:
         return word
     ending = next((one for one in _ENDINGS if word.endswith(one) and len(word) - len(one) >= 3), "")
     return word.removesuffix(ending)
-
-
-def sqlite_query(words: Sequence[str], audiences: Sequence[Audience]) -> str:
-    """Any of the words, in those audiences, for FTS5; nothing that was written can be an operator."""
-    scopes = " OR ".join(word_of(audience) for audience in audiences)
-    wanted = " OR ".join(f'"{word}"' for word in words)
-    return f"(scope : ({scopes})) AND ({{speaker text}} : ({wanted}))"
-
-
-def postgres_query(words: Sequence[str]) -> str:
-    """Any of the words, for `to_tsquery`."""
-    return " | ".join(words)
 
 
 def code_in(text: str) -> tuple[str, ...]:

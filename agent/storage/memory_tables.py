@@ -1,4 +1,4 @@
-"""The tables of the memory: what was kept, its vectors, its graph, how people write, what was not found or erased.
+"""The tables of the memory: what was kept, its index, vectors and graph, how people write, what was missed or erased.
 
 On the same metadata as what a turn's commit touches, because what people say is kept by that commit.
 """
@@ -24,23 +24,28 @@ from sqlalchemy.schema import ExecutableDDLElement
 from agent.storage.goal_tables import metadata as metadata  # with the memory's tables on it
 from agent.storage.tables import Id
 
-# Kept up by triggers. `scope` is the audience as one word: a search never walks through what others have kept.
+
+# Kept up by triggers. Each word is indexed behind the audience it belongs to: a search never walks through what others
+# have kept. The words are made by agent.memory.lexicon; what has none yet, or was taken back, has no slot.
+def _words(row: str) -> str:
+    key = f"substr({row}scope, 1, 11)"
+    return f"{key} || replace({row}words, ' ', ' ' || {key})"
+
+
 MEMORY_FULL_TEXT = (
-    "CREATE VIRTUAL TABLE memory_fts USING fts5(scope, speaker, text, "
-    "content='memory', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2')",
-    "CREATE TRIGGER memory_written AFTER INSERT ON memory BEGIN "
-    "INSERT INTO memory_fts(rowid, scope, speaker, text) VALUES (new.id, new.scope, new.speaker, new.text); END",
-    "CREATE TRIGGER memory_removed AFTER DELETE ON memory BEGIN "
-    "INSERT INTO memory_fts(memory_fts, rowid, scope, speaker, text) "
-    "VALUES ('delete', old.id, old.scope, old.speaker, old.text); END",
-    "CREATE TRIGGER memory_rewritten AFTER UPDATE OF scope, speaker, text ON memory BEGIN "
-    "INSERT INTO memory_fts(memory_fts, rowid, scope, speaker, text) "
-    "VALUES ('delete', old.id, old.scope, old.speaker, old.text); "
-    "INSERT INTO memory_fts(rowid, scope, speaker, text) VALUES (new.id, new.scope, new.speaker, new.text); END",
+    "CREATE VIRTUAL TABLE memory_fts USING fts5(words, content='', columnsize=0, detail=none, tokenize='ascii')",
+    "CREATE TRIGGER memory_written AFTER INSERT ON memory WHEN new.slot IS NOT NULL BEGIN "  # noqa: S608 - our own names
+    "INSERT INTO memory_fts(rowid, words) VALUES (new.slot, " + _words("new.") + "); END",
+    "CREATE TRIGGER memory_removed AFTER DELETE ON memory WHEN old.slot IS NOT NULL BEGIN "  # noqa: S608
+    "INSERT INTO memory_fts(memory_fts, rowid, words) VALUES ('delete', old.slot, " + _words("old.") + "); END",
+    "CREATE TRIGGER memory_rewritten AFTER UPDATE OF scope, slot, words ON memory BEGIN "
+    "INSERT INTO memory_fts(memory_fts, rowid, words) SELECT 'delete', old.slot, {old} WHERE old.slot IS NOT NULL; "
+    "INSERT INTO memory_fts(rowid, words) SELECT new.slot, {new} WHERE new.slot IS NOT NULL; END".format(
+        old=_words("old."), new=_words("new.")
+    ),
 )
-POSTGRES_FULL_TEXT = (
-    "CREATE INDEX memory_fts_words ON memory USING gin (to_tsvector('english', speaker || ' ' || text))"
-)
+POSTGRES_WORDS = f"string_to_array({_words('')}, ' ')"
+POSTGRES_FULL_TEXT = f"CREATE INDEX memory_fts_words ON memory USING gin (({POSTGRES_WORDS})) WHERE slot IS NOT NULL"
 
 
 def _only_on(dialect: str, statement: str) -> ExecutableDDLElement:
@@ -66,6 +71,16 @@ memory = Table(
     Column("inbox_id", BigInteger),  # the run that it comes from
     Column("dedup", Text, nullable=False, unique=True),
     Column("created_at", BigInteger, nullable=False),
+    Column("slot", BigInteger),  # where the index has it: neighbours of a session next to each other
+    Column("words", Text),  # as the index has them; None: they are still to be made
+)
+Index("ix_memory_slot", memory.c.slot, unique=True)
+Index(
+    "ix_memory_unindexed",
+    memory.c.session_id,
+    memory.c.message_id,
+    sqlite_where=memory.c.words.is_(None),
+    postgresql_where=memory.c.words.is_(None),
 )
 Index("ix_memory_audience", memory.c.audience, memory.c.kind, memory.c.id)
 Index("ix_memory_conv", memory.c.conv, memory.c.id)
@@ -73,6 +88,26 @@ for _statement in MEMORY_FULL_TEXT:
     event.listen(memory, "after_create", _only_on("sqlite", _statement))
 event.listen(memory, "before_drop", _only_on("sqlite", "DROP TABLE IF EXISTS memory_fts"))
 event.listen(memory, "after_create", _only_on("postgresql", POSTGRES_FULL_TEXT))
+
+# How many slots each session has taken, from the middle to both sides: what is indexed later may have been said before.
+memory_session = Table(
+    "memory_session",
+    metadata,
+    Column("no", Id, primary_key=True),
+    Column("session", Text, nullable=False, unique=True),
+    Column("audience", Text, nullable=False),
+    Column("first", BigInteger, nullable=False),
+    Column("last", BigInteger, nullable=False),
+)
+Index("ix_memory_session_audience", memory_session.c.audience, memory_session.c.first, memory_session.c.last)
+
+# Below which number (exclusive, from the newest down) things wait for their words; empty when none does.
+memory_unindexed = Table(
+    "memory_unindexed",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("below", BigInteger, nullable=False),
+)
 
 memory_vector = Table(
     "memory_vector",

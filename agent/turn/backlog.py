@@ -1,11 +1,12 @@
 """What was said before there was a memory is kept as well: once, in the background, from the newest message down.
 
+What was kept before the index was made of stems gets its words in the same way.
 It goes where a turn would have put it. Where it is not plain in front of whom something was said, it is left out.
 """
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, delete, select, update
@@ -14,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.core.messages import TextPart
-from agent.memory import rows
+from agent.memory import index, rows
 from agent.memory.audience import ChatType, Scope
 from agent.memory.keeping import kept_of
 from agent.memory.memory import Memory
@@ -22,7 +23,7 @@ from agent.memory.target import FORGOTTEN
 from agent.sessions.reading import read_message, text_of
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
-from agent.storage.memory_tables import memory_backlog
+from agent.storage.memory_tables import memory_backlog, memory_unindexed
 from agent.storage.transcript_tables import message
 from agent.turn.prompt import words_of
 
@@ -35,7 +36,7 @@ log = logging.getLogger("tieline.memory")
 
 
 class Backlog:
-    """Messages that an older version has written. What is interrupted goes on with the next start."""
+    """What an older version did not keep or index. What is interrupted goes on with the next start."""
 
     def __init__(self, database: Database, memory: Memory, clock: Clock) -> None:
         self._database = database
@@ -43,21 +44,32 @@ class Backlog:
         self._clock = clock
 
     async def run(self) -> None:
-        """Keep them all. Trouble with the database leaves the rest for the next start."""
+        """Keep and index them all. Trouble with the database leaves the rest for the next start."""
         if not self._memory.settings.recall.enabled:
             return
-        kept = 0
         try:
-            if await self._database.read(_below) is None:
-                return
-            while (some := await self._database.write(self.keep_some)) is not None:
-                kept += some
-                await self._clock.sleep(PAUSE_S)
+            kept = await self._all(self.keep_some)
+            indexed = await self._all(self.index_some)
         except (StorageError, SQLAlchemyError) as error:
             reason = str(error).partition("\n")[0]
             log.warning("older messages are not all in the memory, the rest waits for the next start: %s", reason)
-        else:
+            return
+        if kept:
             log.info("older messages are in the memory now: %d pieces", kept)
+        if indexed:
+            log.info("what was kept before is in the new index: %d things", indexed)
+
+    async def _all(self, some: Callable[[Connection], int | None]) -> int:
+        done = 0
+        if await self._database.read(_is_waiting):
+            while (more := await self._database.write(some)) is not None:
+                done += more
+                await self._clock.sleep(PAUSE_S)
+        return done
+
+    def index_some(self, conn: Connection) -> int | None:
+        """Make the words of the next batch; how many things, None when nothing is left."""
+        return index.index_some(conn, self._memory.lexicon, most=BATCH)
 
     def keep_some(self, conn: Connection) -> int | None:
         """The next batch; how many pieces were kept, None when nothing is left."""
@@ -114,8 +126,12 @@ class Backlog:
             message_id=row.id,
             inbox_id=row.inbox_id,
         )
-        rows.keep(conn, scope, things, at=row.created_at)
+        rows.keep(conn, scope, things, self._memory.lexicon, at=row.created_at, older=True)
         return len(things)
+
+
+def _is_waiting(conn: Connection) -> bool:
+    return _below(conn) is not None or conn.execute(select(memory_unindexed.c.below)).first() is not None
 
 
 def _below(conn: Connection) -> int | None:

@@ -62,7 +62,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         if ends_now:
             ids = write_growth(conn, growth, run, conversation, at)
             if not unheard:
-                keep_words(conn, run, [*run.ids, *ids], at=at)
+                keep_words(conn, run, [*run.ids, *ids], runtime.memory.lexicon, at=at)
         if unheard:  # a heartbeat with nothing to say must not fill the history that every call sends
             store.hide_run(conn, work.inbox_id)
         for part, say in enumerate(says):

@@ -12,6 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from agent.core.messages import Message
 from agent.memory import rows
 from agent.memory.keeping import kept_of
+from agent.memory.lexicon import Lexicon
 from agent.memory.records import Kept
 from agent.sessions.reading import text_of
 from agent.storage.retries import is_trouble
@@ -21,7 +22,7 @@ from agent.turn.run import Run
 log = logging.getLogger("tieline.turn")
 
 
-def keep_words(conn: Connection, run: Run, ids: Sequence[int | None], *, at: int) -> None:
+def keep_words(conn: Connection, run: Run, ids: Sequence[int | None], lexicon: Lexicon, *, at: int) -> None:
     """Keep what the person and the agent said in the run; `ids` are its messages' in the transcript."""
     if run.memory is None:
         return
@@ -33,10 +34,10 @@ def keep_words(conn: Connection, run: Run, ids: Sequence[int | None], *, at: int
     ]
     try:
         if conn.dialect.name == "sqlite":  # a statement that fails leaves the transaction as it was
-            rows.keep(conn, run.memory, things, at=at)
+            rows.keep(conn, run.memory, things, lexicon, at=at)
         elif things:
             with conn.begin_nested():
-                rows.keep(conn, run.memory, things, at=at)
+                rows.keep(conn, run.memory, things, lexicon, at=at)
     except DBAPIError as error:
         if is_trouble(error):
             raise

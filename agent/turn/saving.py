@@ -11,6 +11,7 @@ from agent.goals import store as goals
 from agent.goals.lifecycle import IDLE, completed
 from agent.ledger import rows
 from agent.ledger.bills import Entry
+from agent.memory.index import take_back
 from agent.providers.metering import Spent, read_of
 from agent.sessions import runs, store
 from agent.sessions.records import Stored
@@ -134,6 +135,8 @@ def write_staged(conn: Connection, staged: StagedChanges, states: States, at: in
     session = states.session.id
     if staged.hide_from is not None and session is not None:
         store.hide_from(conn, session, staged.hide_from, also_from_people=staged.hide_from_people)
+        if staged.hide_from_people:
+            take_back(conn, session, staged.hide_from)
     if session is not None:
         _write_goal(conn, staged, session, at)
     if staged.switch_session:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
 from agent.core.outbox import FileRef, Question
-from agent.memory import graph_rows, notes, rows
+from agent.memory import graph_rows, index, notes, rows
 from agent.memory.audience import Scope
 from agent.memory.erasing import forget, preview
 from agent.memory.memory import EVERYTHING
@@ -89,8 +89,9 @@ async def _search(call: Call, words: str) -> Reply:
     if not words:
         return Reply(text=phrase("memory_search_what", language), private=True)
     scope = _scope(call)
+    terms = call.house.memory.lexicon.terms(words)
     found = await call.house.database.read(
-        lambda conn: rows.search(conn, scope, telling(words), kinds=EVERYTHING, most=MOST_FOUND)
+        lambda conn: index.search(conn, scope, terms, kinds=EVERYTHING, most=MOST_FOUND, exact=True)
     )
     if not found:
         return Reply(text=phrase("memory_nothing_found", language), private=True)

@@ -322,7 +322,8 @@ REACHED = """
     goal inbox outbox turn tool_call approval approval_rule plan task evolved_prompts
 """
 NO_WORDS = """
-    conversation control ephemeral usage budget_grant memory_place memory_erasure memory_backlog access_grant
+    conversation control ephemeral usage budget_grant memory_place memory_erasure memory_backlog memory_session
+    memory_unindexed access_grant
     channel_preference channel_setting pairing pairing_attempt person_zone schedule_run skill_arm skill_trust
 """  # ids, numbers and choices
 NAMED_IN_THE_DOCS = "schedule"  # /schedules delete
@@ -333,3 +334,15 @@ def test_of_every_table_it_is_known_whether_forgetting_reaches_it() -> None:
     assert sorted(known) == sorted(table.name for table in SCHEMA.metadata.sorted_tables), (
         "a new table: if it can hold what people said, agent.memory.forgetting must reach it"
     )
+
+
+@pytest.mark.requirement("Z-15")
+async def test_what_was_undone_helps_to_find_nothing(world: World) -> None:
+    await world.answered("good morning to the whole crew of the ferry", "whole crew")
+    await world.answered("the spare key lies under the night heron", "night heron")
+    await world.asks("/undo")
+    await world.asks("/new")
+    await world.answered("which night heron was it again?", "again")
+    assert "<memory>" not in sent(world, "which night heron")
+    await world.answered("what about the crew of the ferry?", "what about")
+    assert "<memory>" in sent(world, "what about the crew"), "what was not taken back is there"

@@ -13,6 +13,7 @@ from agent.core.outbox import Say
 from agent.inbox import Incoming
 from agent.memory import forgetting, gathering, rows, traces
 from agent.memory.audience import Scope, audience_of_person
+from agent.memory.lexicon import Lexicon
 from agent.memory.records import Kept
 from agent.memory.target import FORGOTTEN, PAGE, Target
 from agent.storage import cleaning
@@ -53,7 +54,7 @@ def fill(conn: Connection, clock: FakeClock, most: int = FEW) -> None:
         if place == CHAT:
             kept = Kept(kind="said", text=words, source="chat", person=ANN, session=place, inbox_id=number,
                         message_id=number)  # fmt: skip
-            rows.keep(conn, SCOPE, [kept], at=1)
+            rows.keep(conn, SCOPE, [kept], Lexicon(), at=1)
     command = encode_incoming(said(text=f"/memory forget {SECRET}"))
     conn.execute(insert(inbox).values(id=MANY, conv=CHAT, created_at=1, kind="message", dedup="c", payload=command,
                                       attempts=1))  # fmt: skip
@@ -179,7 +180,7 @@ async def test_a_large_file_is_rebuilt_once_a_day(sqlite_database: Database) -> 
 async def test_of_removed_words_the_index_keeps_nothing(sqlite_database: Database) -> None:
     for number in range(40):
         kept = Kept(kind="fact", text=f"the {SECRET}{number} flies", source="tool", person=ANN)
-        await sqlite_database.write(lambda conn, kept=kept: rows.keep_fact(conn, SCOPE, kept, at=1))  # type: ignore[misc]
+        await sqlite_database.write(lambda conn, kept=kept: rows.keep_fact(conn, SCOPE, kept, Lexicon(), at=1))  # type: ignore[misc]
     await sqlite_database.write(lambda conn: rows.remove(conn, range(1, 41)))
     done = await sqlite_database.write(lambda conn: cleaning.merge(conn, first=True))
     while not done:

@@ -487,3 +487,19 @@ async def test_vectors_of_another_size_are_left_out_and_made_again(database: Dat
     assert await room.texts("Where is the boat?")
     await room.fact("The harbour has a crane.")
     assert await room.texts("Where is that vessel?", strategy="semantic") == ["The boat lies in the harbour."]
+
+
+async def test_an_outage_of_vectors_is_warned_about_once(
+    sqlite_database: Database, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    room = Room(sqlite_database, clock)
+    await room.fact("The boat lies in the harbour of Oslo.")
+    for number, error in enumerate((TimeoutError("late"), TimeoutError("late"), None, TimeoutError("late"))):
+        room.embedder.error = error
+        found = await room.texts(f"where does the boat lie on day {number}?")  # a new question: vectors are kept
+        assert found == ["The boat lies in the harbour of Oslo."]
+    assert [record.levelname for record in caplog.records if "vectors were not searched" in record.message] == [
+        "WARNING",
+        "WARNING",
+    ], "once for each outage"
+    assert len(await room.missed()) == 3, "the log of misses has every one"

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from agent.core.ids import ConversationId, PersonId
 from agent.memory import notes
 from agent.memory.audience import ChatType, Places, scope_of, word_of
-from agent.memory.fusion import diverse, faded, reciprocal
+from agent.memory.fusion import diverse, faded, summed
 from agent.memory.notes import path_of
 from agent.memory.records import Edge, Item
 from agent.memory.routing import route
 from agent.memory.showing import edge_line, fitting, line_of
-from agent.memory.words import code_in, coverage, is_about_something, pieces, sqlite_query, telling, without_code
+from agent.memory.words import code_in, coverage, is_about_something, pieces, telling, without_code
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 GROUP, THREAD = ConversationId("discord:9"), ConversationId("discord:10")
@@ -61,14 +61,12 @@ def test_route(query: str, strategy: str) -> None:
     assert route(query) == strategy
 
 
-def test_reciprocal_rank_prefers_what_stands_high_in_both() -> None:
-    one, other = dict.fromkeys("abc", 1.0), dict.fromkeys("dbe", 1.0)
-    scores = reciprocal(one, other)
-    assert max(scores, key=lambda thing: scores[thing]) == "b"
-    assert reciprocal({}, {}) == {}
-    assert max(both := reciprocal({"a": 0.1}, {"b": 1.0}), key=lambda thing: both[thing]) == "b", (
-        "by how much it counts"
-    )
+def test_what_words_and_meaning_find_is_weighed_by_how_well_each_finds_it() -> None:
+    scores = summed({"a": 8.0, "b": 2.0}, {"c": 0.86, "b": 0.84, "a": 0.80})
+    assert scores == pytest.approx({"a": 1.0, "b": 0.25 + 0.04 / 0.06, "c": 1.0})
+    assert summed({}, {}) == {}
+    assert summed({"a": 3.0}, {}) == {"a": 1.0}
+    assert summed({}, {"a": 0.8}) == {"a": 1.0}
 
 
 def test_age_and_repetition_count_only_when_asked_to() -> None:
@@ -94,13 +92,6 @@ def test_the_words_that_tell() -> None:
     assert is_about_something("the plover")
     assert coverage(("plovers", "oslo"), "a plover was seen") == 0.5
     assert coverage((), "anything") == 0.0
-
-
-@given(st.text(max_size=60))
-def test_nothing_that_is_written_becomes_an_operator(text: str) -> None:
-    query = sqlite_query(telling(text), ())
-    words = query.partition("{speaker text} : ")[2]
-    assert words.count('"') == 2 * len(telling(text))
 
 
 def test_code_is_taken_out_of_a_message() -> None:

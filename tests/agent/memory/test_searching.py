@@ -4,20 +4,23 @@ import pytest
 from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId, PersonId
-from agent.memory import rows
+from agent.memory import index, rows
 from agent.memory.audience import Scope, audience_of_person
+from agent.memory.lexicon import Lexicon
 from agent.memory.records import Kept, Kind
 from agent.storage.database import Database
 
 ANN = PersonId("telegram:77")
 OWN = audience_of_person(ANN)
 SCOPE = Scope(conversation=ConversationId("telegram:77"), own=OWN, visible=(OWN,), person=ANN)
+LEXICON = Lexicon()
+QUESTION = LEXICON.terms("question")
 CODE = Kept(kind="code", text="question = 42", source="chat", person=ANN, message_id=1_000)
 
 
 def filled(conn: Connection) -> None:
     said = [Kept(kind="said", text=f"question {n}", source="chat", person=ANN, message_id=n) for n in range(1, 600)]
-    rows.keep(conn, SCOPE, said, at=1)
+    rows.keep(conn, SCOPE, said, LEXICON, at=1)
 
 
 @pytest.mark.parametrize(("kinds", "looks"), [(("code",), False), (("said",), True), (("fact", "said"), True)])
@@ -32,7 +35,7 @@ async def test_the_words_are_looked_up_only_where_something_of_the_kind_is_kept(
         raw = conn.connection.driver_connection
         assert raw is not None
         raw.set_trace_callback(asked.append)
-        found = rows.search(conn, SCOPE, ["question"], kinds=kinds, most=40)
+        found = index.search(conn, SCOPE, QUESTION, kinds=kinds, most=40)
         raw.set_trace_callback(None)
         return len(found)
 
@@ -42,6 +45,6 @@ async def test_the_words_are_looked_up_only_where_something_of_the_kind_is_kept(
 
 async def test_what_there_is_of_a_kind_is_found_among_much_else(database: Database) -> None:
     await database.write(filled)
-    await database.write(lambda conn: rows.keep(conn, SCOPE, [CODE], at=1))
-    found = await database.read(lambda conn: rows.search(conn, SCOPE, ["question"], kinds=("code",), most=40))
+    await database.write(lambda conn: rows.keep(conn, SCOPE, [CODE], LEXICON, at=1))
+    found = await database.read(lambda conn: index.search(conn, SCOPE, QUESTION, kinds=("code",), most=40))
     assert [item.text for item in found] == [CODE.text]

@@ -7,7 +7,7 @@ from sqlalchemy import insert, select, text
 
 from agent.compaction.settings import MemorySettings
 from agent.core.ids import PersonId
-from agent.memory import rows
+from agent.memory import index, rows
 from agent.memory.settings import RecallSettings
 from agent.storage.database import Database
 from agent.storage.memory_tables import memory, memory_backlog
@@ -63,7 +63,8 @@ async def test_older_messages_are_kept_where_they_were_said(database: Database, 
     assert await database.write(backlog.keep_some) is None
     assert await kept(database) == found, "each once"
     scope = world.memory.scope(world.key, "direct", PersonId("telegram:77"))
-    hits = await database.read(lambda conn: rows.search(conn, scope, ("bergen",), kinds=("said",), most=5))
+    terms = world.memory.lexicon.terms("Bergen")
+    hits = await database.read(lambda conn: index.search(conn, scope, terms, kinds=("said",), most=5, exact=True))
     assert [item.text for item in hits] == ["The boat lies in Bergen since spring."]
 
 

@@ -1,54 +1,58 @@
 """A history in a real memory, as if its people had written it in a group: a session a day, all in the transcript."""
 
-import random
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
-from typing import cast
 
 from sqlalchemy import Connection
 
 from agent.compaction.settings import MemorySettings
 from agent.core.clock import SystemClock
+from agent.core.framing import harmless
 from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.core.messages import text_message
 from agent.memory import rows
 from agent.memory.audience import Scope
+from agent.memory.block import block_for
 from agent.memory.keeping import kept_of
 from agent.memory.local_vectors import LocalEmbedder, is_installed
 from agent.memory.memory import Memory
 from agent.memory.records import Strategy
-from agent.memory.settings import SemanticSettings
-from agent.memory.vectors import Embedder, Vectors, unit
+from agent.memory.settings import RecallSettings, SemanticSettings
+from agent.memory.vectors import Embedder, Vectors
 from agent.providers.metering import Bill
 from agent.sessions import store
 from agent.sessions.records import Stored
 from agent.storage.database import Database
 from agent.storage.moments import to_us
 from gateway.storage.opening import open_database
-from tests.bench.memory.histories import History
-from tests.bench.memory.topics import CHATTER
+from tests.bench.memory.histories import Asked, History, Said
 
 GROUP = ConversationId("telegram:-1")
 BILL = Bill(purpose="bench", conversation=GROUP)
 MOST = 10
-WIDTH = 384
+# The default, which goes by words; and both ways for each question, where vectors are there.
+SETTINGS = {"words": MemorySettings(), "both": MemorySettings(recall=RecallSettings(strategy="hybrid"))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What one question brought: the places (from 1) of the messages that hold the answer, and how many those are."""
+    """What one question brought: the places (from 1) of the messages that hold the answer, and how many those are.
+
+    `shown` of these stand whole in the block that a model gets, which has `chars`. `cpu_ms` is the block's alone.
+    """
 
     history: str
-    strategy: str
+    way: str
     kind: str
     places: tuple[int, ...]
     evidence: int
+    shown: int
+    chars: int
     ms: float
+    cpu_ms: float
 
 
 @dataclass(slots=True)
@@ -60,19 +64,25 @@ class Feed:
     scope: Scope
     home: Path
     ids: dict[int, str] = field(default_factory=dict)  # of the transcript, to those of the history
+    cpu_ms: list[float] = field(default_factory=list)  # of keeping each message, its share of the commit included
+    vectors_cpu_s: float = 0.0
+    way: list[str] = field(default_factory=lambda: ["words"])
 
     @classmethod
     @asynccontextmanager
-    async def of(cls, history: History, home: Path, *, vectors: bool) -> AsyncIterator["Feed"]:
+    async def of(cls, history: History, home: Path, *, vectors: bool = False) -> AsyncIterator["Feed"]:
         home.mkdir(parents=True)  # noqa: ASYNC240 - nothing else runs
         database = await open_database("sqlite:///tieline.db", home)
         try:
+            way = ["both" if vectors else "words"]
             embedder = LocalEmbedder() if vectors and is_installed() else None
-            memory = _memory(database, embedder)
-            feed = cls(history, memory, memory.scope(GROUP, "group", None), home)
+            memory = memory_of(database, embedder, way)
+            feed = cls(history, memory, memory.scope(GROUP, "group", None), home, way=way)
             await feed._take(database)
             if memory.vectors is not None:
+                began = time.process_time()
                 await memory.vectors.catch_up(feed.scope.own, BILL)
+                feed.vectors_cpu_s = time.process_time() - began
             yield feed
         finally:
             await database.aclose()
@@ -82,31 +92,46 @@ class Feed:
         """Of the database with its log."""
         return sum(path.stat().st_size for path in self.home.glob("tieline.db*"))
 
-    async def asked(self, strategy: str) -> list[Found]:
-        """Every question once, looked up by this way; "auto" goes by the question."""
-        way = None if strategy == "auto" else cast(Strategy, strategy)
+    async def asked(self, way: str) -> list[Found]:
+        """Every question once: "words" as shipped, "both" with vectors for each question."""
+        self.way[0] = way
+        strategy: Strategy = "hybrid" if way == "both" else "keyword"
         found = []
         for question in self.history.questions:
-            began = time.perf_counter()
-            given = await self.memory.recall(question.text, self.scope, bill=BILL, strategy=way, limit=MOST)
-            ms = (time.perf_counter() - began) * 1000
+            given = await self.memory.recall(question.text, self.scope, bill=BILL, strategy=strategy, limit=MOST)
             order = list(dict.fromkeys(self.ids[item.message_id] for item in given.items if item.message_id))
             places = tuple(place for place, id in enumerate(order, 1) if id in question.evidence)
+            worked, began = time.process_time(), time.perf_counter()
+            block = await block_for(
+                question.text, self.scope, self.memory, self.memory.settings.recall, bill=BILL, begins=True
+            )
+            ms, cpu_ms = (time.perf_counter() - began) * 1000, (time.process_time() - worked) * 1000
             found.append(
                 Found(
                     history=self.history.id,
-                    strategy=strategy,
+                    way=way,
                     kind=question.kind,
                     places=places,
                     evidence=len(question.evidence),
+                    shown=self._shown(question, block),
+                    chars=len(block),
                     ms=ms,
+                    cpu_ms=cpu_ms,
                 )
             )
         return found
 
+    def _shown(self, question: Asked, block: str) -> int:
+        """How many messages of the answer stand in the block to their last character."""
+        lines = block.splitlines()
+        wanted = (said for said in self.history.messages if said.id in question.evidence)
+        return sum(any(line.endswith(_line(said)) for line in lines) for said in wanted)
+
     async def _take(self, database: Database) -> None:
-        def work(conn: Connection) -> None:
-            for number, said in enumerate(self.history.messages):
+        """Each message in a commit of its own, as turns do it."""
+        for number, said in enumerate(self.history.messages):
+
+            def work(conn: Connection, number: int = number, said: Said = said) -> float:
                 session, person = SessionId(f"{said.at:%Y-%m-%d}"), PersonId(f"telegram:{said.speaker}")
                 at = to_us(said.at)
                 store.open_session(conn, session, GROUP, title=said.text, at=at)
@@ -115,6 +140,7 @@ class Feed:
                 id = store.append(conn, session, GROUP, stored, at=at)
                 assert id is not None
                 self.ids[id] = said.id
+                began = time.thread_time()
                 kept = kept_of(
                     said.text,
                     person=person,
@@ -123,71 +149,25 @@ class Feed:
                     message_id=id,
                     inbox_id=number,
                 )
-                rows.keep(conn, self.scope, kept, at=at)
+                rows.keep(conn, self.scope, kept, self.memory.lexicon, at=at)
+                return time.thread_time() - began
 
-        await database.write(work)
-
-
-async def crowded(home: Path, size: int, *, vectors: bool) -> dict[str, tuple[float, float]]:
-    """The median of recalls (ms, and ms of CPU) in one audience with so many things, by words alone and both ways."""
-    home.mkdir(parents=True)  # noqa: ASYNC240 - nothing else runs
-    database = await open_database("sqlite:///tieline.db", home)
-    draw = random.Random(size)
-    try:
-        memory = _memory(database, _Random(draw) if vectors else None)
-        scope = memory.scope(GROUP, "group", None)
-        texts = [f"{draw.choice(CHATTER)}, {draw.choice(CHATTER)} ({number})" for number in range(size)]
-
-        def work(conn: Connection) -> None:
-            for number, text in enumerate(texts):
-                kept = kept_of(text, person="p", speaker="Ann", session=None, message_id=number + 1, inbox_id=None)
-                rows.keep(conn, scope, kept, at=to_us(datetime(2026, 2, 2, tzinfo=UTC)))
-
-        await database.write(work)
-        if memory.vectors is not None:
-            await memory.vectors.catch_up(scope.own, BILL)
-        measured = {"by words": await _median(memory, scope, "keyword", draw)}
-        if memory.vectors is not None:
-            measured["by words and vectors (without making the question's)"] = await _median(
-                memory, scope, "hybrid", draw
-            )
-        return measured
-    finally:
-        await database.aclose()
+            self.cpu_ms.append(await database.write(work) * 1000)
 
 
-async def _median(memory: Memory, scope: Scope, way: Strategy, draw: random.Random) -> tuple[float, float]:
-    spent, cpu = [], []
-    for _ in range(40):
-        query = " ".join(draw.choice(CHATTER).split()[-6:])
-        began, worked = time.perf_counter(), time.process_time()
-        await memory.recall(query, scope, bill=BILL, strategy=way, limit=MOST)
-        spent.append((time.perf_counter() - began) * 1000)
-        cpu.append((time.process_time() - worked) * 1000)
-    return median(spent), median(cpu)
+def _line(said: Said) -> str:
+    return harmless(f"{said.speaker or f'telegram:{said.speaker}'}: {' '.join(said.text.split())}")
 
 
-def _memory(database: Database, embedder: Embedder | None) -> Memory:
-    settings = MemorySettings(semantic=SemanticSettings(timeout_s=600))
+def memory_of(database: Database, embedder: Embedder | None = None, way: Sequence[str] = ("words",)) -> Memory:
+    """The memory of a default installation; with the embedder, `way[0]` says whether it is used."""
+    settings = {
+        name: MemorySettings(recall=one.recall, semantic=SemanticSettings(timeout_s=600))
+        for name, one in SETTINGS.items()
+    }
 
     async def current() -> Embedder | None:
-        return embedder
+        return embedder if way[0] == "both" else None
 
     vectors = Vectors(database, current) if embedder is not None else None
-    return Memory(database, SystemClock(), settings=lambda: settings, vectors=vectors)
-
-
-@dataclass(slots=True)
-class _Random:
-    """Vectors without meaning, as long as real ones: for the time that comparing them takes."""
-
-    draw: random.Random
-    name: str = "random"
-    least: float = -1.0
-    sure: float = -1.0
-    pool: list[bytes] = field(default_factory=list)
-
-    async def embed(self, texts: Sequence[str], *, as_query: bool, bill: Bill) -> Sequence[bytes]:
-        if not self.pool:
-            self.pool = [unit([self.draw.gauss(0, 1) for _ in range(WIDTH)]) for _ in range(64)]
-        return self.draw.choices(self.pool, k=len(texts))
+    return Memory(database, SystemClock(), settings=lambda: settings[way[0]], vectors=vectors)

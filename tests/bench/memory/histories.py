@@ -63,14 +63,24 @@ class _Question:
     evidence: list[_Line]
 
 
+def in_tree() -> dict[str, tuple[History, ...]]:
+    """Every set of this tree: chats of several kinds and languages, and those that are made of topics and chatter."""
+    here = Path(__file__).parent
+    written = {path.stem: read(path) for path in sorted((here / "sets").glob("*.json"))}
+    return written | {"more": read(here / "more_histories.json"), "topics": own()}
+
+
 def own() -> tuple[History, ...]:
-    """The set of this tree: 6 histories, 180 questions."""
+    """6 histories made of topics and chatter, 180 questions."""
     return tuple(_history(name, people, random.Random(name)) for name, people in GROUPS.items())
 
 
 def read(path: Path) -> tuple[History, ...]:
     """Histories that others wrote: a JSON list of {"id", "messages": [{"id", "speaker", "at", "text"}],
-    "questions": [{"text", "kind", "evidence": [message ids]}]}. `at` is ISO 8601 or seconds since 1970."""
+    "questions": [{"text", "kind", "evidence": [message ids]}]}. `at` is ISO 8601 or seconds since 1970.
+
+    A question without evidence has nothing to do with the history.
+    """
     return tuple(
         History(
             id=str(entry["id"]),
@@ -80,7 +90,9 @@ def read(path: Path) -> tuple[History, ...]:
             ),
             questions=tuple(
                 Asked(
-                    text=one["text"], kind=str(one.get("kind", "single")), evidence=frozenset(map(str, one["evidence"]))
+                    text=one["text"],
+                    kind=str(one.get("kind", "single")),
+                    evidence=frozenset(map(str, one.get("evidence", ()))),
                 )
                 for one in entry["questions"]
             ),

@@ -10,8 +10,10 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Engine, create_engine, inspect, make_url, text
 
 from agent.storage import migrating
+from agent.storage.memory_tables import MEMORY_FULL_TEXT, POSTGRES_FULL_TEXT
 from agent.storage.schema import State, create, revision, state_of
 from agent.storage.sqlite import sqlite_engine
+from gateway.storage.migrations.versions import r0016_recall
 from gateway.storage.opening import SCHEMA
 from tests.fakes.databases import PostgresServer
 
@@ -91,6 +93,12 @@ def test_every_migration_can_be_taken_back(engine: Engine) -> None:
     with engine.begin() as conn:
         migrating.upgrade(conn, SCHEMA.migrations)
         assert revision(conn) == SCHEMA.head
+
+
+def test_the_index_of_the_memory_is_made_the_same_way_twice() -> None:
+    """Comparing tables tells nothing of triggers and indexes over expressions."""
+    assert r0016_recall.SQLITE == MEMORY_FULL_TEXT
+    assert r0016_recall.POSTGRES == POSTGRES_FULL_TEXT
 
 
 def test_the_head_that_is_checked_cheaply_is_the_newest_migration() -> None:

@@ -6,10 +6,25 @@ Revision ID: 0007_memory
 import sqlalchemy as sa
 from alembic import op
 
-from agent.storage.memory_tables import MEMORY_FULL_TEXT, POSTGRES_FULL_TEXT
-
 revision = "0007_memory"
 down_revision = "0006_goals"
+
+MEMORY_FULL_TEXT = (
+    "CREATE VIRTUAL TABLE memory_fts USING fts5(scope, speaker, text, "
+    "content='memory', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2')",
+    "CREATE TRIGGER memory_written AFTER INSERT ON memory BEGIN "
+    "INSERT INTO memory_fts(rowid, scope, speaker, text) VALUES (new.id, new.scope, new.speaker, new.text); END",
+    "CREATE TRIGGER memory_removed AFTER DELETE ON memory BEGIN "
+    "INSERT INTO memory_fts(memory_fts, rowid, scope, speaker, text) "
+    "VALUES ('delete', old.id, old.scope, old.speaker, old.text); END",
+    "CREATE TRIGGER memory_rewritten AFTER UPDATE OF scope, speaker, text ON memory BEGIN "
+    "INSERT INTO memory_fts(memory_fts, rowid, scope, speaker, text) "
+    "VALUES ('delete', old.id, old.scope, old.speaker, old.text); "
+    "INSERT INTO memory_fts(rowid, scope, speaker, text) VALUES (new.id, new.scope, new.speaker, new.text); END",
+)
+POSTGRES_FULL_TEXT = (
+    "CREATE INDEX memory_fts_words ON memory USING gin (to_tsvector('english', speaker || ' ' || text))"
+)
 
 ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
