@@ -41,6 +41,10 @@ ENDS = {
 
 PASSING = frozenset({"ephemeral"})  # whose rows go when what they name is gone
 
+# What a start goes on with in the background: the index of recall over what was kept before there was one.
+INDEX = frozenset({"memory_session", "memory_unindexed"})
+INDEXED = {"memory": {"slot", "words"}}
+
 
 def differences(
     before: Mapping[str, Table], after: Mapping[str, Table], *, live: bool = True, ended: Collection[str] = ()
@@ -50,7 +54,7 @@ def differences(
     `ended` names rows, such as "schedule 9", that the caller knows to have ended and so to be gone.
     """
     for name, rows in before.items():
-        if name in DROPPED:
+        if name in DROPPED | INDEX:
             continue
         now = RENAMED_TABLES.get(name, name)
         if now not in after:
@@ -66,7 +70,7 @@ def differences(
 
 
 def _changed(name: str, key: str, row: Row, found: Row, *, live: bool) -> Iterator[str]:
-    must = _must_stay(name, row) if live else frozenset(row)
+    must = (_must_stay(name, row) if live else frozenset(row)) - INDEXED.get(name, set())
     for column in sorted(must):
         if f"{name}.{column}" in DROPPED:
             continue

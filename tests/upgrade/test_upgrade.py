@@ -21,7 +21,7 @@ from tests.faults.places import PLACES, Place
 from tests.program.doubles import PATIENCE_S, Doubles, all_doubles, until
 from tests.program.people import GROUP, OnTelegram
 from tests.program.running import Program
-from tests.upgrade.comparing import differences
+from tests.upgrade.comparing import INDEX, differences
 from tests.upgrade.fixture import Fixture, fixtures, go_on, still_open
 from tests.upgrade.home import NAMES, TOPIC, environment
 from tests.upgrade.play import RULES, when
@@ -43,6 +43,11 @@ def rewound(engine: Engine) -> None:
                 conn.commit()
             with conn.begin():
                 migrating.downgrade(conn, SCHEMA.migrations, migrating.known_revisions(SCHEMA.migrations)[1])
+
+
+def counts(tables: Mapping[str, Table]) -> dict[str, int]:
+    """How many rows each table has, but for the index of recall, which is being made."""
+    return {name: len(rows) for name, rows in tables.items() if name not in INDEX}
 
 
 async def finds(engine: Engine, sql: str, *, nothing: bool = False) -> None:
@@ -120,9 +125,7 @@ async def test_the_state_before_goes_on(
             async with program:
                 await finds(engine, AT_REST, nothing=True)
                 assert not list(differences(settled, read_all(engine)))
-                assert {name: len(rows) for name, rows in read_all(engine).items()} == {
-                    name: len(rows) for name, rows in settled.items()
-                }, "a second start adds nothing"
+                assert counts(read_all(engine)) == counts(settled), "a second start adds nothing"
                 await program.stop()
 
 
