@@ -4,25 +4,49 @@ It knows no more than a model would: the text of the question, and, for the subg
 """
 
 import re
-from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 from agent.compaction.asking import Question
+from agent.core.errors import ProviderBusy
 
 LINES = 40  # of a summary
 LONGEST_LINE = 160
 _TAGS = re.compile(r"</?(?:user|assistant|conversation|part)[^>]*>")
 
 
-class Summariser:
-    """Answers like a sober model: sentences cut out of what it was given."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Questions of one purpose, and their tokens."""
 
-    def __init__(self) -> None:
-        self.calls: Counter[str] = Counter()
+    count: int = 0
+    prompt: int = 0
+    output: int = 0
+
+
+class Summariser:
+    """Answers with sentences cut out of the question. Questions of the purposes `failing` fail, and cost nothing."""
+
+    def __init__(self, count: Callable[[str], int], failing: Collection[str] = ()) -> None:
+        self.asked: dict[str, Asked] = {}
         self.subgoal = ""
         self._told = ""
+        self._count = count
+        self._failing = failing
 
     async def __call__(self, question: Question) -> str:
-        self.calls[question.purpose] += 1
+        if question.purpose in self._failing:
+            raise ProviderBusy("no answer")
+        answer = self._answer(question)
+        sofar = self.asked.get(question.purpose, Asked())
+        self.asked[question.purpose] = Asked(
+            sofar.count + 1,
+            sofar.prompt + self._count(question.system) + self._count(question.text),
+            sofar.output + self._count(answer),
+        )
+        return answer
+
+    def _answer(self, question: Question) -> str:
         match question.purpose:
             case "subgoal":
                 return self._about_the_subgoal()
