@@ -114,9 +114,9 @@ class Engine:
         self._publish(ReactiveCompactTriggered(conversation=self._conversation, run=self._run, tokens_before=before))
         if options.level == "off":
             return False
-        self._trimmer.microcompact(load, options, self._run)
         self._trimmer.fold(load, self._run)
         await self._trimmer.prune(load, options, self._run, load.raw(before // 2))
+        self._trimmer.microcompact(load, options, self._run)
         if load.tokens(state.window) > before // 2:
             await self._compactor.compact(load, options, self._run, rung="reactive")
         if load.tokens(state.window) > before // 2:
@@ -195,7 +195,7 @@ class Engine:
             flush_due=self._flush is not None and self._may_flush and not state.flushed,
             pending_folds=len(state.window.waiting),
             fold_cutoff=options.memory.tool_call_cutoff,
-            microcompact_from=int(options.microcompact.min_pressure * load.window),
+            clear_from=int(options.microcompact.min_pressure * load.window) if options.clears_first else None,
         )
 
     async def _take(self, step: Step, load: Load, limits: Limits) -> None:

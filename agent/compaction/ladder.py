@@ -2,25 +2,34 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, auto
 
 from agent.compaction.settings import Level, MemorySettings
 
 
-class Step(IntEnum):
-    """The rungs in the order in which one pass may take them."""
+class Step(Enum):
+    """The rungs; `order_of` says in which order one pass may take them."""
 
-    MICROCOMPACT = 1
-    FOLD = 2  # deferred pair summaries take their pairs' places
-    PRUNE = 3
-    MID = 4
-    FLUSH = 5
-    HIGH = 6  # a model's structured summary
-    HARD = 7  # a model's full summary
-    DIGEST = 8  # mechanical: what must go so that the request fits at all
+    MICROCOMPACT = auto()  # all old results are cleared
+    FOLD = auto()  # deferred pair summaries take their pairs' places
+    PRUNE = auto()
+    MID = auto()
+    FLUSH = auto()
+    HIGH = auto()  # a model's structured summary
+    HARD = auto()  # a model's full summary
+    DIGEST = auto()  # mechanical: what must go so that the request fits at all
 
 
 BY_MODEL = frozenset({Step.HIGH, Step.HARD})
+_CHOOSING = (Step.FOLD, Step.PRUNE, Step.MID)
+_LAST = (Step.FLUSH, Step.HIGH, Step.HARD, Step.DIGEST)
+
+
+def order_of(*, clears_first: bool) -> tuple[Step, ...]:
+    """The order of the rungs: clearing first leaves little to choose among, clearing last takes what is left."""
+    if clears_first:
+        return (Step.MICROCOMPACT, *_CHOOSING, *_LAST)
+    return (*_CHOOSING, Step.MICROCOMPACT, *_LAST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +53,8 @@ class Standing:
 
     `first`: nothing of this turn was sent yet; after that no rung may ask a model. `may_ask`: no model compacted in
     this turn so far. `hard_ready`: the state machine allows the hard rung. `flush_due`: there is a memory, and it was
-    not yet flushed in this cycle.
+    not yet flushed in this cycle. `clear_from`: old results are cleared first, from so many tokens on; None: they are
+    cleared above the soft threshold, after the rungs that choose.
     """
 
     level: Level
@@ -54,7 +64,7 @@ class Standing:
     flush_due: bool
     pending_folds: int
     fold_cutoff: int
-    microcompact_from: int  # tokens
+    clear_from: int | None
 
 
 def limits_for(window: int, room: int, settings: MemorySettings, *, reserve_floor: int, flush_threshold: int) -> Limits:
@@ -77,16 +87,17 @@ def next_step(tokens: int, done: Collection[Step], limits: Limits, standing: Sta
 
     Steps are taken in their order and each once; a rung that asks a model closes the pass for the other one.
     """
-    after = max(done, default=0)
-    for step in Step:
-        if step > after and _calls(step, tokens, done, limits, standing):
+    order = order_of(clears_first=standing.clear_from is not None)
+    taken = max((order.index(step) for step in done), default=-1)
+    for step in order[taken + 1 :]:
+        if _calls(step, tokens, done, limits, standing):
             return step
     return None
 
 
 def _calls(step: Step, tokens: int, done: Collection[Step], limits: Limits, standing: Standing) -> bool:
     if step is Step.MICROCOMPACT:
-        return tokens >= standing.microcompact_from
+        return tokens > limits.soft if standing.clear_from is None else tokens >= standing.clear_from
     if standing.level == "off":
         return False
     match step:

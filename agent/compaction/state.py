@@ -24,6 +24,11 @@ class Options:
     flush_threshold: int = 8_000
 
     @property
+    def clears_first(self) -> bool:
+        """Whether old results are cleared before anything is chosen among them (R-05)."""
+        return self.memory.compression.pruning_strategy == "reactive"
+
+    @property
     def uses_subgoals(self) -> bool:
         strategy = self.memory.compression.pruning_strategy
         return self.subgoals.enabled and strategy in ("subgoal", "subgoal_mig")
@@ -129,7 +134,7 @@ class CompactionState:
         """Make a change to the window and let everything that goes by positions follow; raw tokens freed."""
         results = len(self.window.results)
         freed = self.window.apply(change)
-        self.tiers.follow(change)
+        self.watch.subgoals.follow(change)  # also while another strategy counts: it may be switched back (Z-44)
         if len(self.window.results) != results:
             self.settled = 0
         self.own = moved_out(self.own, change)

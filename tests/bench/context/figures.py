@@ -1,4 +1,4 @@
-"""Figures of one strategy over a set of sessions at one window: money, values kept, questions; as a line and as JSON."""
+"""Figures of one strategy over a set of sessions at one window: money, values kept, questions."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
