@@ -20,6 +20,7 @@ class Step(Enum):
     DIGEST = auto()  # mechanical: what must go so that the request fits at all
 
 
+PRUNE_SLACK = 0.4  # of the soft threshold: freeing more at once keeps the prefix still, and cached, for many turns
 BY_MODEL = frozenset({Step.HIGH, Step.HARD})
 _CHOOSING = (Step.FOLD, Step.PRUNE, Step.MID)
 _LAST = (Step.FLUSH, Step.HIGH, Step.HARD, Step.DIGEST)
@@ -41,6 +42,7 @@ class Limits:
 
     window: int
     room: int
+    pruned: int  # what pruning aims at
     soft: int
     high: int
     hard: int
@@ -54,7 +56,8 @@ class Standing:
     `first`: nothing of this turn was sent yet; after that no rung may ask a model. `may_ask`: no model compacted in
     this turn so far. `hard_ready`: the state machine allows the hard rung. `flush_due`: there is a memory, and it was
     not yet flushed in this cycle. `clear_from`: old results are cleared first, from so many tokens on; None: they are
-    cleared above the soft threshold, after the rungs that choose.
+    cleared above the soft threshold, after the rungs that choose. `prune_pays`: what may be pruned is worth the cached
+    prefix that it breaks, though there is room.
     """
 
     level: Level
@@ -62,8 +65,8 @@ class Standing:
     may_ask: bool
     hard_ready: bool
     flush_due: bool
-    pending_folds: int
-    fold_cutoff: int
+    prune_pays: bool
+    folds_wait: bool
     clear_from: int | None
 
 
@@ -79,7 +82,7 @@ def limits_for(window: int, room: int, settings: MemorySettings, *, reserve_floo
         settings.hard_compaction_threshold * window, float(window - min(reserve_floor, window // 8)), float(room)
     )
     flush = min(window - min(flush_threshold, window // 4), 0.70 * window, (soft + 2 * high) / 3)
-    return Limits(window=window, room=room, soft=int(soft), high=int(high), hard=int(hard), flush=int(flush))
+    return Limits(window=window, room=room, pruned=int(soft * (1 - PRUNE_SLACK)), soft=int(soft), high=int(high), hard=int(hard), flush=int(flush))
 
 
 def next_step(tokens: int, done: Collection[Step], limits: Limits, standing: Standing) -> Step | None:
@@ -102,9 +105,11 @@ def _calls(step: Step, tokens: int, done: Collection[Step], limits: Limits, stan
         return False
     match step:
         case Step.FOLD:
-            waiting = standing.pending_folds
-            return waiting > 0 and (tokens > limits.soft or waiting >= standing.fold_cutoff)
-        case Step.PRUNE | Step.MID:
+            return standing.folds_wait and tokens > limits.soft
+        case Step.PRUNE:
+            # Where the prefix is broken anyway, so much goes that this is rare.
+            return tokens > (limits.pruned if Step.FOLD in done else limits.soft) or standing.prune_pays
+        case Step.MID:
             return tokens > limits.soft
         case Step.FLUSH:
             return standing.first and standing.flush_due and tokens > limits.flush

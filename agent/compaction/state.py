@@ -100,6 +100,7 @@ class CompactionState:
     exhaustion_untold: bool = False  # nothing more can be compacted, and nobody was told yet
     summary: SessionSummary | None = None
     summary_written: SessionSummary | None = None  # the one the store has
+    released: bool = False  # since the last pass the active subgoal has let messages go
     settled: int = 0  # of the window's results: how many the next microcompaction need not look at
 
     def __post_init__(self) -> None:
@@ -113,6 +114,7 @@ class CompactionState:
         self.focus.forget()
         self.summary = self.summary_written = None
         self.settled = self.own = 0
+        self.released = False
 
     def start_anew(self) -> None:
         """Another session, or a cleared one: nothing that was true of the old one counts."""

@@ -13,6 +13,7 @@ from agent.compaction.window import Window
 
 MOST_ACTIVE = 0.4  # share of the model's window: an active subgoal that holds more lets its oldest part go
 
+EVERY = 4  # messages of people from one question to the next
 ASK_FROM = 0.2  # share of the model's window that must be filled before anything is asked
 LOOKED_AT = 200  # newest messages among which the tail of words is looked for
 
@@ -23,6 +24,8 @@ class SubgoalWatch:
     def __init__(self) -> None:
         self.subgoals = Subgoals()
         self._asking: TwoPhase[Extracted] = TwoPhase(parse)
+        self._newest = ""  # the newest words of a person that were seen, as a hash
+        self._unasked = 0  # messages of people since the newest question
         # What the active subgoal weighs at most, less all that had arrived when it was weighed: only what arrives since
         # can have made it heavier. The share is no part of that: it changes with what providers report.
         self._weight: int | None = None
@@ -41,12 +44,12 @@ class SubgoalWatch:
         """
         size = len(window)
         if size and not self.subgoals.subgoals:
-            # Until the first answer everything is one subgoal that nobody has named: so the first answer finds all that
-            # it speaks of unchanged, and owns what was before it (Z-43).
+            # Until the first answer everything is one subgoal without a name, which protects nothing: so the first
+            # answer owns what was before it (Z-43).
             self.subgoals.push_active("", 0)
         self.subgoals.extend_active(size)
         found = self._asking.take()
-        turned = found is not None and size > 0 and self._apply(found, size)
+        turned = found is not None and size > 0 and self._apply(found, window)
         return self._let_go(window, int(model_window * MOST_ACTIVE)) or turned
 
     def question(self, window: Window, model_window: int, *, provider: str) -> Question | None:
@@ -61,10 +64,16 @@ class SubgoalWatch:
         messages = [entry.message for entry in window[-LOOKED_AT:]]
         said = window[position].message.content
         about = hashlib.blake2b(said.encode("utf-8", "replace"), digest_size=16).hexdigest()
-        if not self._asking.is_due(about):
+        if self._asking.in_flight or about == self._newest:
             return None
+        self._newest, self._unasked = about, self._unasked + 1
+        if self._unasked == 1:
+            # The next subgoal, if there is one, began here at the earliest.
+            self.subgoals.bookmark = position
+        if self._unasked < EVERY and self.known:
+            return None
+        self._unasked = 0
         self._asking.claim(about)
-        self.subgoals.bookmark = position
         return Question(
             purpose="subgoal",
             system=SYSTEM,
@@ -78,12 +87,16 @@ class SubgoalWatch:
         """Ask, in a task of its own; the next poll takes the answer."""
         await self._asking.run(question, ask)
 
-    def _apply(self, found: Extracted, size: int) -> bool:
-        """One was completed: the next begins with the words that were asked about. Else it goes on."""
-        subgoals = self.subgoals
+    def _apply(self, found: Extracted, window: Window) -> bool:
+        """One was completed: the next begins with the first words that were not asked about before. Else it goes on."""
+        subgoals, size = self.subgoals, len(window)
         active = subgoals.active_subgoal()
         if active is not None and not active.description:
+            # What was changed while nothing was protected does not become active.
+            changed = next((place for place in range(size - 1, -1, -1) if window[place].is_cleared), -1)
+            subgoals.release_before(changed + 1)
             subgoals.describe_active(found.current)
+            self._weight = None
             return False
         if active is not None and found.completed is None:
             return False

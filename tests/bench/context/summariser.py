@@ -12,6 +12,7 @@ from agent.core.errors import ProviderBusy
 
 LINES = 40  # of a summary
 LONGEST_LINE = 160
+LONGEST_PAIR = 300
 _TAGS = re.compile(r"</?(?:user|assistant|conversation|part)[^>]*>")
 
 
@@ -51,7 +52,7 @@ class Summariser:
             case "subgoal":
                 return self._about_the_subgoal()
             case "pair_summary":
-                return " ".join(question.text.split())[:300]
+                return _numbered(question.text)
             case _:
                 return _sections(question.text)
 
@@ -59,6 +60,12 @@ class Summariser:
         done, self._told = self._told, self.subgoal
         completed = done if done and done != self.subgoal else "NONE"
         return f"CURRENT: {self.subgoal}\nCOMPLETED: {completed}"
+
+
+def _numbered(text: str) -> str:
+    """The beginning of each pair, on a line with its number."""
+    pairs = [" ".join(pair.partition(">")[2].split())[:LONGEST_PAIR] for pair in text.split("</pair>") if pair.strip()]
+    return "\n".join(f"{number}: {pair}" for number, pair in enumerate(pairs, start=1))
 
 
 def _sections(text: str) -> str:
