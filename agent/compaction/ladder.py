@@ -20,7 +20,7 @@ class Step(Enum):
     DIGEST = auto()  # mechanical: what must go so that the request fits at all
 
 
-PRUNE_SLACK = 0.4  # of the soft threshold: freeing more at once keeps the prefix still, and cached, for many turns
+PRUNE_SLACK = 0.5  # of the soft threshold: freeing more at once keeps the prefix still, and cached, for many turns
 BY_MODEL = frozenset({Step.HIGH, Step.HARD})
 _CHOOSING = (Step.FOLD, Step.PRUNE, Step.MID)
 _LAST = (Step.FLUSH, Step.HIGH, Step.HARD, Step.DIGEST)

@@ -24,7 +24,7 @@ from agent.compaction.window import Entry, Window
 
 MOST_DIGEST = 24_000  # characters of a mechanical digest
 PROTECTED_SHARE = 0.35  # of a small window, where the setting would protect everything
-KNOWN_SHARE = 0.10  # the same where a subgoal is known, which protects what it needs itself
+KNOWN_SHARE = 0.10  # the same for `subgoal_mig` where a subgoal is known, which protects what it needs itself
 LEAST_PRUNED = 0.03  # of the window: freeing less would break the cached prefix for nothing
 # Pruning with room left pays when it frees so much of what stands behind the first block: that is read again at the
 # price of a cache write (1.25 of the input's), and each later call saves the price of a cache read (0.1) of what is gone.
@@ -131,7 +131,7 @@ async def prune(
 
 def blocks_of(state: CompactionState, options: Options, load: Load, count: Callable[[str], int]) -> tuple[Block, ...]:
     """What pruning may take: never of the active subgoal, whatever the strategy."""
-    share = KNOWN_SHARE if options.uses_subgoals and state.watch.known else PROTECTED_SHARE
+    share = KNOWN_SHARE if _weighs_gain(state, options) else PROTECTED_SHARE
     protected = min(options.memory.prune_protect_tokens, int(load.window * share))
     blocks = blocks_in(
         state.window,
@@ -143,13 +143,24 @@ def blocks_of(state: CompactionState, options: Options, load: Load, count: Calla
 
 
 def paying(state: CompactionState, options: Options, load: Load, count: Callable[[str], int]) -> Raw:
-    """Half of what pruning may take, where freeing it pays though there is room; else 0. The better half stays."""
+    """Half of what pruning may take, where freeing it pays though there is room; else 0. The better half stays.
+
+    Only `subgoal_mig` prunes before it must.
+    """
+    if not _weighs_gain(state, options):
+        return 0
     blocks = blocks_of(state, options, load, count)
     freed = sum(block.tokens for block in blocks) // 2
     if not blocks or freed < load.raw(int(load.window * LEAST_PRUNED)):
         return 0
     behind = sum(entry.tokens for entry in state.window[blocks[0].position :])
     return freed if freed >= PAYS * behind else 0
+
+
+def _weighs_gain(state: CompactionState, options: Options) -> bool:
+    """Whether results are weighed by what they tell beyond the others, in the light of a known subgoal."""
+    strategy = options.memory.compression.pruning_strategy
+    return options.uses_subgoals and strategy == "subgoal_mig" and state.watch.known
 
 
 def goal_of(window: Window) -> str:

@@ -48,6 +48,9 @@ class Model:
             raise self.failing
         if self.most_chars is not None and len(question.text) > self.most_chars:
             raise ContextTooLong("too long")
+        if question.purpose == "pair_summary":
+            pairs = question.text.count("</pair>")
+            return "\n".join(f"{number}: short {number}" for number in range(1, pairs + 1))
         return f"<analysis>hm</analysis><summary>{SUMMARY}</summary>" if question.purpose == "compaction" else "short"
 
     @property
@@ -261,22 +264,23 @@ async def test_level_full_collapses_the_oldest_half_without_a_model() -> None:
 async def test_deferred_summaries_wait_for_pressure_and_then_take_their_pairs_places() -> None:
     life = Life()
     life.state.window.append(text_message("user", "go"))
-    for _ in range(8):
-        life.tool(650)
+    for _ in range(10):
+        life.tool(530)
     await life.turn()
     await life.background()
+    assert life.model.purposes == {"pair_summary": 1}, "one question about all of them"
     life.begin()
     life.engine._take_found(life.load())
     window = life.state.window
-    assert [bool(window[position].deferred) for position in window.results] == [True, True] + [False] * 6
+    assert [bool(window[position].deferred) for position in window.results] == [True] * 4 + [False] * 6
     before = len(window)
     life.talk(2, 550)
     await life.engine.before_call(life.load())
     (applied,) = life.of(SummariesApplied)
     assert isinstance(applied, SummariesApplied)
-    assert applied.pairs == 2
-    assert life.contents[1:3] == ["[tool summary] short", "[tool summary] short"]
-    assert len(window) == before + 2 - 2, "each pair became one message"
+    assert applied.pairs == 4
+    assert life.contents[1:5] == [f"[tool summary] short {number}" for number in range(1, 5)]
+    assert len(window) == before + 2 - 4, "each pair became one message"
     assert not life.state.asked_this_turn
 
 

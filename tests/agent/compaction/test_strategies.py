@@ -40,9 +40,6 @@ class Given:
     def active(self, size: int) -> Sequence[int]:
         return [position for position in range(size) if self.tier(position) is Tier.ACTIVE]
 
-    def follow(self, change: Change) -> None:
-        """They stay as they are."""
-
 
 def blocks(*texts: str) -> list[Block]:
     return [
