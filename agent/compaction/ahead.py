@@ -11,7 +11,7 @@ from typing import Any
 from agent.compaction.asking import Ask
 from agent.compaction.breaker import Breaker
 from agent.compaction.deferred import LEAST_AT_ONCE, pairs_to_summarise, summaries_of, that_fit
-from agent.compaction.draining import half
+from agent.compaction.draining import oldest
 from agent.compaction.rungs import leaving_from
 from agent.compaction.state import CompactionState, Load, Options, SessionSummary
 from agent.compaction.summaries import structured
@@ -45,7 +45,7 @@ class Ahead:
             pairs = [(window[position - 1], window[position]) for position in due]
             fitting = that_fit(pairs, state.count, load.raw(int(load.window * MOST_ASKED)))
             return partial(self._pairs, window, pairs[:fitting])
-        return self._session if state.summary is None and half(window) >= 3 else None
+        return self._session if state.summary is None and oldest(window) >= 3 else None
 
     def take(self) -> None:
         """What was found out counts from here on."""
@@ -64,10 +64,10 @@ class Ahead:
             self._found.append(partial(self._defer, window, pairs[place][1].key, text))
 
     async def _session(self) -> None:
-        """The summary that L2 will need: of the oldest half, as it is now."""
+        """The summary that L2 will need: of the oldest part, as it is now."""
         state, memory = self._state, self._options.memory
         window = state.window
-        end = half(window)
+        end = oldest(window)
         first, last = window[0].key, window[end - 1].key
         leaving = leaving_from(state, end)
         try:

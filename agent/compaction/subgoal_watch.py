@@ -11,9 +11,9 @@ from agent.compaction.subgoals import Subgoals
 from agent.compaction.two_phase import TwoPhase
 from agent.compaction.window import Window
 
-MOST_ACTIVE = 0.4  # share of the model's window: an active subgoal that holds more lets its oldest part go
+MOST_ACTIVE = 0.3  # share of the model's window: an active subgoal that holds more lets its oldest part go
 
-EVERY = 6  # messages of people from one question to the next
+EVERY = 8  # messages of people from one question to the next
 ASK_FROM = 0.2  # share of the model's window that must be filled before anything is asked
 LOOKED_AT = 200  # newest messages among which the tail of words is looked for
 
