@@ -24,7 +24,8 @@ from agent.compaction.window import Entry, Window
 
 MOST_DIGEST = 24_000  # characters of a mechanical digest
 PROTECTED_SHARE = 0.35  # of a small window, where the setting would protect everything
-KNOWN_SHARE = 0.10  # the same for `subgoal_mig` where a subgoal is known, which protects what it needs itself
+# The newest tokens that `subgoal_mig` leaves alone where a subgoal is known, which protects what it needs itself.
+KNOWN_TOKENS, KNOWN_SHARE = 4_000, 0.10
 LEAST_PRUNED = 0.03  # of the window: freeing less would break the cached prefix for nothing
 MOST_PRUNED = 0.7  # of what may go, in one pass: the better half stays
 # Pruning with room left pays when it frees so much of what stands behind the first block: that is read again at the
@@ -134,8 +135,9 @@ async def prune(
 
 def blocks_of(state: CompactionState, options: Options, load: Load, count: Callable[[str], int]) -> tuple[Block, ...]:
     """What pruning may take: never of the active subgoal, whatever the strategy."""
-    share = KNOWN_SHARE if _weighs_gain(state, options) else PROTECTED_SHARE
-    protected = min(options.memory.prune_protect_tokens, int(load.window * share))
+    protected = min(options.memory.prune_protect_tokens, int(load.window * PROTECTED_SHARE))
+    if _weighs_gain(state, options):
+        protected = min(protected, KNOWN_TOKENS, int(load.window * KNOWN_SHARE))
     blocks = blocks_in(
         state.window,
         protect_tokens=load.raw(protected),

@@ -17,6 +17,7 @@ from agent.compaction.state import Options
 from tests.bench.context.figures import CACHE_READ, CACHE_WRITE, INPUT, MODEL, OUTPUT, Figures, paired, table
 from tests.bench.context.recordings import Recording, own_set, read
 from tests.bench.context.replay import Broken, play
+from tests.bench.context.summariser import Summariser
 from tests.bench.measure import Machine
 
 NAMES: tuple[StrategyName, ...] = ("reactive", "task_aware", "mig", "subgoal", "subgoal_mig")
@@ -90,7 +91,9 @@ async def _measure(
     count: Callable[[str], int],
 ) -> Figures:
     options = Options(memory=MemorySettings(compression=CompressionSettings(pruning_strategy=name)))
-    return Figures(name, [await play(one, options, window, count, failing=without) for one in recordings])
+    return Figures(
+        name, [await play(one, options, window, count, model=Summariser(count, without)) for one in recordings]
+    )
 
 
 def _range(values: Iterable[int]) -> str:

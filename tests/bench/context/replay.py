@@ -1,7 +1,7 @@
 """Plays a session through the real context engine and measures each request that would have been sent."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -68,15 +68,15 @@ async def play(
     window: int,
     count: Callable[[str], int],
     *,
-    failing: Collection[str] = (),
+    model: Summariser | None = None,
     watch: Callable[[Event], None] = lambda event: None,
 ) -> Measured:
     """Run the session through an engine with these options and a model with that window (tokens).
 
-    Questions of the purposes `failing` get no answer. `watch` is told each event of the engine.
+    `model` answers the engine's questions. `watch` is told each event of the engine.
     """
     with Transcript() as transcript:
-        return await _play(recording, options, window, count, transcript, Summariser(count, failing), watch)
+        return await _play(recording, options, window, count, transcript, model or Summariser(count), watch)
 
 
 async def _play(
