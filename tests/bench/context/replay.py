@@ -150,7 +150,7 @@ async def _play(
             bare += estimator.message(message)
             state.window.append(message)
         engine.after_turn(Load(fixed=fixed, scale=1.0, window=window, room=room, first=False))
-        for job in jobs:
+        for job in jobs if model.in_time else ():
             await job()
         jobs.clear()
     measured.asked = model.asked

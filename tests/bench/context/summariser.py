@@ -31,6 +31,7 @@ class Summariser:
     def __init__(self, count: Callable[[str], int], failing: Collection[str] = ()) -> None:
         self.asked: dict[str, Asked] = {}
         self.subgoal = ""
+        self.in_time = True  # False: what is asked between turns is not answered before the next one
         self._told = ""
         self._count = count
         self._failing = failing
