@@ -204,7 +204,7 @@ class Engine:
             case Step.FOLD:
                 self._trimmer.fold(load, self._run)
             case Step.PRUNE:
-                need = self._paying(load) if before <= limits.pruned else max(load.raw(before - limits.pruned), self._paying(load))
+                need = max(load.raw(max(0, before - limits.pruned)), self._paying(load))
                 await self._trimmer.prune(load, options, self._run, need)
             case Step.MID:
                 self._trimmer.mid(load, options, self._run, before)

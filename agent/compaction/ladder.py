@@ -82,7 +82,15 @@ def limits_for(window: int, room: int, settings: MemorySettings, *, reserve_floo
         settings.hard_compaction_threshold * window, float(window - min(reserve_floor, window // 8)), float(room)
     )
     flush = min(window - min(flush_threshold, window // 4), 0.70 * window, (soft + 2 * high) / 3)
-    return Limits(window=window, room=room, pruned=int(soft * (1 - PRUNE_SLACK)), soft=int(soft), high=int(high), hard=int(hard), flush=int(flush))
+    return Limits(
+        window=window,
+        room=room,
+        pruned=int(soft * (1 - PRUNE_SLACK)),
+        soft=int(soft),
+        high=int(high),
+        hard=int(hard),
+        flush=int(flush),
+    )
 
 
 def next_step(tokens: int, done: Collection[Step], limits: Limits, standing: Standing) -> Step | None:

@@ -31,7 +31,8 @@ class MicrocompactSettings:
     """`[context.microcompact]`: old results are cleared (SPEC §8.2, §8.3).
 
     `min_pressure` is the share of the window from which on the strategy `reactive` clears before each call, 0: always;
-    the others clear above the soft threshold what folding and pruning have left. `idle_minutes` 0: the time-based variant is off.
+    the others clear above the soft threshold what folding and pruning have left. `idle_minutes` 0: the time-based
+    variant is off.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG

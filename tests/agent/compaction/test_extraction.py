@@ -135,8 +135,8 @@ async def test_it_is_asked_again_only_after_so_many_words_of_people() -> None:
     watch, window = watched("a" * 250)
     await answer(watch, window, "CURRENT: book\nCOMPLETED: NONE")
     for round_ in range(2):
-        say(watch, window, *(f"{round_} {number}" for number in range(EVERY)))
-        watch._asking.in_flight = False
+        question = say(watch, window, *(f"{round_} {number}" for number in range(EVERY)))
+        await answer(watch, window, "CURRENT: book\nCOMPLETED: NONE", question)
 
 
 def test_a_subgoal_that_nobody_has_named_protects_nothing() -> None:

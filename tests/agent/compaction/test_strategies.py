@@ -12,7 +12,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from agent.compaction import rungs
 from agent.compaction.blocks import Block, Scene, evicted
-from agent.compaction.changes import Change
 from agent.compaction.relevance import frequencies, similarity
 from agent.compaction.scoring import marginal_gains, redundancies
 from agent.compaction.settings import CompressionSettings, MemorySettings, SidequestSettings, StrategyName
