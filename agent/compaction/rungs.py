@@ -29,8 +29,8 @@ KNOWN_TOKENS, KNOWN_SHARE = 4_000, 0.10
 LEAST_PRUNED = 0.03  # of the window: freeing less would break the cached prefix for nothing
 MOST_PRUNED = 0.7  # of what may go, in one pass: the better half stays
 # Pruning with room left pays when it frees so much of what stands behind the first block: that is read again at the
-# price of a cache write (1.25 of the input's), and each later call saves the price of a cache read (0.1) of what is gone.
-# 15 % are earned back in 77 calls.
+# price of a cache write (1.25 of the input's), and each later call saves the price of a cache read (0.1) of what is
+# gone. 15 % are earned back in 77 calls.
 PAYS = 0.15
 
 PAUSE_S = 0.0001  # of a comparing thread, after each result: else it would hold the interpreter for 5 ms at a time
