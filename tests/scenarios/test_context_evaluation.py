@@ -74,6 +74,14 @@ async def test_at_shipped_defaults_the_rungs_are_climbed_on_the_trees_own_sessio
     assert {"microcompact_ran", "high"} <= await climbed(long, 32_000, failing=("compaction",))
 
 
+@pytest.mark.slow
+async def test_at_shipped_defaults_the_rungs_are_climbed_in_a_large_window_too() -> None:
+    long = joined([session(plan.name) for plan in PLANS if not plan.name.endswith("2")])
+    by_rule = {"tool_outputs_pruned", "deferred_summaries_applied", "mid_compact_layer2_ran"}
+    assert by_rule <= await climbed(long, 128_000)
+    assert "microcompact_ran" in await climbed(long, 128_000, failing=("compaction",))
+
+
 @pytest.mark.requirement("Z-37", "H-29", "H-30")
 @pytest.mark.parametrize(("name", "window"), [("workshop-3", 32_000), ("operations-2", 128_000)])
 async def test_at_shipped_defaults_each_strategy_chooses_differently(name: str, window: int) -> None:
