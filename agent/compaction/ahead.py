@@ -4,21 +4,23 @@ What was made for a window that is no longer there is dropped.
 """
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
 from agent.compaction.asking import Ask
 from agent.compaction.breaker import Breaker
-from agent.compaction.deferred import pairs_to_summarise, summary_of
-from agent.compaction.draining import half
+from agent.compaction.deferred import LEAST_AT_ONCE, pairs_to_summarise, summaries_of, that_fit
+from agent.compaction.draining import oldest
 from agent.compaction.rungs import leaving_from
-from agent.compaction.state import CompactionState, Options, SessionSummary
+from agent.compaction.state import CompactionState, Load, Options, SessionSummary
 from agent.compaction.summaries import structured
-from agent.compaction.window import Window
+from agent.compaction.window import Entry, Window
 from agent.core.errors import AgentError
 
 Job = Callable[[], Coroutine[Any, Any, None]]
+
+MOST_ASKED = 0.5  # share of the window that a question about tool pairs fills
 
 log = logging.getLogger("tieline.compaction")
 
@@ -33,10 +35,17 @@ class Ahead:
         self._options = Options()
         self._found: list[Callable[[], None]] = []
 
-    def jobs(self, options: Options) -> list[Job]:
-        """What to do after this turn."""
+    def job(self, load: Load, options: Options) -> Job | None:
+        """One question to ask after this turn: about tool pairs where enough of them wait, else about the session."""
         self._options = options
-        return [self._pairs, self._session]
+        state, window = self._state, self._state.window
+        cutoff = options.memory.tool_call_cutoff
+        due = pairs_to_summarise(window, window.results, state.tiers, cutoff=cutoff, end=len(window))
+        if len(due) >= LEAST_AT_ONCE:
+            pairs = [(window[position - 1], window[position]) for position in due]
+            fitting = that_fit(pairs, state.count, load.raw(int(load.window * MOST_ASKED)))
+            return partial(self._pairs, window, pairs[:fitting])
+        return self._session if state.summary is None and oldest(window) >= 3 else None
 
     def take(self) -> None:
         """What was found out counts from here on."""
@@ -44,26 +53,21 @@ class Ahead:
         for take in found:
             take()
 
-    async def _pairs(self) -> None:
-        """Deferred summaries of the oldest pairs; the first that fails ends the batch (SPEC §8.4)."""
-        state, memory = self._state, self._options.memory
-        window = state.window
-        due = pairs_to_summarise(window, window.results, state.tiers, cutoff=memory.tool_call_cutoff, end=len(window))
-        for request, response in [(window[position - 1], window[position]) for position in due]:
-            try:
-                text = await summary_of(self._ask, request, response, provider=memory.summary_provider)
-            except (AgentError, TimeoutError) as error:
-                log.info("a tool pair was not summarised: %s", error)
-                return
-            self._found.append(partial(self._defer, window, response.key, text))
+    async def _pairs(self, window: Window, pairs: Sequence[tuple[Entry, Entry]]) -> None:
+        """Deferred summaries of the oldest pairs (SPEC §8.4)."""
+        try:
+            found = await summaries_of(self._ask, pairs, provider=self._options.memory.summary_provider)
+        except (AgentError, TimeoutError) as error:
+            log.info("tool pairs were not summarised: %s", error)
+            return
+        for place, text in found.items():
+            self._found.append(partial(self._defer, window, pairs[place][1].key, text))
 
     async def _session(self) -> None:
-        """The summary that L2 will need: of the oldest half, as it is now."""
+        """The summary that L2 will need: of the oldest part, as it is now."""
         state, memory = self._state, self._options.memory
         window = state.window
-        end = half(window)
-        if state.summary is not None or end < 3:
-            return
+        end = oldest(window)
         first, last = window[0].key, window[end - 1].key
         leaving = leaving_from(state, end)
         try:

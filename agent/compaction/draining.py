@@ -12,6 +12,7 @@ HARD = "[conversation summary — {count} messages compacted]"
 HIGH = "[Conversation summary]"
 SESSION = "[Session memory summary]"
 
+KEPT, LEAST_KEPT = 0.15, 6  # the newest messages, which no summary made ahead of time stands for: share and number
 Rung = Literal["mid", "high", "hard", "digest", "reactive"]
 
 
@@ -23,9 +24,12 @@ def boundary(entries: Sequence[Entry], wanted: int) -> int:
     return end
 
 
-def half(entries: Sequence[Entry]) -> int:
-    """The end of the oldest half (SPEC §8.5); 0 where there are fewer than 3 messages."""
-    return boundary(entries, len(entries) - len(entries) // 2) if len(entries) >= 3 else 0
+def oldest(entries: Sequence[Entry]) -> int:
+    """The end of the oldest part, for which a summary made ahead of time or a digest stands (SPEC §8.5).
+
+    Half of a few messages, of many all but the newest 15 %: the more goes at once, the longer the prefix stays.
+    """
+    return boundary(entries, len(entries) - min(len(entries) // 2, max(LEAST_KEPT, int(len(entries) * KEPT))))
 
 
 def parted(entries: Sequence[Entry], end: int, tiers: Tiers) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -6,8 +6,10 @@ It owns what compaction remembers and reads no database: what must be written wa
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from functools import partial
 from typing import Protocol
 
+from agent.compaction import rungs
 from agent.compaction.ahead import Ahead, Job
 from agent.compaction.asking import Ask
 from agent.compaction.by_model import Compactor
@@ -16,7 +18,6 @@ from agent.compaction.cooldown import Cooldown
 from agent.compaction.dumps import Dumps
 from agent.compaction.housekeeping import Housekeeping
 from agent.compaction.ladder import Limits, Standing, Step, limits_for, next_step
-from agent.compaction.rungs import PRUNE_SLACK
 from agent.compaction.state import CompactionState, Load, Options
 from agent.core.context_events import CompactComplete, MemoryFlushed, ReactiveCompactTriggered
 from agent.core.errors import AgentError
@@ -61,6 +62,7 @@ class Engine:
         self.dumps = dumps or Dumps()
         self._conversation = conversation
         self._ask = ask
+        self._count_text = count_text
         self._publish = publish
         self._spawn = spawn
         self._flush = flush
@@ -103,6 +105,7 @@ class Engine:
         while (step := next_step(load.tokens(state.window), done, limits, self._standing(load))) is not None:
             done.add(step)
             await self._take(step, load, limits)
+        state.released = False
 
     async def after_overflow(self, load: Load) -> bool:
         """The provider found the request too long: compact whatever the thresholds say (R-21). False: nothing gave way.
@@ -114,9 +117,9 @@ class Engine:
         self._publish(ReactiveCompactTriggered(conversation=self._conversation, run=self._run, tokens_before=before))
         if options.level == "off":
             return False
-        self._trimmer.microcompact(load, options, self._run)
         self._trimmer.fold(load, self._run)
         await self._trimmer.prune(load, options, self._run, load.raw(before // 2))
+        self._trimmer.microcompact(load, options, self._run)
         if load.tokens(state.window) > before // 2:
             await self._compactor.compact(load, options, self._run, rung="reactive")
         if load.tokens(state.window) > before // 2:
@@ -149,26 +152,16 @@ class Engine:
         return untold
 
     def after_turn(self, load: Load) -> None:
-        """The turn is over: what may be wanted at the next one is made ready in the background (Z-58)."""
-        options, state = self.options, self.state
-        if options.level == "off" or self._working:
+        """The turn is over: what may be wanted at the next one is made ready in the background (Z-58).
+
+        One question at most, and none after a turn in which a model has compacted: what else is due waits for the
+        next turn.
+        """
+        if self.options.level == "off" or self._working or self.state.asked_this_turn:
             return
-        jobs: list[Job] = []
-        if options.uses_subgoals:
-            window, provider = load.raw(load.window), options.memory.summary_provider
-            question = state.watch.question(state.window, window, provider=provider)
-            if question is not None:
-                watch = state.watch
-
-                async def refresh() -> None:
-                    await watch.run(question, self._ask)
-
-                jobs.append(refresh)
-        if load.tokens(state.window) > AHEAD * self._limits(load).soft and state.breaker.allows(state.turn):
-            jobs += self._ahead.jobs(options)
-        jobs += self._housekeeping.jobs(options, compacted=state.asked_this_turn)
-        if jobs:
-            self._spawn(lambda: self._work(jobs))
+        job = self._subgoal_job(load) or self._housekeeping.job(self.options) or self._ahead_job(load)
+        if job is not None:
+            self._spawn(partial(self._work, job))
 
     def provider_switched(self) -> None:
         """Another model may manage what this one could not: exhaustion and the open breaker end (SPEC §8.7, §8.14)."""
@@ -193,10 +186,14 @@ class Engine:
             may_ask=not state.asked_this_turn and state.own >= 2,
             hard_ready=state.cooldown.is_ready,
             flush_due=self._flush is not None and self._may_flush and not state.flushed,
-            pending_folds=len(state.window.waiting),
-            fold_cutoff=options.memory.tool_call_cutoff,
-            microcompact_from=int(options.microcompact.min_pressure * load.window),
+            prune_pays=self._paying(load) > 0,
+            folds_wait=bool(state.window.waiting),
+            clear_from=int(options.microcompact.min_pressure * load.window) if options.clears_first else None,
         )
+
+    def _paying(self, load: Load) -> int:
+        """Raw tokens that are worth pruning though there is room: a subgoal was completed, and its results may go."""
+        return rungs.paying(self.state, self.options, load, self._count_text) if self.state.released else 0
 
     async def _take(self, step: Step, load: Load, limits: Limits) -> None:
         state, options = self.state, self.options
@@ -207,8 +204,8 @@ class Engine:
             case Step.FOLD:
                 self._trimmer.fold(load, self._run)
             case Step.PRUNE:
-                target = limits.soft * (1 - PRUNE_SLACK)
-                await self._trimmer.prune(load, options, self._run, load.raw(before - int(target)))
+                need = max(load.raw(max(0, before - limits.pruned)), self._paying(load))
+                await self._trimmer.prune(load, options, self._run, need)
             case Step.MID:
                 self._trimmer.mid(load, options, self._run, before)
             case Step.FLUSH:
@@ -238,11 +235,24 @@ class Engine:
 
     # Between turns
 
-    async def _work(self, jobs: list[Job]) -> None:
+    def _subgoal_job(self, load: Load) -> Job | None:
+        watch, options = self.state.watch, self.options
+        if not options.uses_subgoals:
+            return None
+        provider = options.memory.summary_provider
+        question = watch.question(self.state.window, load.raw(load.window), provider=provider)
+        return None if question is None else partial(watch.run, question, self._ask)
+
+    def _ahead_job(self, load: Load) -> Job | None:
+        state = self.state
+        if load.tokens(state.window) <= AHEAD * self._limits(load).soft or not state.breaker.allows(state.turn):
+            return None
+        return self._ahead.job(load, self.options)
+
+    async def _work(self, job: Job) -> None:
         self._working = True
         try:
-            for job in jobs:
-                await job()
+            await job()
         finally:
             self._working = False
 
@@ -252,5 +262,5 @@ class Engine:
         if self.options.uses_subgoals:
             state = self.state
             if state.watch.poll(state.window, load.raw(load.window)):
-                state.settled = 0  # results that were spared may be cleared now
+                state.settled, state.released = 0, True  # results that were spared may be cleared now
         self._housekeeping.take(self.options)

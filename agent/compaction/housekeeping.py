@@ -5,6 +5,7 @@ Models are asked between turns only; what they say counts before the next call (
 
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import anyio
@@ -43,17 +44,17 @@ class Housekeeping:
         for take in found:
             take()
 
-    def jobs(self, options: Options, *, compacted: bool) -> list[Job]:
-        """What to do in the background after this turn. `compacted`: a model has compacted in it already."""
+    def job(self, options: Options) -> Job | None:
+        """One question to ask in the background after this turn."""
         state, memory = self._state, options.memory
-        jobs: list[Job] = []
-        if memory.focus.enabled and not state.focus.is_open:
-            least = memory.focus.auto_consolidate_min_window
-            if consolidation.should_auto_consolidate(state.focus.turns, least):
-                jobs.append(lambda: self._consolidate(options))
-        if sidequest.is_due(state.turn, memory.sidequest) and not state.focus.is_open and not compacted:
-            jobs.append(lambda: self._evict(options))
-        return jobs
+        if state.focus.is_open:
+            return None
+        if sidequest.is_due(state.turn, memory.sidequest):
+            return partial(self._evict, options)
+        least = memory.focus.auto_consolidate_min_window
+        if memory.focus.enabled and consolidation.should_auto_consolidate(state.focus.turns, least):
+            return partial(self._consolidate, options)
+        return None
 
     async def _consolidate(self, options: Options) -> None:
         """Find a stretch that tells nothing new and have its facts written down; 20 s, or nothing happens."""

@@ -2,25 +2,35 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, auto
 
 from agent.compaction.settings import Level, MemorySettings
 
 
-class Step(IntEnum):
-    """The rungs in the order in which one pass may take them."""
+class Step(Enum):
+    """The rungs; `order_of` says in which order one pass may take them."""
 
-    MICROCOMPACT = 1
-    FOLD = 2  # deferred pair summaries take their pairs' places
-    PRUNE = 3
-    MID = 4
-    FLUSH = 5
-    HIGH = 6  # a model's structured summary
-    HARD = 7  # a model's full summary
-    DIGEST = 8  # mechanical: what must go so that the request fits at all
+    MICROCOMPACT = auto()  # all old results are cleared
+    FOLD = auto()  # deferred pair summaries take their pairs' places
+    PRUNE = auto()
+    MID = auto()
+    FLUSH = auto()
+    HIGH = auto()  # a model's structured summary
+    HARD = auto()  # a model's full summary
+    DIGEST = auto()  # mechanical: what must go so that the request fits at all
 
 
+PRUNE_SLACK = 0.5  # of the soft threshold: freeing more at once keeps the prefix still, and cached, for many turns
 BY_MODEL = frozenset({Step.HIGH, Step.HARD})
+_CHOOSING = (Step.FOLD, Step.PRUNE, Step.MID)
+_LAST = (Step.FLUSH, Step.HIGH, Step.HARD, Step.DIGEST)
+
+
+def order_of(*, clears_first: bool) -> tuple[Step, ...]:
+    """The order of the rungs: clearing first leaves little to choose among, clearing last takes what is left."""
+    if clears_first:
+        return (Step.MICROCOMPACT, *_CHOOSING, *_LAST)
+    return (*_CHOOSING, Step.MICROCOMPACT, *_LAST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +42,7 @@ class Limits:
 
     window: int
     room: int
+    pruned: int  # what pruning aims at
     soft: int
     high: int
     hard: int
@@ -44,7 +55,9 @@ class Standing:
 
     `first`: nothing of this turn was sent yet; after that no rung may ask a model. `may_ask`: no model compacted in
     this turn so far. `hard_ready`: the state machine allows the hard rung. `flush_due`: there is a memory, and it was
-    not yet flushed in this cycle.
+    not yet flushed in this cycle. `clear_from`: old results are cleared first, from so many tokens on; None: they are
+    cleared above the soft threshold, after the rungs that choose. `prune_pays`: what may be pruned is worth the cached
+    prefix that it breaks, though there is room.
     """
 
     level: Level
@@ -52,9 +65,9 @@ class Standing:
     may_ask: bool
     hard_ready: bool
     flush_due: bool
-    pending_folds: int
-    fold_cutoff: int
-    microcompact_from: int  # tokens
+    prune_pays: bool
+    folds_wait: bool
+    clear_from: int | None
 
 
 def limits_for(window: int, room: int, settings: MemorySettings, *, reserve_floor: int, flush_threshold: int) -> Limits:
@@ -69,7 +82,15 @@ def limits_for(window: int, room: int, settings: MemorySettings, *, reserve_floo
         settings.hard_compaction_threshold * window, float(window - min(reserve_floor, window // 8)), float(room)
     )
     flush = min(window - min(flush_threshold, window // 4), 0.70 * window, (soft + 2 * high) / 3)
-    return Limits(window=window, room=room, soft=int(soft), high=int(high), hard=int(hard), flush=int(flush))
+    return Limits(
+        window=window,
+        room=room,
+        pruned=int(soft * (1 - PRUNE_SLACK)),
+        soft=int(soft),
+        high=int(high),
+        hard=int(hard),
+        flush=int(flush),
+    )
 
 
 def next_step(tokens: int, done: Collection[Step], limits: Limits, standing: Standing) -> Step | None:
@@ -77,23 +98,26 @@ def next_step(tokens: int, done: Collection[Step], limits: Limits, standing: Sta
 
     Steps are taken in their order and each once; a rung that asks a model closes the pass for the other one.
     """
-    after = max(done, default=0)
-    for step in Step:
-        if step > after and _calls(step, tokens, done, limits, standing):
+    order = order_of(clears_first=standing.clear_from is not None)
+    taken = max((order.index(step) for step in done), default=-1)
+    for step in order[taken + 1 :]:
+        if _calls(step, tokens, done, limits, standing):
             return step
     return None
 
 
 def _calls(step: Step, tokens: int, done: Collection[Step], limits: Limits, standing: Standing) -> bool:
     if step is Step.MICROCOMPACT:
-        return tokens >= standing.microcompact_from
+        return tokens > limits.soft if standing.clear_from is None else tokens >= standing.clear_from
     if standing.level == "off":
         return False
     match step:
         case Step.FOLD:
-            waiting = standing.pending_folds
-            return waiting > 0 and (tokens > limits.soft or waiting >= standing.fold_cutoff)
-        case Step.PRUNE | Step.MID:
+            return standing.folds_wait and tokens > limits.soft
+        case Step.PRUNE:
+            # Where the prefix is broken anyway, so much goes that this is rare.
+            return tokens > (limits.pruned if Step.FOLD in done else limits.soft) or standing.prune_pays
+        case Step.MID:
             return tokens > limits.soft
         case Step.FLUSH:
             return standing.first and standing.flush_due and tokens > limits.flush

@@ -28,9 +28,11 @@ def refuse(mistakes: list[str]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicrocompactSettings:
-    """`[context.microcompact]`: old results are cleared before each call (SPEC §8.2, §8.3).
+    """`[context.microcompact]`: old results are cleared (SPEC §8.2, §8.3).
 
-    `min_pressure` (share of the window) 0: always. `idle_minutes` 0: the time-based variant is off.
+    `min_pressure` is the share of the window from which on the strategy `reactive` clears before each call, 0: always;
+    the others clear above the soft threshold what folding and pruning have left. `idle_minutes` 0: the time-based
+    variant is off.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG

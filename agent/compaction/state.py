@@ -24,6 +24,11 @@ class Options:
     flush_threshold: int = 8_000
 
     @property
+    def clears_first(self) -> bool:
+        """Whether old results are cleared before anything is chosen among them (R-05)."""
+        return self.memory.compression.pruning_strategy == "reactive"
+
+    @property
     def uses_subgoals(self) -> bool:
         strategy = self.memory.compression.pruning_strategy
         return self.subgoals.enabled and strategy in ("subgoal", "subgoal_mig")
@@ -95,6 +100,7 @@ class CompactionState:
     exhaustion_untold: bool = False  # nothing more can be compacted, and nobody was told yet
     summary: SessionSummary | None = None
     summary_written: SessionSummary | None = None  # the one the store has
+    released: bool = False  # since the last pass the active subgoal has let messages go
     settled: int = 0  # of the window's results: how many the next microcompaction need not look at
 
     def __post_init__(self) -> None:
@@ -108,6 +114,7 @@ class CompactionState:
         self.focus.forget()
         self.summary = self.summary_written = None
         self.settled = self.own = 0
+        self.released = False
 
     def start_anew(self) -> None:
         """Another session, or a cleared one: nothing that was true of the old one counts."""
@@ -129,7 +136,7 @@ class CompactionState:
         """Make a change to the window and let everything that goes by positions follow; raw tokens freed."""
         results = len(self.window.results)
         freed = self.window.apply(change)
-        self.tiers.follow(change)
+        self.watch.subgoals.follow(change)  # also while another strategy counts: it may be switched back (Z-44)
         if len(self.window.results) != results:
             self.settled = 0
         self.own = moved_out(self.own, change)

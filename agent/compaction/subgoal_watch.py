@@ -4,17 +4,23 @@ Never waits: `poll` and `question` are instant, `run` belongs to the agent's bac
 """
 
 import hashlib
+import logging
+
+import anyio
 
 from agent.compaction.asking import Ask, Question
 from agent.compaction.extraction import REPLY_TOKENS, SYSTEM, TIMEOUT_S, Extracted, parse, question_about
 from agent.compaction.subgoals import Subgoals
-from agent.compaction.two_phase import TwoPhase
 from agent.compaction.window import Window
+from agent.core.errors import AgentError
 
-MOST_ACTIVE = 0.4  # share of the model's window: an active subgoal that holds more lets its oldest part go
+MOST_ACTIVE = 0.3  # share of the model's window: an active subgoal that holds more lets its oldest part go
 
+EVERY = 8  # messages of people from one question to the next
 ASK_FROM = 0.2  # share of the model's window that must be filled before anything is asked
 LOOKED_AT = 200  # newest messages among which the tail of words is looked for
+
+log = logging.getLogger("tieline.compaction")
 
 
 class SubgoalWatch:
@@ -22,7 +28,11 @@ class SubgoalWatch:
 
     def __init__(self) -> None:
         self.subgoals = Subgoals()
-        self._asking: TwoPhase[Extracted] = TwoPhase(parse)
+        self._in_flight = False
+        self._failed = False  # the newest question was not answered
+        self._found: Extracted | None = None
+        self._newest = ""  # the newest words of a person that were seen, as a hash
+        self._unasked = 0  # messages of people since the newest question
         # What the active subgoal weighs at most, less all that had arrived when it was weighed: only what arrives since
         # can have made it heavier. The share is no part of that: it changes with what providers report.
         self._weight: int | None = None
@@ -31,7 +41,7 @@ class SubgoalWatch:
     def known(self) -> bool:
         """Whether pruning can go by subgoals: there are some and the newest question was answered (H-11)."""
         active = self.subgoals.active_subgoal()
-        return active is not None and active.description != "" and not self._asking.failed
+        return active is not None and active.description != "" and not self._failed
 
     def poll(self, window: Window, model_window: int) -> bool:
         """Phase one: take what was found out, and let the active subgoal reach to the newest message (H-07).
@@ -41,12 +51,12 @@ class SubgoalWatch:
         """
         size = len(window)
         if size and not self.subgoals.subgoals:
-            # Until the first answer everything is one subgoal that nobody has named: so the first answer finds all that
-            # it speaks of unchanged, and owns what was before it (Z-43).
+            # Until the first answer everything is one subgoal without a name, which protects nothing: so the first
+            # answer owns what was before it (Z-43).
             self.subgoals.push_active("", 0)
         self.subgoals.extend_active(size)
-        found = self._asking.take()
-        turned = found is not None and size > 0 and self._apply(found, size)
+        found, self._found = self._found, None
+        turned = found is not None and size > 0 and self._apply(found, window)
         return self._let_go(window, int(model_window * MOST_ACTIVE)) or turned
 
     def question(self, window: Window, model_window: int, *, provider: str) -> Question | None:
@@ -61,10 +71,15 @@ class SubgoalWatch:
         messages = [entry.message for entry in window[-LOOKED_AT:]]
         said = window[position].message.content
         about = hashlib.blake2b(said.encode("utf-8", "replace"), digest_size=16).hexdigest()
-        if not self._asking.is_due(about):
+        if self._in_flight or about == self._newest:
             return None
-        self._asking.claim(about)
-        self.subgoals.bookmark = position
+        self._newest, self._unasked = about, self._unasked + 1
+        if self._unasked == 1:
+            # The next subgoal, if there is one, began here at the earliest.
+            self.subgoals.bookmark = position
+        if self._unasked < EVERY and self.known:
+            return None
+        self._unasked, self._in_flight = 0, True
         return Question(
             purpose="subgoal",
             system=SYSTEM,
@@ -75,15 +90,30 @@ class SubgoalWatch:
         )
 
     async def run(self, question: Question, ask: Ask) -> None:
-        """Ask, in a task of its own; the next poll takes the answer."""
-        await self._asking.run(question, ask)
+        """Ask, in a task of its own; the next poll takes the answer.
 
-    def _apply(self, found: Extracted, size: int) -> bool:
-        """One was completed: the next begins with the words that were asked about. Else it goes on."""
-        subgoals = self.subgoals
+        Failing is noted and raises nothing: what needs the answer does without (H-11).
+        """
+        try:
+            with anyio.fail_after(question.timeout_s):
+                reply = await ask(question)
+            self._found, self._failed = parse(reply), False
+        except (AgentError, TimeoutError) as error:
+            log.info("the subgoal was not found out in the background: %s", error or "too slow")
+            self._failed = True
+        finally:
+            self._in_flight = False
+
+    def _apply(self, found: Extracted, window: Window) -> bool:
+        """One was completed: the next begins with the first words that were not asked about before. Else it goes on."""
+        subgoals, size = self.subgoals, len(window)
         active = subgoals.active_subgoal()
         if active is not None and not active.description:
+            # What was changed while nothing was protected does not become active.
+            changed = next((place for place in range(size - 1, -1, -1) if window[place].is_cleared), -1)
+            subgoals.release_before(changed + 1)
             subgoals.describe_active(found.current)
+            self._weight = None
             return False
         if active is not None and found.completed is None:
             return False

@@ -48,6 +48,12 @@ class Subgoals:
         """The one that is worked on, as `/status` shows it (Z-45). Its description is "" while none was found out."""
         return None if self._active is None else self._subgoals[self._active]
 
+    @property
+    def is_named(self) -> bool:
+        """Whether the active subgoal was found out: until then nobody knows what it needs, and it protects nothing."""
+        active = self.active_subgoal()
+        return active is not None and active.description != ""
+
     def describe_active(self, description: str) -> None:
         """What the active subgoal is about was found out."""
         active = self.active_subgoal()
@@ -123,7 +129,7 @@ class Subgoals:
         state = self.subgoal_state(position)
         match state:
             case "active":
-                return Tier.ACTIVE
+                return Tier.ACTIVE if self.is_named else Tier.OUTDATED
             case "completed":
                 return Tier.COMPLETED
             case None:
@@ -133,7 +139,7 @@ class Subgoals:
 
     def active(self, size: int) -> Sequence[int]:
         subgoal = self.active_subgoal()
-        if subgoal is None:
+        if subgoal is None or not subgoal.description:
             return ()
         span = range(subgoal.start, min(subgoal.end, size))
         return [position for position in span if self._tags.get(position) == subgoal.id]

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Protocol
 
-from agent.compaction.changes import Change
-
 
 class Tier(Enum):
     """The value is the relevance of a block of that tier (Z-38, H-06)."""
@@ -23,9 +21,6 @@ class Tiers(Protocol):
     def active(self, size: int) -> Sequence[int]:
         """The positions below `size` that belong to the active subgoal, ascending: they outlive every rung."""
 
-    def follow(self, change: Change) -> None:
-        """The window has made this change: repair the positions by arithmetic, never by looking at messages."""
-
 
 class NoTiers:
     """For strategies without subgoals: nothing is active, everything is outdated."""
@@ -35,6 +30,3 @@ class NoTiers:
 
     def active(self, size: int) -> Sequence[int]:
         return ()
-
-    def follow(self, change: Change) -> None:
-        """There is nothing to repair."""

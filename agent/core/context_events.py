@@ -34,7 +34,7 @@ class ToolOutputsPruned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MidCompactLayer1Ran(Event):
-    """A mechanical digest took the place of the oldest half (SPEC §8.5)."""
+    """A mechanical digest took the place of the oldest part (SPEC §8.5)."""
 
     name: ClassVar[str] = "mid_compact_layer1_ran"
     messages: int

@@ -60,7 +60,7 @@ def _thresholds(soft: float, high: float, hard: float, *, strategy: str, micro: 
     )
 
 
-# An active subgoal may fill 0.40 of the window: what is to get below a threshold must have one above that.
+# An active subgoal may fill 0.30 of the window: what is to get below a threshold must have one above that.
 _EARLY_HARD = _thresholds(0.50, 0.52, 0.55, strategy="subgoal")
 
 RUNGS = (

@@ -3,12 +3,14 @@
 import logging
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from agent.compaction.ahead import Job
 from agent.compaction.asking import Question
+from agent.compaction.deferred import read_summaries
 from agent.compaction.engine import Engine
 from agent.compaction.settings import CompressionSettings, Level, MemorySettings, MicrocompactSettings
 from agent.compaction.state import CompactionState, Load, Options
@@ -48,6 +50,9 @@ class Model:
             raise self.failing
         if self.most_chars is not None and len(question.text) > self.most_chars:
             raise ContextTooLong("too long")
+        if question.purpose == "pair_summary":
+            pairs = question.text.count("</pair>")
+            return "\n".join(f"{number}: short {number}" for number in range(1, pairs + 1))
         return f"<analysis>hm</analysis><summary>{SUMMARY}</summary>" if question.purpose == "compaction" else "short"
 
     @property
@@ -261,22 +266,23 @@ async def test_level_full_collapses_the_oldest_half_without_a_model() -> None:
 async def test_deferred_summaries_wait_for_pressure_and_then_take_their_pairs_places() -> None:
     life = Life()
     life.state.window.append(text_message("user", "go"))
-    for _ in range(8):
-        life.tool(650)
+    for _ in range(10):
+        life.tool(530)
     await life.turn()
     await life.background()
+    assert life.model.purposes == {"pair_summary": 1}, "one question about all of them"
     life.begin()
     life.engine._take_found(life.load())
     window = life.state.window
-    assert [bool(window[position].deferred) for position in window.results] == [True, True] + [False] * 6
+    assert [bool(window[position].deferred) for position in window.results] == [True] * 4 + [False] * 6
     before = len(window)
     life.talk(2, 550)
     await life.engine.before_call(life.load())
     (applied,) = life.of(SummariesApplied)
     assert isinstance(applied, SummariesApplied)
-    assert applied.pairs == 2
-    assert life.contents[1:3] == ["[tool summary] short", "[tool summary] short"]
-    assert len(window) == before + 2 - 2, "each pair became one message"
+    assert applied.pairs == 4
+    assert life.contents[1:5] == [f"[tool summary] short {number}" for number in range(1, 5)]
+    assert len(window) == before + 2 - 4, "each pair became one message"
     assert not life.state.asked_this_turn
 
 
@@ -483,3 +489,62 @@ async def test_what_was_made_for_another_window_is_dropped() -> None:
     life.engine._take_found(life.load())
     assert not life.state.window.waiting
     assert life.state.summary is None
+
+
+async def test_after_a_turn_one_question_is_asked_and_none_after_a_compaction() -> None:
+    life = Life(strategy="subgoal")
+    life.state.window.append(text_message("user", "go"))
+    for _ in range(10):
+        life.tool(530)
+    await life.turn()
+    await life.background()
+    assert life.model.purposes == {"subgoal": 1}, "the pairs wait for the next turn"
+    await life.turn()
+    await life.background()
+    assert life.model.purposes == {"subgoal": 1, "pair_summary": 1}
+    life.begin("again")
+    life.state.asked_this_turn = True
+    life.engine.after_turn(life.load(first=False))
+    assert life.jobs == []
+
+
+async def test_an_answer_about_pairs_may_lack_some_and_be_in_another_form() -> None:
+    assert read_summaries("1: one\nstill one\n 3) three\n9: nobody asked", 3) == {0: "one\nstill one", 2: "three"}
+    assert read_summaries("it looked", 1) == {0: "it looked"}
+    assert read_summaries("it looked", 2) == {}
+
+
+async def test_subgoal_mig_prunes_before_it_must_where_that_pays() -> None:
+    """Messages have left the active subgoal, and their results weigh enough against what stands behind them."""
+    for strategy, prunes in (("subgoal_mig", True), ("subgoal", False)):
+        life = Life(strategy=strategy)
+        life.begin("look")
+        for _ in range(5):
+            life.tool(600)
+        life.talk(2, 300)
+        subgoals = life.state.watch.subgoals
+        subgoals.push_active("look", 0)
+        subgoals.extend_active(len(life.state.window))
+        subgoals.push_active("tell", len(life.state.window) - 2)
+        life.state.released = True
+        assert life.tokens < 0.5 * W, "there is room"
+        await life.engine.before_call(life.load())
+        assert bool(life.of(ToolOutputsPruned)) is prunes
+
+
+@pytest.mark.requirement("Z-44")
+async def test_the_registry_follows_also_while_another_strategy_counts() -> None:
+    life = Life(strategy="subgoal")
+    life.begin("first")
+    life.talk(20, 50)
+    subgoals = life.state.watch.subgoals
+    subgoals.push_active("late", 15)
+    subgoals.extend_active(len(life.state.window))
+    active = [life.state.window[position].key for position in subgoals.active(99)]
+    life.options = replace(life.options, memory=MemorySettings(compression=CompressionSettings(pruning_strategy="mig")))
+    life.begin("other strategy")
+    await life.engine.compact_now(life.load(), life.options)
+    left = {entry.key for entry in life.state.window}
+    assert [life.state.window[position].key for position in subgoals.active(99)] == [
+        key for key in active if key in left
+    ]

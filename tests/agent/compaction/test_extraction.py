@@ -4,8 +4,9 @@ import anyio
 import pytest
 
 from agent.compaction.asking import Question
+from agent.compaction.changes import Cleared, Clearing
 from agent.compaction.extraction import Extracted, parse, question_about, tail_of
-from agent.compaction.subgoal_watch import ASK_FROM, MOST_ACTIVE, SubgoalWatch
+from agent.compaction.subgoal_watch import ASK_FROM, EVERY, MOST_ACTIVE, SubgoalWatch
 from agent.compaction.tiers import Tier
 from agent.compaction.window import Window
 from agent.core.errors import ProviderBusy
@@ -72,8 +73,19 @@ def watched(*words: str) -> tuple[SubgoalWatch, Window]:
     return SubgoalWatch(), window
 
 
-async def answer(watch: SubgoalWatch, window: Window, reply: str) -> None:
+def say(watch: SubgoalWatch, window: Window, *words: str) -> Question:
+    """A person says so much, turn by turn; returns the question that comes after the last of them."""
+    for word in words[:-1]:
+        window.append(text_message("user", word))
+        assert watch.question(window, BIG, provider="") is None
+    window.append(text_message("user", words[-1]))
     question = watch.question(window, BIG, provider="")
+    assert question is not None
+    return question
+
+
+async def answer(watch: SubgoalWatch, window: Window, reply: str, question: Question | None = None) -> None:
+    question = question or watch.question(window, BIG, provider="")
     assert question is not None
 
     async def ask(question: Question) -> str:
@@ -94,12 +106,10 @@ async def test_the_first_subgoal_owns_what_was_before_it() -> None:
 
 
 @pytest.mark.requirement("Z-48", "Z-49")
-async def test_a_completed_one_makes_room_for_the_next_from_the_words_that_were_asked_about() -> None:
+async def test_a_completed_one_makes_room_for_the_next_from_the_first_words_that_were_not_asked_about() -> None:
     watch, window = watched("a" * 250)
     await answer(watch, window, "CURRENT: book\nCOMPLETED: NONE")
-    window.append(text_message("user", "now pay"))
-    question = watch.question(window, BIG, provider="")
-    assert question is not None
+    question = say(watch, window, *(f"now pay {number}" for number in range(EVERY)))
     window.append(text_message("assistant", "that is under way"))  # the turn goes on meanwhile
 
     async def ask(question: Question) -> str:
@@ -107,17 +117,44 @@ async def test_a_completed_one_makes_room_for_the_next_from_the_words_that_were_
 
     await watch.run(question, ask)
     watch.poll(window, BIG)
-    assert [watch.subgoals.tier(position) for position in range(3)] == [Tier.COMPLETED, Tier.ACTIVE, Tier.ACTIVE]
+    tiers = [watch.subgoals.tier(position) for position in range(len(window))]
+    assert tiers == [Tier.COMPLETED, *[Tier.ACTIVE] * (EVERY + 1)]
 
 
 @pytest.mark.requirement("H-24")
 async def test_another_description_alone_begins_nothing() -> None:
     watch, window = watched("a" * 250)
     await answer(watch, window, "CURRENT: book\nCOMPLETED: NONE")
-    window.append(text_message("user", "a window seat"))
-    await answer(watch, window, "CURRENT: choose a seat\nCOMPLETED: NONE")
+    question = say(watch, window, *(f"a {number}" for number in range(EVERY)))
+    await answer(watch, window, "CURRENT: choose a seat\nCOMPLETED: NONE", question)
     assert [one.description for one in watch.subgoals.subgoals] == ["book"]
     assert [watch.subgoals.tier(position) for position in range(2)] == [Tier.ACTIVE, Tier.ACTIVE]
+
+
+async def test_it_is_asked_again_only_after_so_many_words_of_people() -> None:
+    watch, window = watched("a" * 250)
+    await answer(watch, window, "CURRENT: book\nCOMPLETED: NONE")
+    for round_ in range(2):
+        question = say(watch, window, *(f"{round_} {number}" for number in range(EVERY)))
+        await answer(watch, window, "CURRENT: book\nCOMPLETED: NONE", question)
+
+
+def test_a_subgoal_that_nobody_has_named_protects_nothing() -> None:
+    watch, window = watched("a" * 100)
+    watch.poll(window, BIG)
+    assert watch.subgoals.tier(0) is Tier.OUTDATED
+    assert list(watch.subgoals.active(1)) == []
+
+
+async def test_what_was_cleared_before_the_first_answer_does_not_become_active() -> None:
+    watch, window = watched("a" * 250)
+    window.append(Message(role="assistant", parts=(ToolUse(id="c", name="look"),)))
+    window.append(Message(role="user", parts=(ToolResult(tool_use_id="c", content="found"),)))
+    window.append(text_message("assistant", "there it is"))
+    watch.poll(window, BIG)
+    window.apply(Clearing(results=(Cleared(position=2, call="c", text="gone"),)))
+    await answer(watch, window, "CURRENT: book\nCOMPLETED: NONE")
+    assert list(watch.subgoals.active(len(window))) == [3]
 
 
 @pytest.mark.requirement("Z-58", "Z-59", "H-01", "H-07")
@@ -168,8 +205,10 @@ def test_nothing_is_asked_while_the_window_holds_little() -> None:
     assert watch.question(window, BIG, provider="") is not None
 
 
-def test_a_subgoal_that_outgrows_its_share_keeps_its_newest_part() -> None:
-    watch, window = watched(*("a" * 100 for _ in range(9)))
+async def test_a_subgoal_that_outgrows_its_share_keeps_its_newest_part() -> None:
+    watch, window = watched(*("a" * 100 for _ in range(3)))
+    await answer(watch, window, "CURRENT: book\nCOMPLETED: NONE")
+    window.extend(text_message("user", "a" * 100) for _ in range(6))
     assert watch.poll(window, BIG), "something is active no longer"
     active = watch.subgoals.active(9)
     assert list(active) == list(range(active[0], 9))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.compaction.ladder import BY_MODEL, Limits, Standing, Step, limits_for, next_step
+from agent.compaction.ladder import BY_MODEL, Limits, Standing, Step, limits_for, next_step, order_of
 from agent.compaction.settings import MemorySettings
 from agent.turn.settings import ContextSettings
 
@@ -17,10 +17,13 @@ READY = Standing(
     may_ask=True,
     hard_ready=True,
     flush_due=False,
-    pending_folds=0,
-    fold_cutoff=6,
-    microcompact_from=0,
+    prune_pays=False,
+    folds_wait=False,
+    clear_from=None,
 )
+
+
+BY_RULE = [Step.PRUNE, Step.MID, Step.MICROCOMPACT]  # of the rungs that nothing has been prepared for
 
 
 def steps(tokens: int, standing: Standing = READY, limits: Limits = LIMITS) -> list[Step]:
@@ -31,19 +34,18 @@ def steps(tokens: int, standing: Standing = READY, limits: Limits = LIMITS) -> l
     return done
 
 
-@pytest.mark.requirement("R-05", "R-08", "R-09", "R-48", "Z-28", "Z-29", "W-27", "B-94")
+@pytest.mark.requirement("R-08", "R-09", "R-48", "Z-28", "Z-29", "W-27", "B-94")
 @pytest.mark.parametrize(
     ("tokens", "called"),
     [
-        pytest.param(100, [Step.MICROCOMPACT], id="the lowest rung always, whatever the pressure"),
-        pytest.param(120_000, [Step.MICROCOMPACT], id="0.60 itself is no pressure"),
-        pytest.param(120_001, [Step.MICROCOMPACT, Step.PRUNE, Step.MID], id="above 0.60 the mechanical rungs"),
-        pytest.param(150_000, [Step.MICROCOMPACT, Step.PRUNE, Step.MID], id="0.75 itself asks no model"),
-        pytest.param(150_001, [Step.MICROCOMPACT, Step.PRUNE, Step.MID, Step.HIGH], id="above 0.75 of 200,000"),
-        pytest.param(176_999, [Step.MICROCOMPACT, Step.PRUNE, Step.MID, Step.HIGH], id="up to the hard threshold"),
+        pytest.param(120_000, [], id="0.60 itself is no pressure"),
+        pytest.param(120_001, BY_RULE, id="above 0.60 the mechanical rungs, clearing last"),
+        pytest.param(150_000, BY_RULE, id="0.75 itself asks no model"),
+        pytest.param(150_001, [*BY_RULE, Step.HIGH], id="above 0.75 of 200,000"),
+        pytest.param(176_999, [*BY_RULE, Step.HIGH], id="up to the hard threshold"),
         pytest.param(
             177_001,
-            [Step.MICROCOMPACT, Step.PRUNE, Step.MID, Step.HARD, Step.DIGEST],
+            [*BY_RULE, Step.HARD, Step.DIGEST],
             id="at the ceiling, below 0.90 here, the full compaction, then whatever makes it fit",
         ),
     ],
@@ -52,18 +54,46 @@ def test_the_pressure_calls_for(tokens: int, called: list[Step]) -> None:
     assert steps(tokens) == called
 
 
-@pytest.mark.requirement("Z-28", "Z-12")
+@pytest.mark.requirement("R-05")
 @pytest.mark.parametrize(
-    ("tokens", "pending", "folds"),
+    ("tokens", "called"),
     [
-        pytest.param(120_001, 1, True, id="pressure applies what there is"),
-        pytest.param(100, 6, True, id="so many waiting are applied without pressure"),
-        pytest.param(100, 5, False, id="fewer wait"),
-        pytest.param(120_001, 0, False, id="nothing waits"),
+        pytest.param(100, [Step.MICROCOMPACT], id="whatever the pressure"),
+        pytest.param(120_001, [Step.MICROCOMPACT, Step.PRUNE, Step.MID], id="before anything is chosen"),
     ],
 )
-def test_deferred_summaries(tokens: int, pending: int, folds: bool) -> None:
-    assert (Step.FOLD in steps(tokens, replace(READY, pending_folds=pending))) is folds
+def test_what_clears_first_clears_before_each_call(tokens: int, called: list[Step]) -> None:
+    assert steps(tokens, replace(READY, clear_from=0)) == called
+
+
+@pytest.mark.parametrize(
+    ("tokens", "changes", "prunes"),
+    [
+        pytest.param(100, {"prune_pays": True}, True, id="with room left, where it pays"),
+        pytest.param(100, {}, False, id="with room left it does not"),
+        pytest.param(120_000, {"folds_wait": True}, False, id="nothing was folded at the threshold itself"),
+    ],
+)
+def test_pruning(tokens: int, changes: dict[str, bool], prunes: bool) -> None:
+    assert (Step.PRUNE in steps(tokens, replace(READY, **changes))) is prunes  # type: ignore[arg-type]
+
+
+def test_once_the_prefix_is_broken_pruning_goes_down_to_what_it_aims_at() -> None:
+    for tokens, step in ((LIMITS.pruned + 1, Step.PRUNE), (LIMITS.pruned, None)):
+        assert next_step(tokens, {Step.FOLD}, LIMITS, READY) is step
+
+
+@pytest.mark.requirement("Z-28", "Z-12")
+@pytest.mark.parametrize(
+    ("tokens", "waiting", "folds"),
+    [
+        pytest.param(120_001, True, True, id="pressure applies what there is"),
+        pytest.param(120_000, True, False, id="without pressure the prefix stays as it is"),
+        pytest.param(120_001, False, False, id="nothing waits"),
+    ],
+)
+def test_deferred_summaries(tokens: int, waiting: bool, folds: bool) -> None:
+    assert (Step.FOLD in steps(tokens, replace(READY, folds_wait=waiting))) is folds
 
 
 @pytest.mark.requirement("W-63", "H-39")
@@ -109,9 +139,9 @@ def test_flush(tokens: int, flushed: bool) -> None:
         may_ask=st.booleans(),
         hard_ready=st.booleans(),
         flush_due=st.booleans(),
-        pending_folds=st.integers(0, 9),
-        fold_cutoff=st.just(6),
-        microcompact_from=st.sampled_from([0, 50_000]),
+        prune_pays=st.booleans(),
+        folds_wait=st.booleans(),
+        clear_from=st.sampled_from([None, 0, 50_000]),
     ),
     st.sampled_from([2_000, 8_000, 32_000, 128_000, 200_000, 2_000_000]),
 )
@@ -120,11 +150,11 @@ def test_the_order_holds_and_one_model_at_most(tokens: int, standing: Standing, 
     room = window - min(20_000, window // 4) - min(3_000, window // 16)
     limits = limits_for(window, room, MemorySettings(), reserve_floor=4_000, flush_threshold=8_000)
     called = steps(tokens, standing, limits)
-    assert called == sorted(set(called))
+    order = order_of(clears_first=standing.clear_from is not None)
+    assert called == [step for step in order if step in called]
     assert sum(step in BY_MODEL for step in called) <= 1
     if Step.FLUSH in called:
-        assert all(step < Step.FLUSH for step in called if step not in BY_MODEL and step is not Step.DIGEST and
-                   step is not Step.FLUSH)  # fmt: skip
+        assert all(order.index(step) > order.index(Step.FLUSH) for step in called if step in BY_MODEL)
 
 
 @pytest.mark.requirement("B-19", "B-78")

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from agent.compaction.asking import Question
 from agent.compaction.engine import Engine
 from agent.compaction.integrity import mend, orphans_in
-from agent.compaction.ladder import Step
+from agent.compaction.ladder import Step, order_of
 from agent.compaction.pairs import repaired
 from agent.compaction.settings import CompressionSettings, Level, MemorySettings, MicrocompactSettings, StrategyName
 from agent.compaction.state import CompactionState, Load, Options
@@ -219,7 +219,8 @@ class Lives(RuleBasedStateMachine):
         self._still_there(kept)
         assert self.state.window[-1].key == newest, "what came last is what the model must answer"
         taken = [step for event in self.events if (step := _step(event)) is not None]
-        assert taken == sorted(taken), "rungs are taken in their order (G-31)"
+        order = order_of(clears_first=self.options.clears_first)
+        assert taken == sorted(taken, key=order.index), "rungs are taken in their order (G-31)"
         if not first:
             assert self.model.calls["compaction"] == asked, "no model is asked between two rounds of tools"
         if self.subgoals.let_go:

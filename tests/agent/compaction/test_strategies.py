@@ -12,7 +12,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from agent.compaction import rungs
 from agent.compaction.blocks import Block, Scene, evicted
-from agent.compaction.changes import Change
 from agent.compaction.relevance import frequencies, similarity
 from agent.compaction.scoring import marginal_gains, redundancies
 from agent.compaction.settings import CompressionSettings, MemorySettings, SidequestSettings, StrategyName
@@ -39,9 +38,6 @@ class Given:
 
     def active(self, size: int) -> Sequence[int]:
         return [position for position in range(size) if self.tier(position) is Tier.ACTIVE]
-
-    def follow(self, change: Change) -> None:
-        """They stay as they are."""
 
 
 def blocks(*texts: str) -> list[Block]:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from agent.core.messages import Message, Part, TextPart, ToolResult, ToolUse
@@ -25,11 +26,15 @@ def own_set() -> list[Recording]:
     return [recording(made(plan)) for plan in PLANS]
 
 
-def read(path: Path, join: int) -> list[Recording]:
-    """The sessions of a JSON list of `{"id", "messages"}`, `join` of them made into one each; a rest is left out."""
+def read(path: Path, join: int, draws: int = 0) -> list[Recording]:
+    """The sessions of a JSON list of `{"id", "messages"}`, `join` of them made into one each; a rest is left out.
+
+    With `draws`, so many sessions of `join` recordings each, drawn by seed: no recording is twice in a session.
+    """
     single = [recording(item) for item in json.loads(path.read_text("utf-8"))]
-    if join > len(single):
-        raise SystemExit(f"{path} holds {len(single)} sessions; --join {join} asks for more")
+    join = min(join, len(single))
+    if draws:
+        return [joined(Random(seed).sample(single, join)) for seed in range(draws)]
     return [joined(single[start : start + join]) for start in range(0, len(single) - join + 1, join)]
 
 

@@ -10,6 +10,7 @@ from agent.compaction.engine import Engine
 from agent.compaction.pairs import repaired
 from agent.compaction.pinning import deserves_pin
 from agent.compaction.state import CompactionState, Load, Options
+from agent.core.events import Event
 from agent.core.ids import ConversationId, RunId
 from agent.core.messages import Message
 from agent.turn.fitting import ceiling
@@ -17,7 +18,7 @@ from agent.turn.settings import ContextSettings
 from agent.turn.tokens import Estimator
 from tests.bench.context.provenance import Readable, Sources, holds
 from tests.bench.context.recordings import Recording
-from tests.bench.context.summariser import Summariser
+from tests.bench.context.summariser import Asked, Summariser
 from tests.bench.context.transcript import Transcript, query_from
 
 
@@ -25,55 +26,89 @@ class Broken(Exception):
     """A promise was not kept: the run fails."""
 
 
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value that a call took from an earlier result: the subgoal it was needed in, and where it was found."""
+
+    subgoal: int
+    text: str
+    in_window: bool
+    recalled: bool
+
+
 @dataclass(slots=True)
 class Measured:
-    """What one session came to. `sizes` and `bare` are the tokens of each request, with and without compaction."""
+    """Figures of one session. `sizes` and `bare` are the tokens of each request, with and without compaction."""
 
     id: str
     messages: int
     window: int
+    turns: int = 0
     sizes: list[int] = field(default_factory=list)
     bare: list[int] = field(default_factory=list)
-    survived: list[float] = field(default_factory=list)
-    values: int = 0
-    in_window: int = 0
-    recalled: int = 0
-    missed: list[str] = field(default_factory=list)
-    calls: Counter[str] = field(default_factory=Counter)
+    cached: int = 0  # tokens of all requests that began the request before, and come from the provider's cache
+    values: list[Value] = field(default_factory=list)
+    asked: Mapping[str, Asked] = field(default_factory=dict)
+    stages: Counter[str] = field(default_factory=Counter)  # events by name
     checked: int = 0  # messages that had to be byte-equal and were
 
     @property
-    def cut(self) -> float:
-        """How much lower the highest request is, 0 to 1."""
-        return 1 - max(self.sizes) / max(self.bare)
+    def in_window(self) -> int:
+        return sum(value.in_window for value in self.values)
+
+    @property
+    def found(self) -> int:
+        """Values in the request or in the answer of one recall."""
+        return sum(value.in_window or value.recalled for value in self.values)
 
 
-async def play(recording: Recording, options: Options, window: int, count: Callable[[str], int]) -> Measured:
-    """Run the session through an engine with these options and a model with that window (tokens)."""
+async def play(
+    recording: Recording,
+    options: Options,
+    window: int,
+    count: Callable[[str], int],
+    *,
+    model: Summariser | None = None,
+    watch: Callable[[Event], None] = lambda event: None,
+) -> Measured:
+    """Run the session through an engine with these options and a model with that window (tokens).
+
+    `model` answers the engine's questions. `watch` is told each event of the engine.
+    """
     with Transcript() as transcript:
-        return await _play(recording, options, window, count, transcript)
+        return await _play(recording, options, window, count, transcript, model or Summariser(count), watch)
 
 
 async def _play(
-    recording: Recording, options: Options, window: int, count: Callable[[str], int], transcript: Transcript
+    recording: Recording,
+    options: Options,
+    window: int,
+    count: Callable[[str], int],
+    transcript: Transcript,
+    model: Summariser,
+    watch: Callable[[Event], None],
 ) -> Measured:
     estimator = Estimator(count)
     state = CompactionState(count=estimator.message)
-    model = Summariser()
     jobs: list[Callable[[], Coroutine[Any, Any, None]]] = []
     moment = datetime(2025, 1, 1, tzinfo=UTC)
+    measured = Measured(recording.id, len(recording.messages), window)
+
+    def publish(event: Event) -> None:
+        measured.stages[event.name] += 1
+        watch(event)
+
     engine = Engine(
         conversation=ConversationId("bench:1"),
         state=state,
         count_text=estimator.text,
         ask=model,
-        publish=lambda event: None,
+        publish=publish,
         spawn=jobs.append,
         now=lambda: moment,
     )
     fixed = estimator.text(recording.system)
     room = ceiling(window, ContextSettings())
-    measured = Measured(recording.id, len(recording.messages), window)
     sources, readable = Sources(), Readable()
     said: dict[int, Message] = {}
     bare = fixed
@@ -82,6 +117,7 @@ async def _play(
         moment += timedelta(minutes=5)
         model.subgoal = _subgoal(recording, turn.start)
         engine.begin_turn(RunId(f"run{number}"), options)
+        measured.turns += 1
         first = True
         for position in range(turn.start, turn.stop):
             message = replace(recording.messages[position], created_at=moment)
@@ -96,16 +132,13 @@ async def _play(
                 measured.sizes.append(load.tokens(state.window))
                 measured.bare.append(bare)
                 if before:
-                    measured.survived.append(_survival(before, sent, estimator, fixed))
+                    measured.cached += _shared(before, sent, estimator, fixed)
                 before = sent
+                subgoal = border_before(recording, turn.start)
                 for value in sources.taken(message.tool_uses):
-                    measured.values += 1
-                    if readable.any_holds(sent, value):
-                        measured.in_window += 1
-                    elif holds(transcript.recall(query_from(sent), count), value):
-                        measured.recalled += 1
-                    else:
-                        measured.missed.append(value)
+                    seen = readable.any_holds(sent, value)
+                    recalled = not seen and holds(transcript.recall(query_from(sent), count), value)
+                    measured.values.append(Value(subgoal, value, seen, recalled))
             elif not message.tool_results:
                 pins = sum(one.pinned for one in said.values())
                 pinned = deserves_pin(message.content, is_first=position == 0, pinned_rules=pins)
@@ -117,10 +150,10 @@ async def _play(
             bare += estimator.message(message)
             state.window.append(message)
         engine.after_turn(Load(fixed=fixed, scale=1.0, window=window, room=room, first=False))
-        for job in jobs:
+        for job in jobs if model.in_time else ():
             await job()
         jobs.clear()
-    measured.calls = model.calls
+    measured.asked = model.asked
     return measured
 
 
@@ -141,9 +174,14 @@ def _turns(recording: Recording) -> Iterator[range]:
         yield range(start, stop)
 
 
+def border_before(recording: Recording, position: int) -> int:
+    """The newest border up to the position."""
+    return max((border for border in recording.borders if border <= position), default=0)
+
+
 def _subgoal(recording: Recording, position: int) -> str:
-    """What the newest border before the position is about."""
-    border = max((border for border in recording.borders if border <= position), default=0)
+    """The subject of the subgoal that the position belongs to."""
+    border = border_before(recording, position)
     return " ".join(recording.messages[border].content.split())[:200] + f" (#{border})"
 
 
@@ -161,11 +199,11 @@ def check(session: str, state: CompactionState, sent: list[Message], said: Mappi
         raise Broken(f"{session}: a call and its result were parted")
 
 
-def _survival(before: list[Message], now: list[Message], estimator: Estimator, fixed: int) -> float:
-    """The share of the last request's tokens that begin this one too: what a prompt cache can give back."""
+def _shared(before: list[Message], now: list[Message], estimator: Estimator, fixed: int) -> int:
+    """The tokens with which both requests begin: those that a prompt cache gives back."""
     same = fixed
     for old, new in zip(before, now, strict=False):
         if old.parts != new.parts:
             break
         same += estimator.message(old)
-    return same / (fixed + estimator.messages(before))
+    return same

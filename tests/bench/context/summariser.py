@@ -4,30 +4,56 @@ It knows no more than a model would: the text of the question, and, for the subg
 """
 
 import re
-from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 from agent.compaction.asking import Question
+from agent.core.errors import ProviderBusy
 
 LINES = 40  # of a summary
 LONGEST_LINE = 160
+LONGEST_PAIR = 300
 _TAGS = re.compile(r"</?(?:user|assistant|conversation|part)[^>]*>")
 
 
-class Summariser:
-    """Answers like a sober model: sentences cut out of what it was given."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Questions of one purpose, and their tokens."""
 
-    def __init__(self) -> None:
-        self.calls: Counter[str] = Counter()
+    count: int = 0
+    prompt: int = 0
+    output: int = 0
+
+
+class Summariser:
+    """Answers with sentences cut out of the question. Questions of the purposes `failing` fail, and cost nothing."""
+
+    def __init__(self, count: Callable[[str], int], failing: Collection[str] = ()) -> None:
+        self.asked: dict[str, Asked] = {}
         self.subgoal = ""
+        self.in_time = True  # False: what is asked between turns is not answered before the next one
         self._told = ""
+        self._count = count
+        self._failing = failing
 
     async def __call__(self, question: Question) -> str:
-        self.calls[question.purpose] += 1
+        if question.purpose in self._failing:
+            raise ProviderBusy("no answer")
+        answer = self._answer(question)
+        sofar = self.asked.get(question.purpose, Asked())
+        self.asked[question.purpose] = Asked(
+            sofar.count + 1,
+            sofar.prompt + self._count(question.system) + self._count(question.text),
+            sofar.output + self._count(answer),
+        )
+        return answer
+
+    def _answer(self, question: Question) -> str:
         match question.purpose:
             case "subgoal":
                 return self._about_the_subgoal()
             case "pair_summary":
-                return " ".join(question.text.split())[:300]
+                return _numbered(question.text)
             case _:
                 return _sections(question.text)
 
@@ -35,6 +61,12 @@ class Summariser:
         done, self._told = self._told, self.subgoal
         completed = done if done and done != self.subgoal else "NONE"
         return f"CURRENT: {self.subgoal}\nCOMPLETED: {completed}"
+
+
+def _numbered(text: str) -> str:
+    """The beginning of each pair, on a line with its number."""
+    pairs = [" ".join(pair.partition(">")[2].split())[:LONGEST_PAIR] for pair in text.split("</pair>") if pair.strip()]
+    return "\n".join(f"{number}: {pair}" for number, pair in enumerate(pairs, start=1))
 
 
 def _sections(text: str) -> str:
