@@ -179,12 +179,12 @@ def may_pair(text: str, opener: Run, closer: Run) -> bool:
     first, last = inside[0], inside[-1]
     if opener.sign == "_":
         dunder = opener.stop - opener.start > 1 and closer.stop - closer.start > 1
-        return "_" not in inside and not (dunder and inside in _SPECIAL)
+        return "_" not in inside.replace("\\_", "") and not (dunder and inside in _SPECIAL)
     if opener.sign == "~":
         return True
     if opener.stop - opener.start > 1 and closer.stop - closer.start > 1:
         return not (first == last == "/")  # **/tests/**
-    if "*" in inside or last in "/\\-":
+    if "*" in inside.replace("\\*", "") or last in "/\\-":
         return False  # *a*b*
     if first == "_" or last == "_":
         return first == last

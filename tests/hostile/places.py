@@ -93,8 +93,8 @@ import agent.tools.web.search
 import agent.tools.web.targets
 import gateway.channels.plain_text
 import gateway.delivery.composing
-import gateway.delivery.draft
 import gateway.delivery.egress
+import gateway.delivery.growing
 import gateway.delivery.joints
 import gateway.delivery.markdown
 import gateway.delivery.spans
@@ -299,7 +299,7 @@ def _of(render: Callable[[Document], object], longest: int) -> Case:
 
 
 def _frame(measure: Callable[[Document], int], limit: int, text: str) -> object:
-    return gateway.delivery.draft.frame_of(text, limit, measure, GUARD)
+    return gateway.delivery.growing.Growing(limit, measure, GUARD).frame(text)
 
 
 def _cut(text: str) -> object:
@@ -489,7 +489,7 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
     ),
     "gateway.channels.plain_text": (_of(gateway.channels.plain_text.as_text, WEB_ANSWER),),
     "gateway.delivery.composing": (Case(_composed, LONG_TEXT),),
-    "gateway.delivery.draft": (
+    "gateway.delivery.growing": (
         *(Case(frame, LONG_TEXT) for frame in FRAMES),
         Case(FRAMES[1], 4 * LONG_TEXT, IN_A_THREAD),
     ),
