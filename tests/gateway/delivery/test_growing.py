@@ -50,7 +50,7 @@ def test_a_frame_of_what_outgrew_a_message_is_its_end(name: str) -> None:
         shown = readable(frame).replace("…", "")
         if end > 10_000:
             assert readable(frame).startswith("…")
-        assert "".join(readable(parse(text[:end])).split()).endswith("".join(shown.split())[-12:])
+        assert "".join(readable(parse(text[:end])).split()).endswith("".join(shown.split())[-6:])
 
 
 @settings(deadline=None, max_examples=30)
