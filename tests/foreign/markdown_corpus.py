@@ -44,7 +44,7 @@ mkdocs-material more-itertools mypy-extensions nbclient nh3 networkx niquests no
 parse pathspec patsy pdoc peewee pendulum pipdeptree pipx platformdirs pluggy poethepoet pre-commit prettytable
 prometheus-client prompt-toolkit pydantic pydantic-settings pygments pyjwt pypdf pyperclip pyright pytest
 pytest-asyncio pytest-mock pytest-randomly pytest-sugar pytest-xdist python-dotenv python-multipart
-python-telegram-bot questionary ratelimit redis requests requests-cache responses respx rich rich-click rq schedule
+python-telegram-bot questionary redis requests requests-cache responses respx rich rich-click rq schedule
 scrapy sentry-sdk shellingham shortuuid simple-parsing slack-bolt slack-sdk slowapi sniffio sortedcontainers sqlmodel
 sse-starlette starlette structlog tabulate tenacity textual tinydb tomli tomlkit toolz tortoise-orm tox tqdm trio
 trafilatura twine typeguard typer typing-inspect tzlocal ujson uvicorn validators vcrpy virtualenv watchfiles wcwidth
@@ -68,7 +68,7 @@ def fetch(where: Path) -> None:
                 subprocess.run([*pip, "--only-binary", ":all:", name], check=False)
     for name in FIXTURES:
         if not list(where.glob(f"{name}-*.tar.gz")):
-            subprocess.run([*pip, "--no-binary", name, "--no-build-isolation", name], check=False)
+            subprocess.run([*pip, "--no-binary", name, name], check=False)
 
 
 def descriptions(where: Path) -> Iterator[tuple[str, str]]:
