@@ -16,7 +16,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from agent.core.clock import Clock, SystemClock
-from agent.core.events import EventBus, LoopStarted
+from agent.core.events import ContextBuilt, EventBus
 from agent.core.program import as_typed, home_as_typed, program_as_typed, with_program
 from gateway.channels.adapter import Adapter
 from gateway.config.live import Live
@@ -100,8 +100,7 @@ class App:
 
     async def _serve(self, stop: anyio.Event) -> None:
         self._house = house = await self._build()
-        first_turn = anyio.Event()
-        self._bus.listen(lambda _: first_turn.set(), [LoopStarted])
+        self._bus.listen(lambda published: house.tokenizer.heed(published.event), [ContextBuilt])
         try:
             async with anyio.create_task_group() as tasks:
                 self._mount(tasks)
@@ -109,7 +108,7 @@ class App:
                 self._announce_address()
                 tasks.start_soon(house.take_in, tasks)
                 tasks.start_soon(house.loops.keep, "configuration", partial(self.live.watch, self._clock))
-                tasks.start_soon(house.warm_up, first_turn)
+                tasks.start_soon(house.warm_up)
                 tasks.start_soon(self._keep_owning)
                 gc.freeze()  # it stays: each look through it for garbage would hold up turns for 0.1 s
                 self.ready.set()

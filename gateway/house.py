@@ -104,13 +104,13 @@ class House:
         specs = all_commands().specs(lambda key: self.phrase(key, "en"))
         await self.accounts.run(self.router.admit, specs, tasks)
 
-    async def warm_up(self, first_turn: anyio.Event) -> None:
+    async def warm_up(self) -> None:
         """Libraries that turns need, in the background: the providers' when expected, the tokenizer's 40 MB by need."""
         await self.accounts.wait_open()
         await self._expect_chosen()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.loops.keep, "providers", self.providers.run)
-            await first_turn.wait()
+            await self.tokenizer.wait_needed()
             await self.tokenizer.warm_up()
 
     async def _expect_chosen(self) -> None:

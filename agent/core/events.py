@@ -29,6 +29,7 @@ class LoopStarted(Event):
 class ContextBuilt(Event):
     name: ClassVar[str] = "loop:context"
     token_estimate: int
+    window: int  # tokens that the model holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,12 @@ async def prepare(run: Run, states: States) -> Prepared:
     if choose_skills(run, states, metrics.context_tokens):
         metrics.context_raw = raw_of(run, states, notes)
     states.runtime.bus.publish(
-        ContextBuilt(conversation=states.session.conversation, run=run.id, token_estimate=metrics.context_tokens)
+        ContextBuilt(
+            conversation=states.session.conversation,
+            run=run.id,
+            token_estimate=metrics.context_tokens,
+            window=states.provider.slot.current().context_window,
+        )
     )
     ended = None
     if says_terminated(notes):

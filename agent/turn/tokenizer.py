@@ -1,4 +1,4 @@
-"""The token counter all agents share: a real tokenizer once it is loaded, a count of bytes until then (SPEC §6.9)."""
+"""The token counter all agents share: a real tokenizer once a window fills, a count of bytes until then (SPEC §6.9)."""
 
 import logging
 from collections.abc import Callable
@@ -7,9 +7,12 @@ from typing import Literal
 
 import anyio
 
+from agent.core.events import ContextBuilt, Event
 from agent.turn.tokens import count_by_bytes
 
 Encoding = Literal["bytes", "cl100k_base", "o200k_base"]
+
+NEEDED_FROM = 0.25  # share of a window; below it nothing depends on a few percent, and a real one takes 40 MB
 
 log = logging.getLogger("tieline.turn")
 
@@ -20,6 +23,7 @@ class Tokenizer:
     def __init__(self, encoding: Encoding = "cl100k_base") -> None:
         self._encoding = encoding
         self._count: Callable[[str], int] = count_by_bytes
+        self._needed = anyio.Event()
 
     def __call__(self, text: str) -> int:
         return self._count(text)
@@ -33,6 +37,15 @@ class Tokenizer:
     def name(self) -> str:
         """Which one counts now."""
         return self._encoding if self.is_exact else "bytes"
+
+    def heed(self, event: Event) -> None:
+        """Hear of every context that is built: one that fills its window to some part asks for exact counts."""
+        if isinstance(event, ContextBuilt) and event.token_estimate >= NEEDED_FROM * event.window:
+            self._needed.set()
+
+    async def wait_needed(self) -> None:
+        """Returns once a context has asked for exact counts."""
+        await self._needed.wait()
 
     async def warm_up(self) -> None:
         """Load the tokenizer off the event loop; for the background after the start. Stays with bytes if it cannot."""

@@ -53,6 +53,7 @@ async def test_a_request_has_system_history_tools_and_reminder(sqlite_database: 
     assert all(message.role != "system" for message in request.messages)
     built = next(event for event in world.events if isinstance(event, ContextBuilt))
     assert 100 < built.token_estimate < 4000
+    assert built.window == provider.context_window
 
 
 @pytest.mark.requirement("Z-18", "W-36")

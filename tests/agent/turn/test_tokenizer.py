@@ -4,7 +4,10 @@ import subprocess
 import sys
 
 import pytest
+from anyio import fail_after, move_on_after
 
+from agent.core.events import ContextBuilt
+from agent.core.ids import ConversationId
 from agent.turn.tokenizer import Tokenizer
 from agent.turn.tokens import count_by_bytes
 
@@ -20,6 +23,20 @@ async def test_tokens_are_counted_by_a_real_tokenizer() -> None:
     assert tokenizer("hello world") == 2
     assert tokenizer("<|endoftext|>") > 1, "text of a person is never a control token"
     assert tokenizer(TEXT) == 17
+
+
+async def test_a_context_that_fills_a_quarter_of_its_window_asks_for_it() -> None:
+    def built(tokens: int) -> ContextBuilt:
+        return ContextBuilt(conversation=ConversationId("console:1"), token_estimate=tokens, window=8_000)
+
+    tokenizer = Tokenizer("cl100k_base")
+    tokenizer.heed(built(1_999))
+    with move_on_after(0) as early:
+        await tokenizer.wait_needed()
+    assert early.cancelled_caught, "a small context needs no exact count, which takes 40 MB"
+    tokenizer.heed(built(2_000))
+    with fail_after(1):
+        await tokenizer.wait_needed()
 
 
 async def test_whoever_wants_bytes_gets_bytes() -> None:

@@ -77,7 +77,7 @@ async def test_the_choice_is_taken_up_at_the_next_start_by_that_chat_alone(world
     async with world.process():
         await world.asks("/provider b", "now uses")
     async with world.process():
-        async with running(partial(world.house.warm_up, anyio.Event())):
+        async with running(world.house.warm_up):
             await until(lambda: world.house.providers.get("b").is_warm)  # who writes first waits for no library
         assert "this chat uses b, chosen here" in await world.asks("/provider", "Providers")
         assert await model_for(world, "mine") == "model-b"

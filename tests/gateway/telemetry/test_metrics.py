@@ -48,7 +48,7 @@ def billed(conversation: ConversationId, **more: Any) -> CallBilled:
 def a_turn(conversation: ConversationId, *, success: bool = True) -> list[Event]:
     return [
         LoopStarted(conversation=conversation, run=RUN, session=SessionId("s")),
-        ContextBuilt(conversation=conversation, run=RUN, token_estimate=900),
+        ContextBuilt(conversation=conversation, run=RUN, token_estimate=900, window=200_000),
         RetryScheduled(conversation=conversation, run=RUN, provider="main", attempt=1, after_s=0.5, reason="429"),
         StreamDelta(conversation=conversation, run=RUN, content="hi"),
         DecisionCompleted(
