@@ -26,6 +26,7 @@ from agent.providers.failures import Answer, busy, classify, read_error, refused
 from agent.providers.opening import Surroundings
 from agent.providers.prices import DEFAULT_WINDOW, Card
 from agent.providers.provider import CacheTier, Chunk, Request
+from agent.providers.replies import joined_text
 from agent.providers.settings import ProviderSettings
 from agent.providers.sse import EventReader
 
@@ -90,9 +91,9 @@ class AnthropicProvider:
             while not reading.closed:
                 with anyio.fail_after(max(0.0, deadline - self._clock.monotonic())):
                     piece = await anext(pieces, b"")
-                for data in events.feed(piece) if piece else events.finish():
-                    for chunk in reading.event(data):
-                        yield chunk
+                complete = events.feed(piece) if piece else events.finish()
+                for chunk in joined_text(chunk for data in complete for chunk in reading.event(data)):
+                    yield chunk
                 if not piece:
                     break
             if not reading.complete:

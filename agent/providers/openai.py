@@ -24,6 +24,7 @@ from agent.providers.openai_stream import Reading
 from agent.providers.opening import Surroundings
 from agent.providers.prices import DEFAULT_WINDOW, Card
 from agent.providers.provider import Chunk, Request, Spared
+from agent.providers.replies import joined_text
 from agent.providers.settings import ProviderSettings
 from agent.providers.sse import LARGEST_EVENT, EventReader
 
@@ -87,9 +88,8 @@ class OpenAIProvider:
         try:
             while not reading.closed:
                 piece = await response.content.readany()
-                for data in body.feed(piece):
-                    for chunk in reading.event(data):
-                        yield chunk
+                for chunk in joined_text(chunk for data in body.feed(piece) for chunk in reading.event(data)):
+                    yield chunk
                 if not piece:
                     break
             self._check_end(reading, whole=body.is_plain)

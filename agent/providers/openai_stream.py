@@ -161,6 +161,10 @@ class Reading:
         return chunks
 
     def _delta(self, delta: dict[str, Any]) -> list[Chunk]:
+        content = delta.get("content")
+        if content and len(delta) == 1:  # as nearly every one is
+            self._said = True
+            return self._content(content)
         chunks: list[Chunk] = []
         for name in REASONING_FIELDS:
             text = delta.get(name)
@@ -171,7 +175,6 @@ class Reading:
         details = delta.get("reasoning_details")
         if isinstance(details, list):
             self._details += [detail for detail in details if isinstance(detail, dict)]
-        content = delta.get("content")
         if content:
             self._said = True
             chunks += self._content(content)
@@ -252,6 +255,8 @@ class Reading:
         return id
 
     def _thinking_done(self) -> list[Chunk]:
+        if not self._thought:
+            return []
         # The signature names the field: that is where this reasoning belongs when it is sent back.
         thought, self._thought = self._thought, {}
         return [ThinkingDone("".join(pieces), name) for name, pieces in thought.items()]

@@ -1,11 +1,11 @@
 """Puts a provider's stream together: text, thinking, tool calls, usage (SPEC §6.7). No I/O and no waiting."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
-from agent.core.errors import Permanent
+from agent.core.errors import AgentError, Permanent
 from agent.core.messages import Part, RedactedThinking, TextPart, Thinking, ToolUse
 from agent.core.whole_text import whole, whole_data, without_half
 from agent.providers.provider import (
@@ -70,6 +70,29 @@ class _Call:
     id: str
     name: str
     pieces: list[str]
+
+
+def joined_text(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """The chunks that arrived together, neighbouring texts as one: each chunk costs a way through the whole turn.
+
+    What raises while they are read raises after the text before it.
+    """
+    texts: list[str] = []
+    try:
+        for chunk in chunks:
+            if isinstance(chunk, TextDelta):
+                texts.append(chunk.text)
+                continue
+            if texts:
+                text, texts = "".join(texts), []
+                yield TextDelta(text)
+            yield chunk
+    except (AgentError, ValueError):
+        if texts:
+            yield TextDelta("".join(texts))
+        raise
+    if texts:
+        yield TextDelta("".join(texts))
 
 
 class Accumulator:

@@ -57,7 +57,7 @@ class Hot:
             conn.begin()
         constants = self._constants
         arguments = [values[name] if name in values else constants[name] for name in self._names]
-        driver: Any = conn.connection.driver_connection
+        driver: Any = conn.connection.dbapi_connection  # `driver_connection` asks three objects for the same
         try:
             cursor: sqlite3.Cursor = driver.execute(self._text, arguments)
         except sqlite3.Error as error:

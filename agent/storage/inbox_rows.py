@@ -89,7 +89,8 @@ _DUE_ROWS = Hot(select(inbox).where(_CONV, NEW, _DUE).order_by(_RANK, inbox.c.id
 _FINISH = Hot(
     update(inbox).where(_ONE, NEW).values(status=bindparam("ending"), done_epoch=bindparam("by"), note=bindparam("why"))
 )
-_BEGIN = Hot(update(inbox).where(_ONE, NEW).values(attempts=inbox.c.attempts + 1, payload=bindparam("text")))
+_BEGIN = Hot(update(inbox).where(_ONE, NEW).values(attempts=inbox.c.attempts + 1))
+_BEGIN_MERGED = Hot(update(inbox).where(_ONE, NEW).values(attempts=inbox.c.attempts + 1, payload=bindparam("text")))
 _FORGIVE = update(inbox).where(_ONE, NEW).values(forgiven=inbox.c.attempts)
 _CALLED = (
     select(inbox.c.id)
@@ -197,7 +198,10 @@ def begin(conn: Connection, row: InboxRow, incoming: Incoming, absorbed: Sequenc
     """
     if absorbed:
         finish(conn, absorbed, status="merged", epoch=None, note=f"merged into {row.id}")
-    _BEGIN.run(conn, {"row": row.id, "text": encode_incoming(incoming)})
+    if incoming is row.incoming:
+        _BEGIN.run(conn, {"row": row.id})
+    else:
+        _BEGIN_MERGED.run(conn, {"row": row.id, "text": encode_incoming(incoming)})
     return row.attempts + 1
 
 

@@ -51,15 +51,18 @@ class Job(Generic[T]):
         return self.result  # type: ignore[return-value] # T may itself be None
 
     async def _end(self) -> None:
-        cancelled: BaseException | None = None
+        try:
+            await self._finished.wait()  # nearly always to its end: a scope around it would cost as much again
+            return
+        except asyncio.CancelledError as error:
+            cancelled = error
         with anyio.CancelScope(shield=True):
             while not self._finished.is_set():
                 try:
                     await self._finished.wait()
                 except asyncio.CancelledError as error:  # a platform library's bare Task.cancel() passes the shield
                     cancelled = error
-        if cancelled is not None:
-            raise cancelled
+        raise cancelled
 
     @staticmethod
     def hand_over(jobs: "Iterable[Job[object]]") -> None:

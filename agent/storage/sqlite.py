@@ -63,7 +63,7 @@ def sqlite_engine(path: Path, *, read_only: bool = False, foreign_keys: bool = T
 
 
 def _driver(conn: Connection) -> sqlite3.Connection:
-    raw: Any = conn.connection.driver_connection
+    raw: Any = conn.connection.dbapi_connection
     assert isinstance(raw, sqlite3.Connection)
     return raw
 

@@ -1,12 +1,14 @@
 """Streams are put together without losing or changing a byte (SPEC §6.7)."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.core.errors import ProviderBusy
 from agent.core.messages import RedactedThinking, TextPart, Thinking, ToolUse
 from agent.providers.provider import (
     Chunk,
@@ -23,7 +25,7 @@ from agent.providers.provider import (
     Unknown,
     Usage,
 )
-from agent.providers.replies import MOST_THINKING, MOST_TOOL_JSON, Accumulator, Reply, ReplyTooLarge
+from agent.providers.replies import MOST_THINKING, MOST_TOOL_JSON, Accumulator, Reply, ReplyTooLarge, joined_text
 
 WHOLE = st.characters(codec="utf-8", exclude_characters="\0")
 
@@ -33,6 +35,25 @@ def collected(*chunks: Chunk) -> Reply:
     for chunk in chunks:
         accumulator.take(chunk)
     return accumulator.reply()
+
+
+def test_texts_that_arrive_together_are_one_and_nothing_changes_its_place() -> None:
+    chunks = [TextDelta("a"), TextDelta("b"), ThinkingDelta("c"), TextDelta("d"), Done("end_turn")]
+    assert list(joined_text(chunks)) == [TextDelta("ab"), ThinkingDelta("c"), TextDelta("d"), Done("end_turn")]
+    assert list(joined_text([TextDelta("a"), TextDelta("b")])) == [TextDelta("ab")]
+    assert list(joined_text([])) == []
+
+
+def test_text_before_an_error_that_came_with_it_is_not_lost() -> None:
+    def broken() -> Iterator[Chunk]:
+        yield TextDelta("a")
+        yield TextDelta("b")
+        raise ProviderBusy("overloaded")
+
+    seen = []
+    with pytest.raises(ProviderBusy):
+        seen.extend(joined_text(broken()))
+    assert seen == [TextDelta("ab")]
 
 
 @pytest.mark.requirement("Z-13", "R-14", "B-30")
