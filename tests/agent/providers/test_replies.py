@@ -38,7 +38,7 @@ def collected(*chunks: Chunk) -> Reply:
 
 
 def test_texts_that_arrive_together_are_one_and_nothing_changes_its_place() -> None:
-    chunks = [TextDelta("a"), TextDelta("b"), ThinkingDelta("c"), TextDelta("d"), Done("end_turn")]
+    chunks: list[Chunk] = [TextDelta("a"), TextDelta("b"), ThinkingDelta("c"), TextDelta("d"), Done("end_turn")]
     assert list(joined_text(chunks)) == [TextDelta("ab"), ThinkingDelta("c"), TextDelta("d"), Done("end_turn")]
     assert list(joined_text([TextDelta("a"), TextDelta("b")])) == [TextDelta("ab")]
     assert list(joined_text([])) == []
@@ -50,7 +50,7 @@ def test_text_before_an_error_that_came_with_it_is_not_lost() -> None:
         yield TextDelta("b")
         raise ProviderBusy("overloaded")
 
-    seen = []
+    seen: list[Chunk] = []
     with pytest.raises(ProviderBusy):
         seen.extend(joined_text(broken()))
     assert seen == [TextDelta("ab")]

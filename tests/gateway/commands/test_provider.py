@@ -1,9 +1,7 @@
 """/provider and /model: a choice of one chat, kept with who made it (SPEC §6.1, §19.2)."""
 
 from collections.abc import Callable
-from functools import partial
 
-import anyio
 import pytest
 from pydantic import SecretStr
 
