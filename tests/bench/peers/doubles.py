@@ -116,7 +116,7 @@ class Llm(LlmDouble):
         self.seen = anyio.Event()
         self.crosstalk = 0
         super().__init__()
-        self.settings["context_window"] = 2_000_000
+        self.settings |= {"context_window": 2_000_000, "pieces": False}  # as `unhindered` has it
 
     def choose(self, facts: dict[str, Any]) -> dict[str, Any]:
         reply: dict[str, Any] = super().choose(facts)
