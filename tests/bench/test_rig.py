@@ -18,6 +18,7 @@ from tests.bench.peers.drivers import tieline
 from tests.bench.peers.drivers.floor import DRIVER as FLOOR
 from tests.bench.peers.process import Process
 from tests.bench.peers.rig import Rig
+from tests.program.shipped import as_shipped
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the rig reads Linux's /proc")
 
@@ -152,6 +153,7 @@ def test_ours_is_started_as_make_run_does_with_nothing_in_its_environment(tmp_pa
     assert launch.env == {"HOME": str(tmp_path)}
     assert launch.configuration == (tmp_path / ".tieline" / "gateway.toml").read_text()
     assert 'allow = ["telegram:7"]' in launch.configuration
+    assert as_shipped(launch.configuration), "addresses, tokens, flood limits and who may write; nothing else"
     assert load("tieline").prepare(site) == launch, "a restart keeps the configuration"
 
 

@@ -20,7 +20,7 @@ _MODEL = frozenset({"name", "type", "model", "base_url", "api_key", "context_win
 SHIPPED: Mapping[str, Set[str]] = {
     "channels": _ACCOUNT,  # addresses, tokens, and how fast the platform lets an account write
     "llm.providers": _MODEL,
-    "access": frozenset({"dm", "groups", "admins", "allow_from", "allow_groups", "messages_per_minute"}),
+    "access": frozenset({"dm", "groups", "admins", "allow", "allow_from", "allow_groups", "messages_per_minute"}),
     "queue": frozenset({"max_depth"}),
     "web": frozenset({"host", "port"}),
     "database": frozenset({"url"}),
