@@ -13,7 +13,7 @@ from agent.storage.database import Database
 from gateway.channels.document import CodeBlock, Plain, is_blank
 from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected, ChannelUnsure
 from gateway.channels.outbound import Outbound, SentRef
-from gateway.delivery.growing import Growing
+from gateway.delivery.draft import frame_of
 from gateway.delivery.refs import Shown, decode, encode
 from tests.fakes.channel import DEFAULT, Act
 from tests.fakes.clock import FakeClock
@@ -491,18 +491,18 @@ async def test_the_first_piece_stands_where_the_preview_stood_whenever_the_proce
     ],
 )
 def test_what_a_frame_shows(text: str, shown: str) -> None:
-    frame = readable(Growing(60, utf16_length).frame(text))
+    frame = readable(frame_of(text, 60, utf16_length))
     assert frame == shown or (len(frame) <= 60 and frame.startswith("…") and frame.endswith(shown[-10:]))
 
 
 def test_an_open_fence_is_closed_in_a_frame() -> None:
-    assert Growing(60, utf16_length).frame("```py\nx = 1") == (CodeBlock("x = 1", "py"),)
+    assert frame_of("```py\nx = 1", 60, utf16_length) == (CodeBlock("x = 1", "py"),)
 
 
 @settings(deadline=None, max_examples=40)
 @given(markdown_texts, st.integers(0, 1500), st.integers(100, 400))
 def test_every_frame_fits_and_shows_something(text: str, so_far: int, limit: int) -> None:
-    frame = Growing(limit, utf16_length).frame(text[:so_far])
+    frame = frame_of(text[:so_far], limit, utf16_length)
     assert utf16_length(frame) <= limit
     assert not is_blank(frame)
 
