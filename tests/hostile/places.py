@@ -52,6 +52,7 @@ import agent.goals.prompts
 import agent.goals.stuck
 import agent.goals.verdicts
 import agent.memory.extraction
+import agent.memory.lexicon
 import agent.memory.routing
 import agent.memory.words
 import agent.plans.admission
@@ -390,6 +391,10 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
     "agent.goals.stuck": (Case(lambda text: agent.goals.stuck.digest_of(text, ("a",)), ANSWER),),
     "agent.goals.verdicts": (Case(agent.goals.verdicts.read_verdict, ANSWER),),
     "agent.memory.extraction": (Case(lambda text: list(agent.memory.extraction.parsed(text, 30)), ANSWER),),
+    "agent.memory.lexicon": (
+        Case(agent.memory.lexicon.Lexicon().words, WEB_MESSAGE, IN_A_THREAD),
+        Case(lambda text: agent.memory.lexicon.Lexicon().terms(text[:2_000]), 2_000, IN_A_THREAD),
+    ),
     "agent.memory.routing": (Case(agent.memory.routing.route, WEB_MESSAGE),),
     "agent.memory.words": (
         Case(agent.memory.words.telling, WEB_MESSAGE),
@@ -556,7 +561,7 @@ ELSEWHERE: Mapping[str, str] = {
     "agent.core.program": _OURS,
     "agent.core.tree": _TURN,
     "agent.memory.gathering": _OURS,
-    "agent.memory.rows": _OURS,
+    "agent.memory.index": _OURS,
     "agent.memory.traces": _OURS,
     "agent.providers.alternating": _OPERATOR,
     "agent.providers.anthropic": _ANSWERS,
