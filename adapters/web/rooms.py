@@ -90,7 +90,7 @@ class Rooms:
         names = await to_thread.run_sync(self._names, person)
         names |= {split(id)[1] for id in self._rooms if split(id)[0] == person}
         entries = [await self._entry(person, name) for name in names | {FIRST}]
-        return sorted(entries, key=lambda entry: (entry.last_at, entry.id == FIRST), reverse=True)
+        return sorted(entries, key=lambda entry: (entry.last_at, entry.id != FIRST), reverse=True)
 
     async def new(self, person: str) -> str:
         """The name of an empty conversation; an empty one that is there already is used first. Raises TooMany."""

@@ -159,9 +159,9 @@ async def on_three_platforms(home: Path) -> AsyncIterator[Scene]:
     """The program with an account on each platform, and one exchange behind it in each place."""
     async with all_doubles() as doubles:
         accounts = configs.telegram(doubles) + configs.discord(doubles) + configs.slack(doubles)
-        sections = "messages_per_minute = 600\n[queue]\nmax_depth = 100\nmerge_ms = 0\n"
+        sections = "messages_per_minute = 600\n[queue]\nmax_depth = 100\nmerge_ms = 0\n[delivery]\nverbosity = 'quiet'\n"
         config = configs.ACCESS + sections + configs.models(doubles, "a") + accounts
-        program = Program(home, config, about={"queue.merge_ms"})
+        program = Program(home, config, about={"queue.merge_ms", "delivery.verbosity"})
         scene = Scene(doubles, program, _places(doubles))
         await doubles.slack.post("settings", {"retry_delays": [0.1, 1, 1]})
         await scene.model()

@@ -37,6 +37,7 @@ UNDER_TEST: Mapping[str, str] = {
     "channels.probe_idle_s": "the same on Discord",
     "context": "each stage of the context engine is reached with a short conversation",
     "llm.providers.prices": "what a call costs counts against a limit",
+    "delivery.verbosity": "the next thing that a platform is sent is the answer, so that it meets the fault",
     "llm.failover": "other providers take over",
     "mcp": "servers of tools are configured",
     "memory": "each stage of the context engine is reached with a short conversation",
