@@ -159,7 +159,8 @@ async def on_three_platforms(home: Path) -> AsyncIterator[Scene]:
     """The program with an account on each platform, and one exchange behind it in each place."""
     async with all_doubles() as doubles:
         accounts = configs.telegram(doubles) + configs.discord(doubles) + configs.slack(doubles)
-        sections = "messages_per_minute = 600\n[queue]\nmax_depth = 100\nmerge_ms = 0\n[delivery]\nverbosity = 'quiet'\n"
+        sections = "messages_per_minute = 600\n[queue]\nmax_depth = 100\nmerge_ms = 0\n"
+        sections += "[delivery]\nverbosity = 'quiet'\n"
         config = configs.ACCESS + sections + configs.models(doubles, "a") + accounts
         program = Program(home, config, about={"queue.merge_ms", "delivery.verbosity"})
         scene = Scene(doubles, program, _places(doubles))
