@@ -105,7 +105,7 @@ class Room:
             id=id,
             order=self._order,
             who=who,
-            at=self._clock.now().isoformat(timespec="seconds"),
+            at=self._clock.now().isoformat(timespec="milliseconds"),
             text=text,
             blocks=blocks_as_html(document) if blocks is None else blocks,
             buttons=buttons,

@@ -30,9 +30,9 @@ class ShownFile:
 class Shown:
     """A message. A person's is plain `text`, the bot's HTML `blocks` (safe, from `render`).
 
-    `order` grows within a conversation. `at` is ISO 8601, UTC. `key` names the bot's message across repeats. `note`
-    says why a person's message was not taken. A `private` one is seen by this person only and does not stay; when it
-    is `silent` too it is a status line, not an answer.
+    `order` grows within a conversation. `at` is ISO 8601, UTC, to the millisecond: the list of conversations is sorted
+    by it. `key` names the bot's message across repeats. `note` says why a person's message was not taken. A `private`
+    one is seen by this person only and does not stay; when it is `silent` too it is a status line, not an answer.
     """
 
     id: str
