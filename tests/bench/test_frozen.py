@@ -11,7 +11,7 @@ FROZEN = {
     "drivers/floor.py": "502aadc9115b4184d891a03d07a40d76da5a5756c3b5daefdd16aa1b9288bdfa",
     "process.py": "5d7833d6e69b41823a19b4cc8b0a5ef76ab389e768c438ba13bbb9ae324d3dbb",
     "rig.py": "4deccca8c86e018e5a20a9bd3a449490ff89486d896cde21de7b3d9f1ab43c53",
-    "doubles.py": "e07790b6aa9f506cb30d6c4382e7e59bcd765d235bff173c385adffd39604a48",
+    "doubles.py": "6d97987ffaeee7a52e69ed28cd21910ef056fad76d998649b639cf3775a2f715",
     "performance.py": "334041680c6b28134f0a343973e3f0311c0d2efc74d7fd8c0765d4523a44e868",
 }
 
