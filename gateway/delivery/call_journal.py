@@ -38,9 +38,8 @@ class _Notes:
 
     def may_have_begun(self, row: int, attempt: int, piece: int) -> bool:
         noted = self.rows.get(row)
-        if noted is None or noted[0] < attempt:
-            return row <= self.forgotten
-        return noted >= (attempt, piece)
+        # Where an earlier attempt's note is left, a later one's is too: the oldest are written over first.
+        return row <= self.forgotten if noted is None else noted >= (attempt, piece)
 
 
 class CallJournal:

@@ -11,15 +11,18 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from agent.core.ids import ConversationId
 from agent.storage import outbox_rows
+from agent.storage.conversation_rows import ensure
 from agent.storage.database import Database
 from agent.storage.tables import outbox
 from gateway.channels.channel import Capabilities
 from gateway.channels.errors import ChannelBusy, ChannelUnsure
 from gateway.delivery.call_journal import FOLDER, SLOTS, CallJournal, open_journal
+from gateway.storage.rekey import rekey
 from tests.fakes.channel import DEFAULT
 from tests.fakes.clock import FakeClock
-from tests.gateway.delivery.world import World
+from tests.gateway.delivery.world import World, key
 
 FLAG = "(This may be a repeat: the connection broke off while I was sending.)\n"
 PARTS = "word " * 1000  # two messages
@@ -286,15 +289,16 @@ async def test_a_call_that_cannot_be_noted_is_made_and_may_be_a_repeat(world: Wo
     assert world.screen().texts == [f"{FLAG}one"]
 
 
-async def test_a_row_whose_call_nobody_answered_names_no_run_any_more(world: World) -> None:
+async def test_a_row_that_moves_while_nobody_knows_whether_it_arrived_may_be_a_repeat(world: World) -> None:
+    """Its old worker finds it no more; that of its new place must not believe that nothing had begun."""
+    old, new = (ConversationId(str(key(name))) for name in ("1", "2"))
     world.screen().fail("send", ChannelUnsure("cut"))
-    async with world.process():
+    await world.database.write(lambda conn: ensure(conn, old, 1))
+    async with world.process() as delivery:
         await world.commit("one")
         await world.still()
         assert await noted_by(world) == [world.journal.run]
-        world.screen().hold("send")
-        await world.pass_time(2.0)
-        assert await noted_by(world) == [None]
-        world.screen().gates.pop("send").set()
+        await world.database.write(lambda conn: rekey(conn, old, new))
+        delivery.wake(key("2"))
         await world.until_idle()
-    assert world.screen().texts == [f"{FLAG}one"]
+    assert world.screen("2").texts == [f"{FLAG}one"]
