@@ -66,10 +66,7 @@ class Delivery:
         is_busy: Callable[[], bool] = lambda: False,
         guard: Guard = Guard(),  # noqa: B008 - frozen
     ) -> None:
-        """While `is_busy`, nothing is sent that may be left out. `guard` looks at everything that leaves.
-
-        `journal` is that of this process; `close` ends it.
-        """
+        """While `is_busy`, what may be left out is not sent. `guard` looks at what leaves; `close` ends `journal`."""
         channel_for = guarded(channel_for, guard)
         self.guard = guard
         self.is_busy = is_busy

@@ -191,7 +191,7 @@ class Sweep:
         shown = (await self.place.shown(in_group=in_group))[before:]
         repeated = sum(REPEATED in text for text in shown)
         assert repeated <= (self.place.repeats and cell.point not in NOTHING_BEGUN), f"{self.place.name}: {shown}"
-        if self.place.repeats and cell.path == "reply" and cell.point in BEGUN:
+        if self.place.repeats and cell.point in BEGUN:
             assert repeated == 1, f"nothing says that it may be a repeat: {shown}"
         texts = [_flat(text.replace(REPEATED, "")) for text in shown]
         if cell.path == "approval":
