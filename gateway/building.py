@@ -6,6 +6,8 @@ Loaded by name after the web server is bound: it imports what is slow to import.
 from collections.abc import Callable
 from functools import partial
 
+import anyio
+
 from agent.assembly import Shared, house_tools, known_tools, shared_executor
 from agent.between_turns import BetweenTurns, Jobs
 from agent.core.clock import Clock
@@ -46,6 +48,7 @@ from gateway.commands.plan_buttons import plan_buttons
 from gateway.config.live import SHIPPED_SKILLS, Live
 from gateway.conversations.audiences import places_of
 from gateway.conversations.registry import Registry as Conversations
+from gateway.delivery.call_journal import open_journal
 from gateway.delivery.delivery import Delivery
 from gateway.delivery.egress import Guard
 from gateway.house import House
@@ -128,6 +131,7 @@ async def build(
             catch_up_max_age_s=settings.network.catch_up_max_age,
             proxy=settings.network.proxy,
             public_url=settings.web.public_url or web_url,
+            store=partial(go_betweens.Kept, database, clock),
             fullness=lambda key: waking.fullness(key),
             not_taken=lambda inbound: phrase("not_taken", language_of(inbound)),
         ),
@@ -139,6 +143,7 @@ async def build(
         accounts.channel,
         clock,
         home=settings.home,
+        journal=await anyio.to_thread.run_sync(open_journal, settings.home),
         phrase=phrase,
         reports=go_betweens.Reports(lambda: alerts, troubles),
         settings=chosen.delivery(live),

@@ -150,3 +150,4 @@ class House:
             await self.memory.misses.flush()
             await self.learning.flush()
             await self.database.aclose()
+            self.delivery.close()

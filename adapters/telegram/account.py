@@ -3,18 +3,22 @@
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
+import anyio
 from telegram import InputFile
-from telegram.error import ChatMigrated
+from telegram.error import ChatMigrated, TelegramError
 
-from adapters.telegram.api import Api
-from adapters.telegram.learned import Feature
+from adapters.telegram.api import Api, Unknown
+from adapters.telegram.learned import UNKNOWN_FOR_S, Feature
 from adapters.telegram.limits import Limiter, Rates
 from adapters.telegram.request import Flooded
 from adapters.telegram.settings import TelegramSettings
 from agent.core.clock import Clock
-from gateway.channels.errors import ChannelBusy
+from gateway.channels.adapter import AdapterStore
+from gateway.channels.errors import ChannelBusy, HouseTrouble
 from gateway.channels.outbound import SentRef
 
 log = logging.getLogger("tieline.telegram")
@@ -23,10 +27,18 @@ REMEMBERED = 1000
 
 
 class Account:
-    """Shared state of one bot. `announce_move` tells the gateway of a group that got a new id."""
+    """Shared state of one bot. `announce_move` tells the gateway of a group that got a new id.
+
+    `store` is that of all bots: what a server does not know is kept there by its address.
+    """
 
     def __init__(
-        self, settings: TelegramSettings, api: Api, clock: Clock, announce_move: Callable[[int, int], bool]
+        self,
+        settings: TelegramSettings,
+        api: Api,
+        clock: Clock,
+        store: AdapterStore,
+        announce_move: Callable[[int, int], bool],
     ) -> None:
         self.settings = settings
         self.api = api
@@ -39,8 +51,12 @@ class Account:
             ),
             clock,
         )
-        self.rich = Feature(wanted=settings.rich == "auto")
-        self.drafts = Feature(wanted=settings.drafts)
+        self.rich = Feature("rich messages", wanted=settings.rich == "auto")
+        self.drafts = Feature("drafts", wanted=settings.drafts)
+        self.signed_in = False  # until then "no such method" may as well mean "no such bot"
+        self._store = store
+        self._recalled = False
+        self._recalling = anyio.Lock()
         self._announce_move = announce_move
         self._moved: OrderedDict[int, int] = OrderedDict()
         self._delivered: OrderedDict[str, list[SentRef]] = OrderedDict()
@@ -67,6 +83,43 @@ class Account:
             if any(isinstance(value, InputFile) for value in parameters.values()):
                 raise ChannelBusy("the group moved; its file must be read anew", after_s=0.1) from None
             return await self.api.call(method, chat_id=error.new_chat_id, **parameters)
+
+    async def takes(self, feature: Feature) -> bool:
+        """Whether to use it on this server. What earlier processes learnt is read with the first look."""
+        if not self._recalled:
+            async with self._recalling:
+                if not self._recalled:
+                    await self._recall()
+                    self._recalled = True
+        return feature.usable(self.clock.monotonic())
+
+    async def refused(self, feature: Feature, error: TelegramError) -> None:
+        """Keep it in mind; that the server does not know it, for other processes too."""
+        if not isinstance(error, Unknown):
+            feature.refused(self.clock.monotonic())
+            return
+        feature.unknown(self.clock.monotonic())
+        if self.signed_in:
+            until = self.clock.now() + timedelta(seconds=UNKNOWN_FOR_S)
+            try:
+                await self._store.put(self._name_of(feature), until.isoformat(), until=until)
+            except HouseTrouble as trouble:
+                log.info("that the server knows no %s is not kept: %s", feature.name, trouble)
+
+    async def _recall(self) -> None:
+        for feature in (self.rich, self.drafts):
+            try:
+                until = await self._store.get(self._name_of(feature))
+            except HouseTrouble as trouble:
+                log.info("whether the server knows %s is to be learnt anew: %s", feature.name, trouble)
+                return
+            if until is not None:
+                for_s = (datetime.fromisoformat(until) - self.clock.now()).total_seconds()
+                feature.unknown(self.clock.monotonic(), for_s)
+
+    def _name_of(self, feature: Feature) -> str:
+        parts = urlsplit(self.settings.api_base_url)  # which may hold a password
+        return f"no {feature.name} at {parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     def next_draft(self) -> int:
         self._last_draft = self._last_draft % 2_000_000_000 + 1

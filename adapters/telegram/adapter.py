@@ -48,7 +48,8 @@ class TelegramAdapter:
         self._settings = settings
         self._clock = surroundings.clock
         self._api = Api(settings, proxy)
-        self._account = Account(settings, self._api, self._clock, self._announce_move)
+        store = surroundings.store(settings.type)
+        self._account = Account(settings, self._api, self._clock, store, self._announce_move)
         polls = settings.mode == "polling"
         deaf_after_s = settings.poll_timeout_s + POLL_SLACK_S if polls else 3 * PROBE_S
         self._pulse = Pulse(self._clock, deaf_after_s)
@@ -59,6 +60,7 @@ class TelegramAdapter:
 
     async def run(self, admit: Admit) -> None:
         self._me = await self._sign_in()
+        self._account.signed_in = True
         intake = Intake(admit, self._context)
         fatal: ChannelFatal | None = None
         async with anyio.create_task_group() as tasks:

@@ -116,27 +116,29 @@ class TelegramChannel:
 
     async def _put_text(self, edit: str | None, document: Document, parameters: dict[str, Any]) -> Any:
         """Rich if that gains something and the server takes it, else text with entities, else plain."""
-        if self._takes_rich and rich.gains(document) and rich.fits(document) and self._account.rich.usable(self._now):
+        account = self._account
+        is_rich = self._takes_rich and rich.gains(document) and rich.fits(document)
+        if is_rich and await account.takes(account.rich):
             try:
-                result = await self._account.ask(
+                result = await account.ask(
                     edit or "sendRichMessage", self._chat, rich_message={"html": rich.html(document)}, **parameters
                 )
             except (BadRequest, Unknown) as error:
                 if is_gone(error.message) or (edit and speaks_of(error, "not modified", "message to edit not found")):
                     raise
-                self._account.rich.refused(self._now, unknown=isinstance(error, Unknown))
+                await account.refused(account.rich, error)
             else:
-                self._account.rich.worked()
+                account.rich.worked()
                 return result
         shown = render(document)
         parameters = {"link_preview_options": NO_PREVIEW, **parameters}
         method = edit or "sendMessage"
         try:
-            return await self._account.ask(method, self._chat, text=shown.text, **_entities(shown), **parameters)
+            return await account.ask(method, self._chat, text=shown.text, **_entities(shown), **parameters)
         except BadRequest as error:
             if not (shown.entities and speaks_of(error, "entit", "can't parse")):
                 raise
-            return await self._account.ask(method, self._chat, text=plain(document), **parameters)
+            return await account.ask(method, self._chat, text=plain(document), **parameters)
 
     async def _put_caption(self, document: Document, parameters: dict[str, Any]) -> None:
         shown = render(document)

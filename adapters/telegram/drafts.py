@@ -33,12 +33,12 @@ class ChatDrafts:
     delete: Callable[[SentRef], Awaitable[None]]
 
     async def open(self, document: Document, *, reply_to: str | None, to: UserId | None) -> SentRef:
-        if self.account.drafts.usable(self._now):
+        if await self.account.takes(self.account.drafts):
             draft = self.account.next_draft()
             try:
                 await self._show(draft, document)
             except ChannelRejected:
-                if self.account.drafts.usable(self._now):
+                if await self.account.takes(self.account.drafts):
                     raise
             else:
                 return SentRef(str(draft), DRAFT)
@@ -80,14 +80,15 @@ class ChatDrafts:
         await account.limiter.turn(self.chat, final=False)
         common = {"draft_id": draft} | ({} if self.topic is None else {"message_thread_id": self.topic})
         with in_channel_words():
-            if self.takes_rich and rich.gains(document) and rich.fits(document) and account.rich.usable(self._now):
+            is_rich = self.takes_rich and rich.gains(document) and rich.fits(document)
+            if is_rich and await account.takes(account.rich):
                 try:
                     html = {"html": rich.html(document)}
                     await account.ask("sendRichMessageDraft", self.chat, rich_message=html, **common)
                 except (BadRequest, Unknown) as error:
                     if is_gone(error.message):
                         raise
-                    account.rich.refused(self._now, unknown=isinstance(error, Unknown))
+                    await account.refused(account.rich, error)
                 else:
                     account.rich.worked()
                     return
@@ -98,10 +99,6 @@ class ChatDrafts:
                 )
             except (BadRequest, Unknown) as error:
                 if not is_gone(error.message):
-                    account.drafts.refused(self._now, unknown=isinstance(error, Unknown))
+                    await account.refused(account.drafts, error)
                 raise
             account.drafts.worked()
-
-    @property
-    def _now(self) -> float:
-        return self.account.clock.monotonic()

@@ -1,12 +1,14 @@
 """What an account has learnt about its server, so that it does not pay a failed call a message. Pure."""
 
-RETRY_AFTER_S = 3600.0  # a server may be updated while we run
+RETRY_AFTER_S = 3600.0  # what was never taken may be taken later
+UNKNOWN_FOR_S = 24 * 3600.0  # a server may be updated
 
 
 class Feature:
-    """Something newer than the oldest server: used until it is refused."""
+    """Something newer than the oldest server, by `name`: used until it is refused."""
 
-    def __init__(self, *, wanted: bool) -> None:
+    def __init__(self, name: str, *, wanted: bool) -> None:
+        self.name = name
         self._wanted = wanted
         self._worked = False
         self._refused_until = 0.0
@@ -17,7 +19,11 @@ class Feature:
     def worked(self) -> None:
         self._worked = True
 
-    def refused(self, now: float, *, unknown: bool) -> None:
-        """Refused as a whole if the server does not know it or never once took it; else only that content was wrong."""
-        if unknown or not self._worked:
+    def refused(self, now: float) -> None:
+        """Refused as a whole if the server never once took it; else only that content was wrong."""
+        if not self._worked:
             self._refused_until = now + RETRY_AFTER_S
+
+    def unknown(self, now: float, for_s: float = UNKNOWN_FOR_S) -> None:
+        """The server does not know it."""
+        self._refused_until = now + for_s

@@ -43,6 +43,7 @@ Point = Literal[
     "status.shown",  # on the screen; its note is not written
     "question.open",  # asked and noted; nobody has answered
     "send.before",  # the row is marked as being sent, the platform is not called
+    "send.noted",  # the call is noted, it has not begun
     "send.piece",  # one piece of several has arrived and is noted
     "send.after",  # the platform has it; the row does not know
     "goal.judged",  # the supervisor has answered, nothing of it is stored

@@ -28,6 +28,8 @@ _END = Hot(
     .where(_BY_INBOX, turn.c.state == "running")
     .values(state=bindparam("end_state"), checkpoint=bindparam("kept"), ended_at=bindparam("at"))
 )
+_ABANDON = update(turn).where(_BY_INBOX, turn.c.state == "running").values(state="failed", ended_at=bindparam("at"))
+_REVIVE = update(turn).where(_BY_INBOX, turn.c.state == "failed").values(state="running", ended_at=None)
 _WAITING = Hot(
     select(turn.c.id)
     .where(turn.c.session_id == bindparam("session"), turn.c.state == literal_column("'waiting'"))
@@ -131,6 +133,16 @@ def end_run(conn: Connection, inbox_id: int, state: RunState, at: int, loop: Loo
     """
     kept = _encoded(Checkpoint(loop=loop)) if loop is not None else None
     return _END.run(conn, {"inbox": inbox_id, "end_state": state, "kept": kept, "at": at}) == 1
+
+
+def abandon(conn: Connection, inbox_id: int, at: int) -> None:
+    """End the run of a message that was given up, if one runs. How far its calls came is kept for `revive`."""
+    conn.execute(_ABANDON, {"inbox": inbox_id, "at": at})
+
+
+def revive(conn: Connection, inbox_id: int) -> None:
+    """Let the run of a message that was given up go on when the message is tried anew."""
+    conn.execute(_REVIVE, {"inbox": inbox_id})
 
 
 def take_up(conn: Connection, session: SessionId, inbox_id: int) -> Loop | None:

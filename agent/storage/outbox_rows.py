@@ -43,12 +43,18 @@ _ADD = Hot(or_ignore(insert(outbox)).returning(outbox.c.id))
 _OPEN_OF = select(outbox).where(outbox.c.conv == bindparam("conversation"), _OPEN).order_by(outbox.c.id)
 _WITH_OPEN = select(outbox.c.conv).where(_OPEN).distinct()
 _ONE = outbox.c.id == bindparam("row")
-_SENDING = Hot(update(outbox).where(_ONE).values(status="sending", attempts=outbox.c.attempts + 1, not_before=None))
-_PROGRESS = update(outbox).where(_ONE).values(sent_refs=bindparam("refs"))
+_SENDING = Hot(
+    update(outbox)
+    .where(_ONE)
+    .values(status="sending", attempts=outbox.c.attempts + 1, not_before=None, noted_by=bindparam("run"))
+)
+_PROGRESS = update(outbox).where(_ONE).values(sent_refs=bindparam("refs"), noted_by=bindparam("run"))
+_UNNOTED = update(outbox).where(_ONE).values(noted_by=None)
+_NOTED_BY = select(outbox.c.noted_by).where(_OPEN, outbox.c.noted_by.is_not(None)).distinct()
 _SENT = Hot(update(outbox).where(_ONE).values(status="sent", sent_refs=bindparam("refs"), not_before=None))
 _DEAD = update(outbox).where(_ONE).values(status="dead", note=bindparam("why"))
 _COUNTS = select(outbox.c.status, func.count().label("rows")).group_by(outbox.c.status)
-_POSTPONE = update(outbox).where(_ONE, _OPEN).values(status="new", not_before=bindparam("until"))
+_POSTPONE = update(outbox).where(_ONE, _OPEN).values(status="new", not_before=bindparam("until"), noted_by=None)
 
 
 def add(
@@ -98,14 +104,27 @@ def conversations_with_open(conn: Connection) -> tuple[ConversationId, ...]:
     return tuple(ConversationId(key) for key in conn.execute(_WITH_OPEN).scalars())
 
 
-def mark_sending(conn: Connection, row_id: int) -> None:
-    """Committed before the platform is called: whoever finds it later knows that it may have arrived."""
-    _SENDING.run(conn, {"row": row_id})
+def mark_sending(conn: Connection, row_id: int, noted_by: str | None = None) -> None:
+    """Committed before the platform is called: whoever finds it later knows that it may have arrived.
+
+    Unless the run `noted_by` notes its calls, and has not noted one for this row.
+    """
+    _SENDING.run(conn, {"row": row_id, "run": noted_by})
 
 
-def mark_progress(conn: Connection, row_id: int, sent_refs: Sequence[str]) -> None:
-    """These pieces have arrived; the row stays open."""
-    conn.execute(_PROGRESS, {"row": row_id, "refs": json.dumps(list(sent_refs))})
+def mark_progress(conn: Connection, row_id: int, sent_refs: Sequence[str], noted_by: str | None = None) -> None:
+    """These pieces have arrived; the row stays open. `noted_by` is as with `mark_sending`, for the next piece."""
+    conn.execute(_PROGRESS, {"row": row_id, "refs": json.dumps(list(sent_refs)), "run": noted_by})
+
+
+def mark_unnoted(conn: Connection, row_id: int) -> None:
+    """From now on its next piece may have arrived, whatever is noted."""
+    conn.execute(_UNNOTED, {"row": row_id})
+
+
+def runs_with_open(conn: Connection) -> tuple[str, ...]:
+    """The runs that open rows name as noting their calls."""
+    return tuple(conn.execute(_NOTED_BY).scalars())
 
 
 def mark_sent(conn: Connection, row_id: int, sent_refs: Sequence[str]) -> None:

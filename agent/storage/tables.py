@@ -73,6 +73,7 @@ outbox = Table(
     Column("not_before", BigInteger),
     Column("note", Text),
     Column("created_at", BigInteger, nullable=False),
+    Column("noted_by", Text),  # whose journal tells if the platform was called since `sending`; None: it may have been
 )
 Index("ix_outbox_conv", outbox.c.conv, outbox.c.id)
 partial_index("ix_outbox_open", outbox.c.conv, outbox.c.id, where="status in ('new', 'sending')")
@@ -93,19 +94,6 @@ turn = Table(
 )
 Index("ix_turn_conv", turn.c.conv, turn.c.id)
 partial_index("ix_turn_waiting", turn.c.session_id, turn.c.id, where="state = 'waiting'")
-
-control = Table(
-    "control",
-    metadata,
-    Column("id", Id, primary_key=True),
-    Column("conv", Text, nullable=False),
-    Column("turn_id", BigInteger),
-    Column("kind", Text, nullable=False),  # approve | deny | cancel
-    Column("payload", Text, nullable=False),
-    Column("answered_by", Text),
-    Column("taken_at", BigInteger),
-    Column("created_at", BigInteger, nullable=False),
-)
 
 # What a person is asked to allow: one call, frozen as it will run (SPEC §12.4); or what a call asks of them.
 approval = Table(

@@ -94,6 +94,33 @@ class Fullness:
     badge: str
 
 
+class AdapterStore(Protocol):
+    """Short texts by key that outlive the process, each for a while: what a server cannot do, where a list ended.
+
+    For what is cheap to lose. An adapter must work where all of it is gone; `tieline doctor` lends one that keeps
+    nothing. Both calls raise HouseTrouble when the database fails.
+    """
+
+    async def get(self, key: str) -> str | None:
+        """None: not kept, or its time is over."""
+
+    async def put(self, key: str, value: str, *, until: datetime) -> None:
+        """Keep it in place of an earlier one. Raises ValueError for more than `STORED_MOST` characters."""
+
+
+STORED_MOST = 4000  # characters of a key and its value together
+
+
+class Forgetful:
+    """An `AdapterStore` that keeps nothing."""
+
+    async def get(self, key: str) -> str | None:
+        return None
+
+    async def put(self, key: str, value: str, *, until: datetime) -> None:
+        pass
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """What the gateway lends an adapter.
@@ -102,6 +129,8 @@ class Surroundings:
     HouseTrouble.
     `catch_up_max_age_s` bounds what is answered. `proxy` is the operator's outbound proxy. `home` is the data
     directory. `fullness` tells of a conversation whose agent is awake and has asked its model; of others nothing.
+    `store` gives what is kept under a name: the platform's (`settings.type`), for what its accounts share, or the
+    account's own (`settings.channel_type`).
     `not_taken` words, in the person's language, that what they did could not be stored: for platforms that show no
     failure by themselves and will not hand it over again.
     """
@@ -112,6 +141,7 @@ class Surroundings:
     catch_up_max_age_s: float = 900.0
     proxy: str | None = None
     public_url: str | None = None
+    store: Callable[[str], AdapterStore] = lambda scope: Forgetful()
     fullness: Callable[[ConversationKey], Fullness | None] = lambda key: None
     not_taken: Callable[[Inbound], str] = lambda inbound: ""
 

@@ -40,4 +40,4 @@ class ChannelFatal(ChannelError):
 
 
 class HouseTrouble(Exception):
-    """The gateway could not do what it lends (`admit`, `known_places`), and has said why in its log: come again."""
+    """What the gateway lends (`admit`, `known_places`, `store`) failed, and the log says why: come again."""

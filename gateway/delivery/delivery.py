@@ -24,6 +24,7 @@ from agent.storage.moments import to_us
 from gateway.channels.channel import Channel
 from gateway.channels.keys import ConversationKey
 from gateway.delivery import rows
+from gateway.delivery.call_journal import CallJournal
 from gateway.delivery.drafts import Drafts
 from gateway.delivery.egress import Guard
 from gateway.delivery.ephemera import Ephemera
@@ -58,13 +59,14 @@ class Delivery:
         clock: Clock,
         *,
         home: Path,
+        journal: CallJournal,
         phrase: Phrases,
         reports: Reports,
         settings: Settings | None = None,
         is_busy: Callable[[], bool] = lambda: False,
         guard: Guard = Guard(),  # noqa: B008 - frozen
     ) -> None:
-        """While `is_busy`, nothing is sent that may be left out. `guard` looks at everything that leaves."""
+        """While `is_busy`, what may be left out is not sent. `guard` looks at what leaves; `close` ends `journal`."""
         channel_for = guarded(channel_for, guard)
         self.guard = guard
         self.is_busy = is_busy
@@ -81,8 +83,9 @@ class Delivery:
         self.plan_prompts = PlanPrompts(database, channel_for, clock, phrase, home, self.spawn)
         self._database = database
         self._reports = reports
-        self._sender = Sender(self._write, home, phrase, guard)
-        self._hands = Hands()
+        self._journal = journal
+        self._sender = Sender(self._write, home, phrase, guard, journal)
+        self._hands = Hands(journal)
         self._tasks: TaskGroup | None = None
         self._woken: set[ConversationKey] = set()
         self._workers: set[ConversationKey] = set()
@@ -153,6 +156,8 @@ class Delivery:
         for conversation in await self._database.read(outbox_rows.conversations_with_open):
             self._woken.add(ConversationKey.parse(conversation))
         reacted = await self._database.read(rows.unfinished)
+        runs = await self._database.read(outbox_rows.runs_with_open)
+        await anyio.to_thread.run_sync(self._journal.take_up, runs)
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
@@ -180,6 +185,10 @@ class Delivery:
                 self._idle = anyio.Event()
                 await self._idle.wait()
         return not self._workers
+
+    def close(self) -> None:
+        """Nothing is sent any more."""
+        self._journal.close()
 
     # -- what voices use
 
@@ -265,6 +274,7 @@ class Delivery:
             clock=self.clock,
             sender=self._sender,
             hands=self._hands,
+            journal=self._journal,
             phrase=self.phrase,
             reports=self._reports,
             settings=self.settings,

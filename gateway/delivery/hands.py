@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 from agent.core.ids import ConversationId
 from gateway.channels.keys import ConversationKey
 from gateway.delivery import rows
+from gateway.delivery.call_journal import CallJournal
 from gateway.delivery.rows import Claimed, Elsewhere, Waiting
 
 Taken = Claimed | Waiting | Elsewhere
@@ -17,13 +18,20 @@ Taken = Claimed | Waiting | Elsewhere
 class Hands:
     """One for a delivery. A row is in them from the transaction that takes it to the end of the one that settles it."""
 
-    def __init__(self) -> None:
+    def __init__(self, journal: CallJournal) -> None:
+        self._journal = journal
         self._holders: dict[int, ConversationKey] = {}
         self._carried: dict[ConversationKey, set[int]] = {}
 
     def take(self, conn: Connection, key: ConversationKey, now: int) -> Taken | None:
         """The next row of the place, unless another place's worker carries it."""
-        found = rows.claim(conn, ConversationId(str(key)), now, is_free=lambda row: self._holders.get(row, key) == key)
+        found = rows.claim(
+            conn,
+            ConversationId(str(key)),
+            now,
+            journal=self._journal,
+            is_free=lambda row: self._holders.get(row, key) == key,
+        )
         if isinstance(found, Claimed):
             self._holders[found.id] = key
             self._carried.setdefault(key, set()).add(found.id)

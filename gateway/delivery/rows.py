@@ -17,6 +17,7 @@ from agent.storage import conversation_rows, outbox_rows
 from agent.storage.hot import Hot
 from agent.storage.payloads import decode_incoming, decode_say
 from agent.storage.tables import conversation, inbox, outbox
+from gateway.delivery.call_journal import CallJournal
 
 log = logging.getLogger("tieline.delivery")
 
@@ -28,11 +29,12 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """A row that is marked `sending`. `cut_off`: it was so before, so its next piece may have arrived already.
+    """A row that is marked `sending`. `cut_off`: it was so before, and its next piece may have arrived already.
 
     `others`, known only then, are the platform's ids of what was last said there before it.
     `sent_refs` are the platform's ids of the pieces that did arrive; `repeated` is the number of a piece that was sent
-    twice without knowing better; `inbox_id` is the work that it answers; moments are UTC microseconds.
+    twice without knowing better; `inbox_id` is the work that it answers; moments are UTC microseconds. `attempt` counts
+    how often the row was taken, this time included.
     """
 
     id: int
@@ -43,6 +45,7 @@ class Claimed:
     sent_refs: tuple[str, ...]
     repeated: int | None
     created_at: int
+    attempt: int = 1
     others: frozenset[str] = frozenset()
 
     def key(self, piece: int) -> str:
@@ -71,6 +74,8 @@ _NEXT = Hot(
         outbox.c.inbox_id,
         outbox.c.payload,
         outbox.c.status,
+        outbox.c.attempts,
+        outbox.c.noted_by,
         outbox.c.sent_refs,
         outbox.c.not_before,
         outbox.c.note,
@@ -98,11 +103,12 @@ _NOTE = update(outbox).where(outbox.c.id == bindparam("row")).values(note=bindpa
 
 
 def claim(
-    conn: Connection, key: ConversationId, now: int, *, is_free: Callable[[int], bool] = lambda row: True
+    conn: Connection, key: ConversationId, now: int, *, journal: CallJournal, is_free: Callable[[int], bool]
 ) -> Claimed | Waiting | Elsewhere | None:
     """Mark the oldest open row `sending` and give it; None when there is none or the place is closed to us.
 
-    A row that cannot be read any more is set aside as dead. One that is `sending` was cut off if it `is_free`.
+    A row that cannot be read any more is set aside as dead. One that is `sending` already, and `is_free`, was cut off
+    unless the journal of who took it shows that the platform was never called.
     """
     while found := _NEXT.rows(conn, {"conversation": key}):  # the last look of every turn finds nothing
         (row,) = found
@@ -118,18 +124,22 @@ def claim(
             log.exception("an outbox row cannot be read", extra={"conversation": key, "outbox_id": row.id})
             outbox_rows.mark_dead(conn, row.id, "its payload cannot be read")
             continue
-        outbox_rows.mark_sending(conn, row.id)
+        sent_refs = tuple(json.loads(row.sent_refs))
+        cut_off = row.status == "sending" and journal.may_have_begun(row.noted_by, row.id, row.attempts, len(sent_refs))
+        # Of a row that was cut off no journal of ours may tell that it was not.
+        outbox_rows.mark_sending(conn, row.id, None if cut_off else journal.run)
         note = row.note or ""
         return Claimed(
             id=row.id,
+            attempt=row.attempts + 1,
             inbox_id=row.inbox_id,
             conversation=key,
             say=say,
-            cut_off=row.status == "sending",
-            sent_refs=tuple(json.loads(row.sent_refs)),
+            cut_off=cut_off,
+            sent_refs=sent_refs,
             repeated=int(note.removeprefix(_REPEATED)) if note.startswith(_REPEATED) else None,
             created_at=row.created_at,
-            others=_before(conn, key, row.id) if row.status == "sending" else frozenset(),
+            others=_before(conn, key, row.id) if cut_off else frozenset(),
         )
     return None
 

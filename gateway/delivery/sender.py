@@ -6,6 +6,7 @@ What could not be done comes back as data: the worker of the conversation decide
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -13,6 +14,7 @@ from sqlalchemy import Connection
 
 from agent.core.crash_points import passing
 from agent.core.phrases import Phrases
+from agent.storage import outbox_rows
 from agent.storage.moments import from_us
 from gateway.channels.channel import Attempt, Channel
 from gateway.channels.document import Plain
@@ -27,6 +29,7 @@ from gateway.channels.errors import (
 from gateway.channels.keys import UserId
 from gateway.channels.outbound import Outbound, SentRef
 from gateway.delivery import rows
+from gateway.delivery.call_journal import CallJournal
 from gateway.delivery.composing import composed, flagged
 from gateway.delivery.egress import Guard
 from gateway.delivery.leftovers import located, take_away
@@ -94,10 +97,11 @@ class _Unknowable(Exception):
 
 
 class Sender:
-    """Sends rows through channels. `write` commits and does not give up."""
+    """Sends rows through channels. `write` commits and does not give up; `journal` notes each call before it begins."""
 
-    def __init__(self, write: Write, home: Path, phrase: Phrases, guard: Guard) -> None:
+    def __init__(self, write: Write, home: Path, phrase: Phrases, guard: Guard, journal: CallJournal) -> None:
         self._guard = guard
+        self._journal = journal
         self._write = write
         self._home = home
         self._phrase = phrase
@@ -123,6 +127,8 @@ class Sender:
             messages = await composed(row, channel.capabilities, self._home, self._phrase, language, self._guard)
             for piece in range(len(refs), len(messages)):
                 passing("send.before")
+                await self._note(row, piece)
+                passing("send.noted")
                 shown = preview if piece == 0 else None
                 step = _Step(messages[piece], piece, cut_off, frozenset(refs) | row.others)
                 sent = await self._piece(row, channel, step, shown, language, astray)
@@ -150,6 +156,11 @@ class Sender:
             log.exception("an adapter failed while sending", extra={"conversation": row.conversation})
             return Later(UNSURE_PAUSE_S, surely_not=False, reason=f"{type(error).__name__} in the adapter", fault=True)
         return Sent(tuple(refs))
+
+    async def _note(self, row: Claimed, piece: int) -> None:
+        """Note the call. Where there is no room for that, the database says that it may have begun."""
+        if not self._journal.note(row.id, row.attempt, piece):
+            await self._write(partial(outbox_rows.mark_unnoted, row_id=row.id))
 
     async def _piece(
         self,

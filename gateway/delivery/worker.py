@@ -22,6 +22,7 @@ from gateway.channels.errors import ChannelBusy, ChannelError
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import Outbound
 from gateway.delivery import rows
+from gateway.delivery.call_journal import CallJournal
 from gateway.delivery.hands import Hands, Taken
 from gateway.delivery.leftovers import CALL_DEADLINE_S
 from gateway.delivery.pacing import retry_after
@@ -68,6 +69,7 @@ class Worker:
         clock: Clock,
         sender: Sender,
         hands: Hands,
+        journal: CallJournal,
         phrase: Phrases,
         reports: Reports,
         settings: Settings,
@@ -82,6 +84,7 @@ class Worker:
         self._clock = clock
         self._sender = sender
         self._hands = hands
+        self._journal = journal
         self._phrase = phrase
         self._reports = reports
         self._settings = settings
@@ -100,6 +103,7 @@ class Worker:
         while claimed is not None:
             settle: Settle | None = None
             closed, due = False, 0
+            before = claimed
             if isinstance(claimed, Waiting):
                 # Put off by us, it waits by the stopwatch: the wall clock may be set back meanwhile.
                 wait_s = min((claimed.until - self._now()) / 1e6, self._put_off_until - self._clock.monotonic())
@@ -115,6 +119,8 @@ class Worker:
                 if pause_s:
                     await self._clock.sleep(pause_s)
             claimed = await self._next(settle, closed=closed, due=due)
+            if isinstance(before, Claimed):
+                self._journal.release(before.id)  # what became of it is committed
         if self._gone_for is not None:  # told here and not in `_leave`, which runs in the database's thread
             self._reports.gone(self._key, self._gone_for)
 
@@ -146,7 +152,8 @@ class Worker:
         )
 
     def _progress(self, row: Claimed, refs: tuple[str, ...]) -> Settle:
-        return self._settled(row, partial(outbox_rows.mark_progress, row_id=row.id, sent_refs=refs))
+        mark = partial(outbox_rows.mark_progress, row_id=row.id, sent_refs=refs, noted_by=self._journal.run)
+        return self._settled(row, mark)
 
     def _astray(self, preview: Shown) -> None:
         """The reply stands without it; if it arrives yet, it goes."""
@@ -181,7 +188,7 @@ class Worker:
                     until = self._now() + int(wait * 1e6)
                     self._put_off_until = self._clock.monotonic() + wait
                     return partial(outbox_rows.postpone, row_id=row.id, not_before=until), 0.0, False
-                return None, wait, False
+                return partial(outbox_rows.mark_unnoted, row_id=row.id), wait, False
             case Gone(reason, surely_not, account):
                 log.warning("nothing is sent there any more: %s", reason, extra=extra)
                 if account:
@@ -218,6 +225,8 @@ class Worker:
     def _leave(self, row: Claimed, reason: str, surely_not: bool, account: bool, conn: Connection) -> None:
         if surely_not:
             outbox_rows.postpone(conn, row.id, self._now())
+        else:
+            outbox_rows.mark_unnoted(conn, row.id)
         if not account and rows.set_gone(conn, self._conversation, self._now()):
             self._gone_for = reason
 

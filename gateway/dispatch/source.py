@@ -13,6 +13,7 @@ from agent.core.clock import Clock
 from agent.core.crash_points import passing
 from agent.core.errors import Fenced
 from agent.inbox import Opening, Work
+from agent.sessions import runs
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
@@ -219,6 +220,8 @@ class InboxSource:
         check_epoch(conn, self.conversation, self.epoch)
         if not inbox_rows.finish(conn, [dead.inbox_id], status="dead", epoch=self.epoch, note=dead.why):
             return False
+        at = to_us(self._clock.now())
+        runs.abandon(conn, dead.inbox_id, at)
         say = self._surroundings.notice(dead)
         if say is not None:
             outbox_rows.add(
@@ -228,7 +231,7 @@ class InboxSource:
                 part=0,
                 dedup=f"dead:{dead.inbox_id}:{dead.attempts}",
                 say=say,
-                at=to_us(self._clock.now()),
+                at=at,
             )
         return True
 

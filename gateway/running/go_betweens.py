@@ -1,6 +1,7 @@
 """What rooms ask of each other through the house: a few lines each, handed out as callables by `gateway.building`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -18,7 +19,7 @@ from agent.storage.errors import StorageError
 from agent.storage.moments import from_us, to_us
 from agent.style.user_model import UserModel
 from gateway.access.book import AccessBook
-from gateway.channels.adapter import Adapter, Place
+from gateway.channels.adapter import STORED_MOST, Adapter, Place
 from gateway.channels.errors import HouseTrouble
 from gateway.channels.keys import ConversationKey
 from gateway.config.live import Live
@@ -31,7 +32,7 @@ from gateway.dispatch.local import LocalDispatcher
 from gateway.running.agents import Waking
 from gateway.running.alerts import Alerts
 from gateway.running.chosen import Chosen
-from gateway.storage import places
+from gateway.storage import adapter_store, places
 from gateway.telemetry.trouble import Troubles
 
 KNOWN_FOR = timedelta(days=7)  # conversations that catch-up looks at (DESIGN §13.15)
@@ -78,10 +79,8 @@ class Reports:
 async def known_places(database: Database, clock: Clock, channel_type: str) -> Sequence[Place]:
     """Conversations of the last seven days, newest first. Raises HouseTrouble."""
     since = to_us(clock.now() - KNOWN_FOR)
-    try:
+    with _lent():
         found = await database.read(lambda conn: places.known_places(conn, channel_type, since=since))
-    except (StorageError, SQLAlchemyError) as error:
-        raise HouseTrouble(str(error).partition("\n")[0]) from error
     return [
         Place(
             key=ConversationKey.parse(place.conversation),
@@ -90,6 +89,37 @@ async def known_places(database: Database, clock: Clock, channel_type: str) -> S
         )
         for place in found
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The `AdapterStore` of one scope."""
+
+    database: Database
+    clock: Clock
+    scope: str
+
+    async def get(self, key: str) -> str | None:
+        now = to_us(self.clock.now())
+        with _lent():
+            return await self.database.read(partial(adapter_store.get, scope=self.scope, key=key, now=now))
+
+    async def put(self, key: str, value: str, *, until: datetime) -> None:
+        if len(key) + len(value) > STORED_MOST:
+            raise ValueError(f"{len(key) + len(value)} characters are too many to keep for {key[:80]!r}")
+        ends, now = to_us(until), to_us(self.clock.now())
+        work = partial(adapter_store.put, scope=self.scope, key=key, value=value, until=ends, now=now)
+        with _lent():
+            await self.database.write(work)
+
+
+@contextmanager
+def _lent() -> Iterator[None]:
+    """Trouble of the database, as adapters know it."""
+    try:
+        yield
+    except (StorageError, SQLAlchemyError) as error:
+        raise HouseTrouble(str(error).partition("\n")[0]) from error
 
 
 def stop(

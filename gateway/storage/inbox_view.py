@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, func, literal_column, select, update
 
 from agent.core.ids import ConversationId
+from agent.sessions import runs
 from agent.storage.tables import inbox
 
 
@@ -91,7 +92,10 @@ def _listed(conn: Connection, query: Select[Any], most: int) -> tuple[Letter, ..
 
 def revive(conn: Connection, row_id: int) -> ConversationId | None:
     """Let a dead message be tried anew; wake the conversation returned. None: it is not dead."""
-    return _key(conn.execute(_REVIVE, {"row": row_id}).scalar_one_or_none())
+    found = _key(conn.execute(_REVIVE, {"row": row_id}).scalar_one_or_none())
+    if found is not None:
+        runs.revive(conn, row_id)
+    return found
 
 
 def counts(conn: Connection) -> Mapping[str, int]:

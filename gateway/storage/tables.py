@@ -123,6 +123,16 @@ schedule_run = Table(
 partial_index("ix_schedule_run_open", schedule_run.c.id, where="ended_at is null")
 Index("ix_schedule_run_conv", schedule_run.c.conv, schedule_run.c.id)
 
+# What adapters keep between starts: short texts that are cheap to lose.
+adapter_store = Table(
+    "adapter_store",
+    metadata,
+    Column("scope", Text, primary_key=True),  # a platform, `telegram`, or one account, `telegram@second`
+    Column("key", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+    Column("until", BigInteger, nullable=False),  # from this moment on it is not there
+)
+
 person_zone = Table(
     "person_zone",
     metadata,

@@ -14,6 +14,7 @@ from agent.storage import ephemeral_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.moments import to_us
 from gateway.channels.channel import Channel
+from gateway.delivery.call_journal import CallJournal
 from gateway.delivery.delivery import Delivery
 from tests.adapters.discord import harness as discord
 from tests.adapters.slack import world as slack
@@ -99,6 +100,7 @@ async def test_one_text_is_left(
             lambda _: scene.channel,
             clock,
             home=tmp_path,
+            journal=CallJournal(tmp_path),
             phrase=phrase,
             reports=Reports(),
             settings=QUIET,

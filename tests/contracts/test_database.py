@@ -13,18 +13,18 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from agent.core.clock import SystemClock
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
+from agent.storage.memory_tables import memory_erasure
 from agent.storage.retries import SteadyDatabase
-from agent.storage.tables import control
 from gateway.storage.opening import open_database
 from tests.fakes.databases import open_sqlite
 
-INSERT = insert(control).returning(control.c.id)
-NAMES = select(control.c.conv).order_by(control.c.id)
+INSERT = insert(memory_erasure).returning(memory_erasure.c.id)
+NAMES = select(memory_erasure.c.conv).order_by(memory_erasure.c.id)
+REST = {"items": 0, "messages": 0, "at": 1}
 
 
 def put(conn: Connection, name: str) -> int:
-    values = {"conv": name, "kind": "cancel", "payload": "", "created_at": 1}
-    row_id: int = conn.execute(INSERT, values).scalar_one()
+    row_id: int = conn.execute(INSERT, {"conv": name, **REST}).scalar_one()
     return row_id
 
 
@@ -92,7 +92,7 @@ async def test_an_error_of_the_database_takes_only_its_callers_work_back(store: 
 
     def twice(conn: Connection, name: str) -> None:
         taken = put(conn, name)
-        conn.execute(INSERT, {"id": taken, "conv": name, "kind": "cancel", "payload": "", "created_at": 1})
+        conn.execute(INSERT, {"id": taken, "conv": name, **REST})
 
     async def caller(number: int) -> None:
         try:
@@ -182,7 +182,7 @@ async def test_a_closed_database_may_be_closed_again(store: Database) -> None:
 @pytest.mark.requirement("G-28")
 async def test_an_error_does_not_show_the_values_of_its_statement(store: Database) -> None:
     def work(conn: Connection) -> None:
-        conn.execute(INSERT, {"id": put(conn, "a"), "conv": "secret", "kind": "s", "payload": "s", "created_at": 1})
+        conn.execute(INSERT, {"id": put(conn, "a"), "conv": "secret", **REST})
 
     with pytest.raises(IntegrityError) as caught:
         await store.write(work)

@@ -26,7 +26,11 @@ class Cell:
 
 _ADMIT: tuple[Point, ...] = ("admit.before", "admit.commit", "admit.after", "acknowledge")
 _COMMIT: tuple[Point, ...] = ("commit.before", "commit.within", "commit.after")
-_SEND: tuple[Point, ...] = ("send.before", "send.after")
+_SEND: tuple[Point, ...] = ("send.before", "send.noted", "send.after")
+
+# Nothing of an answer is under way there, so that none may say that it is a repeat; and where one must on Telegram.
+NOTHING_BEGUN: frozenset[Point] = frozenset({*_COMMIT, "send.before", "send.piece"})
+BEGUN: frozenset[Point] = frozenset({"send.noted", "send.after"})
 
 _POINTS: dict[Path, Sequence[Point | tuple[Point, int]]] = {
     "reply": (
@@ -74,8 +78,8 @@ def short(channel: str) -> list[Cell]:
         if place == channel:
             fitting = [cell for cell in everywhere[place] if cell.point == point]
             chosen.append(fitting[number % len(fitting)])
-    if channel == "telegram":
-        chosen.append(Cell(path="reply", point="send.after"))  # the one that may be repeated
+    if channel == "telegram":  # the one that repeats, and only what was begun
+        chosen += [Cell(path="reply", point=point) for point in _SEND]
     return chosen
 
 

@@ -5,7 +5,7 @@ import resource
 import shutil
 import signal
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +16,13 @@ import anyio
 import pytest
 from sqlalchemy import URL, create_engine, text
 
+from agent.core.crash_points import ENVIRONMENT
 from agent.core.messages import Message
 from agent.storage.payloads import decode_parts
 from tests.doubles.limits import raised_limits
 from tests.fakes.databases import restartable_postgres
 from tests.fakes.shapes import refusals
+from tests.faults.places import REPEATED
 from tests.program import configs
 from tests.program.doubles import Doubles, all_doubles, until
 from tests.program.people import OnTelegram
@@ -64,14 +66,14 @@ class Scene:
 
 
 @asynccontextmanager
-async def on_telegram(home: Path, database: str = "") -> AsyncIterator[Scene]:
+async def on_telegram(home: Path, database: str = "", environ: Mapping[str, str] | None = None) -> AsyncIterator[Scene]:
     """The program with one account; the model answers `say NAME` with `answer to NAME`."""
     async with all_doubles() as doubles:
         await doubles.telegram.post("settings", raised_limits())  # one person writes faster here than anybody does
         names = [f"m{number}" for number in range(60)]
         await doubles.llm.post("script", [rule(name) for name in reversed(names)])
         config = configs.ACCESS + SECTIONS + database + configs.models(doubles, "a") + configs.telegram(doubles)
-        async with Program(home, config, about=ONE_BY_ONE) as program:
+        async with Program(home, config, environ, about=ONE_BY_ONE) as program:
             yield Scene(doubles, program, config)
 
 
@@ -268,6 +270,28 @@ async def test_a_frozen_process_whose_database_another_took_over_writes_nothing_
             await scene.answered(1, "m1", "m2", "m3", seconds=100)  # two pollers: the platform makes one wait
         fenced = run(url, "select count(*) from message where position > 0 group by inbox_id having count(*) > 1")
         assert fenced == []
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("W-13", "B-52")
+async def test_what_a_killed_process_had_begun_is_known_with_a_server_too(
+    home: Path, postgres: tuple[URL, Callable[[], None]]
+) -> None:
+    order = home / "crash"
+    async with on_telegram(home, section(fresh(postgres[0], "begun")), {ENVIRONMENT: str(order)}) as scene:
+        ann, program = scene.person(1), scene.program
+        await ann.say("say m1")
+        await scene.answered(1, "m1")
+        for point, word in (("send.before", "m2"), ("send.noted", "m3")):
+            await anyio.Path(order).write_text(point)
+            await ann.say(f"say {word}")
+            assert program.process is not None
+            assert await anyio.to_thread.run_sync(program.process.wait, 60) == -signal.SIGKILL
+            program.start()
+            await ann.hears(f"answer to {word}")
+        said = [f"answer to {word}" for word in ("m1", "m2", "m3")]
+        said[-1] = f"{REPEATED}\n{said[-1]}"
+        assert await scene.answers(1) == said
 
 
 def owned(url: URL) -> Callable[[], Any]:

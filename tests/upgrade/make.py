@@ -28,7 +28,7 @@ from tests.upgrade.play import Play
 from tests.upgrade.rows import engine_of
 
 BACKUP = "backup.db"
-LEFT_OUT = (BACKUP, "run.log", "crash", "crash.new", "gateway.toml", "tieline.sock", "tieline.db.lock")
+LEFT_OUT = (BACKUP, "run.log", "crash", "crash.new", "gateway.toml", "tieline.sock", "tieline.db.lock", "calls")
 
 
 async def play(home: Path, database: str | None) -> None:

@@ -70,6 +70,7 @@ RULES = [
     when("note it", {"blocks": [call("write", path="tea/times.txt", content="four minutes\n")]}),
     when("break it", {"text": "That did not work."}, tool_result=True),
     when("break it", {"blocks": [call("read", path="nowhere.txt")]}),
+    when("with a heading, please", {"text": "# Heading\n\nUnder a heading."}),
     when("something costly", {"text": "spent", "usage": {"input_tokens": 490_000}}),
     when("hold on", {"text": "held on", "hold": "on"}),
     when("interrupted work", {"text": "It takes a while", "hold": "interrupted", "hold_after": 2}),
@@ -145,7 +146,7 @@ class Play:
         await self.doubles.llm.post("script", RULES)
         parts: tuple[Callable[[], Awaitable[None]], ...] = (
             self.greetings, self.choices, self.people, self.tools, self.memory, self.schedules, self.goals, self.plans,
-            self.skills, self.window, self.money, self.queues,
+            self.skills, self.window, self.money, self.queues, self.server,
         )  # fmt: skip
         for part in parts:
             print(f"  {part.__name__}", flush=True)
@@ -362,6 +363,12 @@ class Play:
         assert (await self.program.cli("outbox", "drop", str(unwanted))).returncode == 0
         await self.there("select 1 from outbox where status = 'dropped'")
         await self.settled()
+
+    async def server(self) -> None:
+        """A server that lacks what an answer would look better with, which is kept for later starts."""
+        await self.doubles.telegram.post("settings", {"rich_messages": "absent"})
+        await self.says(77, "with a heading, please", "Under a heading")
+        await self.there("select 1 from adapter_store")
 
     async def backup(self, file: Path) -> None:
         """What `tieline backup` makes of it."""

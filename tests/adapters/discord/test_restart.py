@@ -4,6 +4,7 @@ when Discord has forgotten the keys.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from agent.storage.moments import to_us
 from gateway.channels.document import Plain
 from gateway.channels.outbound import Outbound
 from gateway.delivery import rows
+from gateway.delivery.call_journal import CallJournal
 from gateway.delivery.delivery import Delivery
 from gateway.delivery.markdown import parse
 from gateway.delivery.refs import encode, unnamed
@@ -40,7 +42,9 @@ async def killed_while_sending(
             conn, conversation=CONVERSATION, inbox_id=1, part=0, dedup="1", say=Say(text=text), at=at
         )
     )
-    claimed = await database.write(lambda conn: rows.claim(conn, CONVERSATION, at))
+    journal = CallJournal(Path())  # which notes nothing: the message may have been sent
+    taking = partial(rows.claim, key=CONVERSATION, now=at, journal=journal, is_free=lambda row: True)
+    claimed = await database.write(taking)
     assert isinstance(claimed, rows.Claimed)
     async with connected(discord, house) as adapter:
         yield adapter.channel(DM), claimed
@@ -57,6 +61,7 @@ async def the_next_process(discord: Discord, home: Path, database: Database, lat
             lambda _: channel,
             house.surroundings.clock,
             home=home,
+            journal=CallJournal(home),
             phrase=phrase,
             reports=Reports(),
             settings=QUIET,

@@ -12,6 +12,7 @@ from adapters.slack.adapter import SlackAdapter
 from agent.core.ids import ConversationId
 from agent.core.outbox import FileRef, Say
 from gateway.channels.channel import Channel
+from gateway.delivery.call_journal import CallJournal
 from gateway.delivery.egress import Guard
 from gateway.delivery.rows import Claimed
 from gateway.delivery.sender import Later, Outcome, Sender, Sent
@@ -33,7 +34,7 @@ def courier(adapter: SlackAdapter, home: Path, channel_id: str) -> Callable[...,
     async def write(_: Callable[[Connection], None]) -> None:
         await anyio.lowlevel.checkpoint()
 
-    sender = Sender(write, home, phrase, Guard())
+    sender = Sender(write, home, phrase, Guard(), CallJournal(home))
 
     async def carry(*, cut_off: bool, id: int = 1) -> Outcome:
         row = Claimed(

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from starlette.routing import Mount
 from adapters.telegram.adapter import TelegramAdapter
 from adapters.telegram.settings import TelegramSettings
 from agent.core.clock import Clock, SystemClock
-from gateway.channels.adapter import Place, State, Surroundings
+from gateway.channels.adapter import AdapterStore, Forgetful, Place, State, Surroundings
 from gateway.channels.channel import Channel
 from gateway.channels.errors import HouseTrouble
 from gateway.channels.inbound import Inbound, Outcome, Receipt, Said
@@ -27,6 +27,13 @@ from tests.doubles.telegram_api import TelegramDouble, flat
 TOKEN = "123456:TEST-token"
 PERSON = {"id": 77, "first_name": "Ann", "language_code": "de"}
 GROUP = {"id": -1005, "type": "supergroup", "title": "G"}
+
+
+Store = Callable[[str], AdapterStore]
+
+
+def forgetting(_: str) -> AdapterStore:
+    return Forgetful()
 
 
 async def no_places(_: str) -> Sequence[Place]:
@@ -174,9 +181,11 @@ async def stage(tmp: Path, clock: Clock | None = None, *, limited: str = "", **f
 
 
 @asynccontextmanager
-async def acting(telegram: Telegram, tmp: Path, clock: Clock | None = None, **fields: Any) -> AsyncIterator[Stage]:
+async def acting(
+    telegram: Telegram, tmp: Path, clock: Clock | None = None, *, store: Store = forgetting, **fields: Any
+) -> AsyncIterator[Stage]:
     """One run of an adapter; several may follow each other on one double."""
-    adapter = TelegramAdapter(settings_for(telegram, **fields), surroundings(tmp, clock))
+    adapter = TelegramAdapter(settings_for(telegram, **fields), surroundings(tmp, clock, store=store))
     actor = Stage(telegram, adapter)
     async with listening(actor):
         yield actor

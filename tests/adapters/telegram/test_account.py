@@ -12,7 +12,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from adapters.telegram.adapter import TelegramAdapter
-from adapters.telegram.learned import RETRY_AFTER_S, Feature
+from adapters.telegram.learned import RETRY_AFTER_S, UNKNOWN_FOR_S, Feature
 from adapters.telegram.publishing import menu
 from adapters.telegram.settings import TelegramSettings
 from gateway.channels.document import Plain
@@ -219,16 +219,17 @@ def test_a_proxy_of_another_kind_is_named_without_its_password(tmp_path: Path) -
 
 
 def test_a_feature_is_refused_as_a_whole_only_when_it_never_worked() -> None:
-    feature = Feature(wanted=True)
-    feature.refused(100.0, unknown=False)
+    feature = Feature("x", wanted=True)
+    feature.refused(100.0)
     assert not feature.usable(101.0)
     assert feature.usable(100.0 + RETRY_AFTER_S)
     feature.worked()
-    feature.refused(4000.0, unknown=False)
+    feature.refused(4000.0)
     assert feature.usable(4000.0)
-    feature.refused(4000.0, unknown=True)
-    assert not feature.usable(4001.0)
-    assert not Feature(wanted=False).usable(0.0)
+    feature.unknown(4000.0)
+    assert not feature.usable(4000.0 + UNKNOWN_FOR_S - 1)
+    assert feature.usable(4000.0 + UNKNOWN_FOR_S)
+    assert not Feature("x", wanted=False).usable(0.0)
 
 
 async def test_it_is_found_by_name_and_built_in_a_thread(tmp_path: Path) -> None:

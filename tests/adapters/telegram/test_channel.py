@@ -1,13 +1,18 @@
 """Sending, editing and taking away, against the double, with every trouble it can make."""
 
 import logging
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from adapters.telegram.drafts import DRAFT
-from adapters.telegram.learned import RETRY_AFTER_S
+from adapters.telegram.learned import RETRY_AFTER_S, UNKNOWN_FOR_S
+from agent.core.clock import SystemClock
+from agent.storage.database import Database
+from gateway.channels.adapter import Forgetful
 from gateway.channels.channel import Channel
 from gateway.channels.document import (
     Bold,
@@ -28,11 +33,13 @@ from gateway.channels.errors import (
     ChannelGone,
     ChannelRejected,
     ChannelUnsure,
+    HouseTrouble,
 )
 from gateway.channels.inbound import Moved
 from gateway.channels.outbound import Button, File, Outbound, SentRef
 from gateway.delivery.markdown import parse
 from gateway.delivery.splitting import split
+from gateway.running.go_betweens import Kept
 from tests.adapters.telegram.reading import intended, shown
 from tests.adapters.telegram.stage import GROUP, Stage, Telegram, acting, stage
 from tests.adapters.telegram.test_rich import merged, read
@@ -86,8 +93,8 @@ async def test_what_text_cannot_show_goes_as_a_rich_message(tmp_path: Path) -> N
         assert "text" not in message
 
 
-@pytest.mark.parametrize("setting", ["refuse", "absent"])
-async def test_a_server_without_rich_messages_is_asked_once(tmp_path: Path, setting: str) -> None:
+@pytest.mark.parametrize(("setting", "again_after_s"), [("refuse", RETRY_AFTER_S), ("absent", UNKNOWN_FOR_S)])
+async def test_a_server_without_rich_messages_is_asked_once(tmp_path: Path, setting: str, again_after_s: float) -> None:
     clock = FakeClock()
     async with stage(tmp_path, clock) as actor:
         await actor.telegram.settings(rich_messages=setting)
@@ -97,7 +104,7 @@ async def test_a_server_without_rich_messages_is_asked_once(tmp_path: Path, sett
         assert len(actor.telegram.calls("sendRichMessage")) == 1
         messages = await actor.telegram.bot_messages()
         assert list(shown(messages[1]["text"], messages[1]["entities"])) == list(intended(RICH))
-        clock.advance(3700)
+        clock.advance(again_after_s)
         await actor.telegram.settings(rich_messages="accept")
         await actor.channel.send(final(RICH))
         assert "rich_message" in (await actor.telegram.bot_messages())[-1]
@@ -434,7 +441,7 @@ async def test_a_chat_takes_drafts_again_when_its_server_does(tmp_path: Path) ->
             during.append(actor.channel.capabilities.stream_every_s)
         assert len(actor.telegram.calls("sendMessageDraft")) == 1
         await actor.telegram.settings(drafts="accept")
-        clock.advance(RETRY_AFTER_S)
+        clock.advance(UNKNOWN_FOR_S)
         assert (await streams.open(frame("b"), reply_to=None, to=None)).kind == DRAFT
         assert [*during, actor.channel.capabilities.stream_every_s] == [3.0, 3.0, 1.0]
 
@@ -714,12 +721,58 @@ async def test_what_is_no_chat_is_named(tmp_path: Path, channel_id: str) -> None
             actor.adapter.channel(channel_id)
 
 
-@pytest.mark.xfail(strict=True, reason="D-T10: what a server does not know is learned anew by each process")
-async def test_a_server_without_rich_messages_is_not_asked_for_them_at_each_start(tmp_path: Path) -> None:
+async def test_a_server_without_rich_messages_is_not_asked_for_them_at_each_start(
+    tmp_path: Path, sqlite_database: Database
+) -> None:
+    clock = FakeClock()
+    store = partial(Kept, sqlite_database, clock)
+    async with Telegram().running() as telegram:
+
+        async def asked() -> int:
+            """By how many of two processes, one after the other."""
+            before = len(telegram.calls("sendRichMessage"))
+            for _ in range(2):
+                async with acting(telegram, tmp_path, clock, store=store) as actor:
+                    await actor.channel.send(final(parse("# A heading")))
+            return len(telegram.calls("sendRichMessage")) - before
+
+        await telegram.settings(rich_messages="absent")
+        assert await asked() == 1
+        assert [message["text"] for message in await telegram.bot_messages()] == ["A heading"] * 2
+        clock.advance(UNKNOWN_FOR_S - 1)
+        assert await asked() == 0
+        await telegram.settings(rich_messages="accept")
+        clock.advance(1)
+        assert await asked() == 2, "it was updated"
+
+
+async def test_what_one_server_lacks_another_may_have(tmp_path: Path, sqlite_database: Database) -> None:
+    store = partial(Kept, sqlite_database, SystemClock())
+    for lacks in (True, False):
+        async with Telegram().running() as telegram:
+            await telegram.settings(drafts="absent" if lacks else "accept")
+            async with acting(telegram, tmp_path, store=store) as actor:
+                streams = actor.channel.streams
+                assert streams is not None
+                sent = await streams.open(frame("a"), reply_to=None, to=None)
+                assert (sent.kind == DRAFT) is not lacks
+
+
+@pytest.mark.parametrize("fails", ["get", "put"])
+async def test_a_store_that_fails_costs_no_message(tmp_path: Path, fails: str) -> None:
+    class Troubled(Forgetful):
+        async def get(self, key: str) -> str | None:
+            if fails == "get":
+                raise HouseTrouble("disk full")
+            return None
+
+        async def put(self, key: str, value: str, *, until: datetime) -> None:
+            raise HouseTrouble("disk full")
+
     async with Telegram().running() as telegram:
         await telegram.settings(rich_messages="absent")
-        for _ in range(2):
-            async with acting(telegram, tmp_path) as actor:
+        async with acting(telegram, tmp_path, store=lambda scope: Troubled()) as actor:
+            for _ in range(2):
                 await actor.channel.send(final(parse("# A heading")))
-        assert [message["text"] for message in await telegram.bot_messages()] == ["A heading"] * 2
+        assert len(await telegram.bot_messages()) == 2
         assert len(telegram.calls("sendRichMessage")) == 1

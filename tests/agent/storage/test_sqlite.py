@@ -14,18 +14,19 @@ from sqlalchemy import Connection, insert, select, text
 from sqlalchemy.exc import OperationalError
 
 from agent.storage.database import Database
+from agent.storage.memory_tables import memory_erasure
 from agent.storage.sqlite import SqliteDatabase
-from agent.storage.tables import control
 
 FRAME = 4096 + 24  # of the write-ahead log
 
 
 def put(conn: Connection, payload: str = "") -> None:
-    conn.execute(insert(control), {"conv": "a", "kind": "cancel", "payload": payload, "created_at": 1})
+    values = {"conv": "a", "person": payload, "items": 0, "messages": 0, "at": 1}
+    conn.execute(insert(memory_erasure), values)
 
 
 def count(conn: Connection) -> int:
-    return len(conn.execute(select(control.c.id)).all())
+    return len(conn.execute(select(memory_erasure.c.id)).all())
 
 
 def pragma(name: str, conn: Connection) -> Any:
@@ -160,7 +161,7 @@ async def test_after_the_end_everything_is_in_one_file_and_nothing_can_be_writte
     await sqlite_database.aclose()
     assert not (tmp_path / "tieline.db-wal").exists()
     with sqlite3.connect(tmp_path / "tieline.db") as plain:
-        assert plain.execute("select count(*) from control").fetchone() == (1,)
+        assert plain.execute("select count(*) from memory_erasure").fetchone() == (1,)
     with pytest.raises(RuntimeError, match="closed"):
         await sqlite_database.write(put)
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -16,7 +17,10 @@ from agent.storage.moments import to_us
 from agent.storage.tables import outbox
 from gateway.channels.channel import Capabilities
 from gateway.channels.keys import ConversationKey
+from gateway.delivery import rows
+from gateway.delivery.call_journal import CallJournal, open_journal
 from gateway.delivery.delivery import Delivery
+from gateway.delivery.rows import Claimed
 from gateway.delivery.settings import Settings
 from gateway.phrases.catalogue import read_catalogue
 from tests.fakes.channel import DEFAULT, FakeChannel, Screen
@@ -78,14 +82,19 @@ class World:
         self.absent: set[ConversationKey] = set()
         self.is_busy = False
         self._count = 0
+        self.journals: Callable[[Path], CallJournal] = open_journal
+        self.journal = CallJournal(home)
         self.delivery = self._new()
 
     def _new(self) -> Delivery:
+        self.journal.close()
+        self.journal = self.journals(self.home)
         return Delivery(
             self.database,
             self.channel,
             self.clock,
             home=self.home,
+            journal=self.journal,
             phrase=phrase,
             reports=self.reports,
             settings=self.settings,
@@ -108,6 +117,20 @@ class World:
         async with running(self.delivery.run):
             await self.delivery.ready()
             yield self.delivery
+
+    def dies(self) -> None:
+        """This process is gone, and the next one has not begun to send."""
+        self.delivery = self._new()
+
+    async def take(self, name: str = "1") -> Claimed:
+        """The commit of a turn marks its first row; then this process dies, unless the test goes on for it."""
+        place = ConversationId(str(key(name)))
+        taking = partial(
+            rows.claim, key=place, now=to_us(self.clock.now()), journal=self.journal, is_free=lambda row: True
+        )
+        claimed = await self.database.write(taking)
+        assert isinstance(claimed, Claimed)
+        return claimed
 
     async def commit(self, *says: Say | str, name: str = "1") -> None:
         """A turn commits what it has to say, and tells."""

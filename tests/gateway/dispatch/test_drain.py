@@ -12,10 +12,12 @@ import pytest
 from sqlalchemy import Connection
 
 from agent.core.errors import LockTimeout, Permanent
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, RunId, SessionId
 from agent.core.ids_source import random_uuid
 from agent.core.outbox import Say
 from agent.inbox import Source, Work
+from agent.sessions import runs
+from agent.sessions.runs import Checkpoint
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import Database, Dialect
 from agent.storage.errors import StorageTrouble
@@ -92,6 +94,42 @@ async def test_a_message_that_fails_five_times_is_given_up_visibly_and_the_next_
     assert CHAT in house.delivered
     (letter,) = await database.read(inbox_view.dead)
     assert letter.why == "given up after 5 attempts"
+
+
+@pytest.mark.requirement("B-63")
+async def test_the_run_of_a_message_that_was_given_up_is_over_until_the_message_is_tried_anew(
+    database: Database,
+) -> None:
+    checkpoint = Checkpoint(started=frozenset({"call 1"}))
+
+    async def turn(work: Work) -> None:
+        def begin(conn: Connection) -> None:
+            runs.open_run(
+                conn,
+                inbox_id=work.inbox_id,
+                conversation=CHAT,
+                session=SessionId("s"),
+                run=RunId("r"),
+                epoch=work.epoch,
+                at=1,
+            )
+            runs.save_checkpoint(conn, work.inbox_id, checkpoint)
+
+        await database.write(begin)
+        raise Permanent("no good")
+
+    house = House(database, turn)
+    async with house.running():
+        await house.says(CHAT, "a")
+        await until(partial(is_answered, database, "gave up: a"))
+    row = house.dead[0].inbox_id
+    run = await database.read(partial(runs.find_run, inbox_id=row))
+    assert run is not None
+    assert (run.state, run.checkpoint) == ("failed", checkpoint), "what has begun is not begun again"
+    await database.write(partial(inbox_view.revive, row_id=row))
+    run = await database.read(partial(runs.find_run, inbox_id=row))
+    assert run is not None
+    assert (run.state, run.checkpoint) == ("running", checkpoint)
 
 
 async def test_what_trying_again_cannot_mend_is_given_up_at_once(database: Database) -> None:

@@ -1,16 +1,21 @@
 """The gateway's small stores: settings, grants, pairings, places, dead letters."""
 
+from datetime import timedelta
 from functools import partial
 from typing import Any, Literal
 
 import pytest
+from sqlalchemy import select
 
 from agent.core.ids import ConversationId
 from agent.storage import conversation_rows, inbox_rows
 from agent.storage.database import Database
+from gateway.running.go_betweens import Kept
 from gateway.storage import grants, inbox_view, pairings, places, settings_rows
 from gateway.storage.grants import Grant
+from gateway.storage.tables import adapter_store
 from tests.fakes.agents import admit
+from tests.fakes.clock import FakeClock
 
 CHAT, OTHER = ConversationId("telegram:1"), ConversationId("telegram:2")
 
@@ -29,6 +34,22 @@ async def test_settings_are_kept_by_conversation_and_name(database: Database) ->
     assert await database.write(clear)
     assert not await database.write(clear)
     assert await database.read(partial(settings_rows.get, conversation=OTHER, key="persona")) == "nurse"
+
+
+async def test_what_adapters_keep_is_there_for_its_time_and_then_makes_room(database: Database) -> None:
+    clock = FakeClock()
+    telegram, slack = Kept(database, clock, "telegram"), Kept(database, clock, "slack")
+    for value in ("first", "second"):
+        await telegram.put("a", value, until=clock.now() + timedelta(seconds=10))
+    await slack.put("a", "another", until=clock.now() + timedelta(seconds=20))
+    assert [await telegram.get("a"), await slack.get("a"), await telegram.get("b")] == ["second", "another", None]
+    clock.advance(10)
+    assert [await telegram.get("a"), await slack.get("a")] == [None, "another"]
+    await slack.put("b", "x", until=clock.now() + timedelta(seconds=1))
+    rows = await database.read(lambda conn: conn.execute(select(adapter_store.c.scope, adapter_store.c.key)).all())
+    assert {tuple(row) for row in rows} == {("slack", "a"), ("slack", "b")}
+    with pytest.raises(ValueError, match="4001 characters"):
+        await slack.put("c", "x" * 4000, until=clock.now())
 
 
 async def test_a_grant_holds_where_it_was_given_and_the_newest_counts(database: Database) -> None:
