@@ -51,7 +51,7 @@ def frame_of(text: str, limit: int, measure: Measure, guard: Guard = Guard()) ->
 class Draft:
     """Shows the text as it grows, by the platform's own stream or by editing a message; nothing where neither exists.
 
-    One task runs `run`; frames never queue up behind each other: each shows the newest text.
+    One task runs `run`, at the earliest when the first frame is due; frames never queue up behind each other: each shows the newest text.
     """
 
     def __init__(
@@ -84,10 +84,16 @@ class Draft:
         self._done = anyio.Event()
         self._changed = anyio.Event()
         self._rest = Rest(clock)
+        self._pace = pacing.first_frame(channel.capabilities.stream_every_s, clock.monotonic())
 
     @staticmethod
     def possible(channel: Channel) -> bool:
         return channel.streams is not None or channel.capabilities.edits
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing more is shown."""
+        return self._closed
 
     @property
     def taken(self) -> bool:
@@ -119,7 +125,7 @@ class Draft:
     async def run(self) -> None:
         """Send frames until taken."""
         self._started = True
-        pace = pacing.first_frame(self._channel.capabilities.stream_every_s, self._clock.monotonic())
+        pace = self._pace
         try:
             while not self._closed:
                 if self._shown_version == self._version or not (self._shown or self._has_words()):
