@@ -88,7 +88,7 @@ class OpenAIProvider:
         try:
             while not reading.closed:
                 piece = await response.content.readany()
-                for chunk in joined_text(chunk for data in body.feed(piece) for chunk in reading.event(data)):
+                for chunk in joined_text(reading.events(body.feed(piece))):
                     yield chunk
                 if not piece:
                     break
@@ -274,6 +274,8 @@ def _headers(settings: ProviderSettings) -> Mapping[str, str]:
 
 async def _drain(response: aiohttp.ClientResponse) -> None:
     """Read to the end of the body, so that the connection can be used again."""
+    if response.content.at_eof():
+        return
     with anyio.move_on_after(DRAIN_S):
         try:
             while await response.content.readany():
