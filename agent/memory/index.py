@@ -162,7 +162,7 @@ def _holders(conn: Connection, scope: Scope, terms: Sequence[Term], low: int, hi
     if conn.dialect.name == "sqlite":
         for term in terms:
             query = " OR ".join(f'"{key}{form}"' for key in keys for form in term.forms)
-            found.append([row[0] for row in _HOLDERS.rows(conn, {"query": query, **within})])
+            found.append(_HOLDERS.column(conn, {"query": query, **within}))
     else:
         asked = [(index, key + form) for index, term in enumerate(terms) for key in keys for form in term.forms]
         lists = {"terms": [index for index, _ in asked], "words": [word for _, word in asked]}

@@ -5,6 +5,7 @@ and after it in its session (docs/memory.md). A thing is known by its slot: neig
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
@@ -73,20 +74,20 @@ def candidates(postings: Sequence[Posting], weights: Weighed) -> list[Candidate]
     """
     whole = [index for index, posting in enumerate(postings) if posting.slots and not posting.cut]
     used = whole or [index for index, posting in enumerate(postings) if posting.slots]
-    own: dict[int, float] = {}
+    own: defaultdict[int, float] = defaultdict(float)
     for index in used:
         worth = weights.worth[index]
         for slot in postings[index].slots:
-            own[slot] = own.get(slot, 0.0) + worth
-    promising = nlargest(PROMISING, own, key=lambda slot: (own[slot], slot)) if len(own) > PROMISING else list(own)
-    around: dict[int, float] = {}
-    for slot in promising:
-        worth = own[slot]
+            own[slot] += worth
+    by_worth = zip(own.values(), own, strict=True)
+    promising = nlargest(PROMISING, by_worth) if len(own) > PROMISING else list(by_worth)
+    around: defaultdict[int, float] = defaultdict(float)
+    for worth, slot in promising:
         for away, share in NEIGHBOURS:
-            around[slot + away] = around.get(slot + away, 0.0) + worth * share
-    best = nlargest(CONSIDERED, around, key=lambda slot: (around[slot], slot))
+            around[slot + away] += worth * share
+    best = nlargest(CONSIDERED, zip(around.values(), around, strict=True))
     holding = [(weights.worth[index], frozenset(postings[index].slots)) for index in used]
-    found = [_candidate(slot, holding, weights.total) for slot in best]
+    found = [_candidate(slot, holding, weights.total) for _, slot in best]
     return sorted(found, key=lambda one: (-one.score, -one.slot))
 
 
