@@ -179,6 +179,7 @@ class Provider(Protocol):
     takes: frozenset[str]  # MIME types it reads besides text, such as "image/png"
     max_tokens: int | None  # of an answer, where the request names no limit; None: only the service bounds it
     output_ceiling: int | None  # tokens an answer may have if asked for; None: its limit is not ours to raise (R-23)
+    is_warm: bool  # nothing is left for `warm_up` to do
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Make one call, no retry inside.
@@ -190,7 +191,7 @@ class Provider(Protocol):
     async def warm_up(self) -> None:
         """Have at hand what the first call needs: the library, the client, the model's window.
 
-        Off the event loop. Called in the background after the start, and before each call: it does its work once.
+        Off the event loop. Called in the background after the start, and before each call until `is_warm`.
         """
 
     async def aclose(self) -> None: ...
