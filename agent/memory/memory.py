@@ -181,10 +181,14 @@ class Memory:
         reordered = bool(similar) or settings.half_life_days > 0 or settings.diversity > 0
         most = max(limit, CANDIDATES if reordered else 0)
         by_words, with_code, around = await self._by_words(
-            terms, scope, wanted, ("code",) if code else (), most=most, beside=beside and not reordered
+            terms,
+            scope,
+            wanted,
+            ("code",) if code else (),
+            most=most,
+            beside=beside and not reordered,
+            unasked=unasked,
         )
-        if unasked:
-            by_words = surely(by_words, terms, self.lexicon.names)
         items = merged(by_words, similar, self.settings.recall, now=self._clock.now(), limit=limit)
         if chosen == "hybrid" and not items:
             self._missed(scope, query, "hybrid")
@@ -242,14 +246,17 @@ class Memory:
         *,
         most: int,
         beside: bool = False,
+        unasked: bool = False,
     ) -> tuple[tuple[Item, ...], tuple[Item, ...], tuple[Item, ...]]:
         """What of `kinds`, and of `others`, holds any of the words, best first, and what was said `beside` the first.
 
-        One trip to the database for all.
+        `unasked`: of `kinds` only what is surely about them. One trip to the database for all.
         """
 
         def look(conn: Connection) -> tuple[tuple[Item, ...], tuple[Item, ...], tuple[Item, ...]]:
             found = index.search(conn, scope, terms, kinds=kinds, most=most)
+            if unasked:
+                found = surely(found, terms, self.lexicon.names)
             apart = index.search(conn, scope, terms, kinds=others, most=most)
             return found, apart, index.around(conn, scope, found) if beside else ()
 

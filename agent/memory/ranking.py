@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
+from typing import NamedTuple
 
 from agent.memory.lexicon import Term
 from agent.memory.records import Item
@@ -46,9 +47,11 @@ class Weighed:
     known: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """One slot. It and its neighbours hold `share` (0..1) of what the words of the question are worth."""
+class Candidate(NamedTuple):
+    """One slot. It and its neighbours hold `share` (0..1) of what the words of the question are worth.
+
+    A tuple, because every search makes dozens.
+    """
 
     slot: int
     score: float

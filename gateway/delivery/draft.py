@@ -78,11 +78,10 @@ class Draft:
         self._shown_version = 0
         self._shown: Shown | None = None
         self._is_opening = False
-        self._started = False
         self._closed = False
         self._taken = False
-        self._done = anyio.Event()
-        self._changed = anyio.Event()
+        self._done: anyio.Event | None = None  # None: it was not begun, as in most turns
+        self._changed: anyio.Event | None = None  # there while the next change is waited for
         self._rest = Rest(clock)
         self._pace = pacing.first_frame(channel.capabilities.stream_every_s, clock.monotonic())
 
@@ -119,12 +118,12 @@ class Draft:
 
     def _touch(self) -> None:
         self._version += 1
-        if not self._changed.is_set():
+        if self._changed is not None:
             self._changed.set()
 
     async def run(self) -> None:
         """Send frames until taken."""
-        self._started = True
+        self._done = anyio.Event()
         pace = self._pace
         try:
             while not self._closed:
@@ -225,8 +224,9 @@ class Draft:
         """
         self._taken = self._closed = True
         self._rest.end()
-        self._changed.set()
-        if self._started:
+        if self._changed is not None:
+            self._changed.set()
+        if self._done is not None:
             await self._done.wait()
         shown, self._shown = self._shown, None
         return shown
