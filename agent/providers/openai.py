@@ -71,6 +71,10 @@ class OpenAIProvider:
         self._closes: bool | None = None  # its streams, as far as that is known
         self._left_open = 0
 
+    @property
+    def is_warm(self) -> bool:
+        return self._connections.are_open
+
     async def warm_up(self) -> None:
         self._connections.open()
 
@@ -241,6 +245,10 @@ class _Connections:
         self.url = joined(settings.base_url or OPENAI, "chat/completions")
         self._settings = settings
         self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def are_open(self) -> bool:
+        return self._session is not None and not self._session.closed
 
     def open(self) -> aiohttp.ClientSession:
         if self._session is None or self._session.closed:
