@@ -23,7 +23,6 @@ from agent.memory.forgotten import Forgotten
 from agent.memory.lexicon import Lexicon, Term
 from agent.memory.merging import merged
 from agent.memory.misses import MissLog
-from agent.memory.ranking import surely
 from agent.memory.records import LONGEST_QUERY, Edge, Item, Kept, Kind, Recollected, Strategy
 from agent.memory.rights import is_theirs
 from agent.memory.routing import route
@@ -254,9 +253,8 @@ class Memory:
         """
 
         def look(conn: Connection) -> tuple[tuple[Item, ...], tuple[Item, ...], tuple[Item, ...]]:
-            found = index.search(conn, scope, terms, kinds=kinds, most=most)
-            if unasked:
-                found = surely(found, terms, self.lexicon.names)
+            names = self.lexicon.names if unasked else None
+            found = index.search(conn, scope, terms, kinds=kinds, most=most, unless_named=names)
             apart = index.search(conn, scope, terms, kinds=others, most=most)
             return found, apart, index.around(conn, scope, found) if beside else ()
 

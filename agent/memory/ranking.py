@@ -6,7 +6,7 @@ and after it in its session (docs/memory.md). A thing is known by its slot: neig
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from typing import NamedTuple
@@ -21,6 +21,8 @@ USUAL = 12.0  # words that tell something: so many a chat message has at most, m
 PROMISING = 150  # by their own words, whose neighbourhood is looked at
 CONSIDERED = 64
 ENOUGH = 0.33  # certainty with which something is shown unasked
+
+Names = Callable[[str], frozenset[str]]  # the words by which a question names a speaker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,12 +124,17 @@ def certainty(candidate: Candidate, weights: Weighed) -> float:
     return (2 * candidate.share + weights.known) / 3
 
 
-def surely(items: Sequence[Item], terms: Sequence[Term], names: Callable[[str], frozenset[str]]) -> tuple[Item, ...]:
+def names_any(speakers: Iterable[str], terms: Sequence[Term], names: Names) -> bool:
+    """Whether one of the words is a name of one of these."""
+    asked = {form for term in terms for form in term.forms}
+    return any(not asked.isdisjoint(names(speaker)) for speaker in speakers)
+
+
+def surely(items: Sequence[Item], terms: Sequence[Term], names: Names) -> tuple[Item, ...]:
     """All of them where the question is surely about something here, none where not: nobody asked to see them.
 
     It is where it names somebody who speaks, or where enough of its words stand together.
     """
-    asked = {form for term in terms for form in term.forms}
-    if any(not asked.isdisjoint(names(speaker)) for speaker in {item.speaker for item in items}):
+    if names_any({item.speaker for item in items}, terms, names):
         return tuple(items)
     return tuple(items) if max((item.sure for item in items), default=0.0) >= ENOUGH else ()

@@ -179,7 +179,6 @@ class Provider(Protocol):
     takes: frozenset[str]  # MIME types it reads besides text, such as "image/png"
     max_tokens: int | None  # of an answer, where the request names no limit; None: only the service bounds it
     output_ceiling: int | None  # tokens an answer may have if asked for; None: its limit is not ours to raise (R-23)
-    is_warm: bool  # nothing is left for `warm_up` to do
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Make one call, no retry inside.
@@ -187,6 +186,10 @@ class Provider(Protocol):
         Raises ProviderBusy (retry), ContextTooLong, ProviderRefused, before or in the middle of the stream. The caller
         closes the iterator (`aclosing`); that ends the connection.
         """
+
+    @property
+    def is_warm(self) -> bool:
+        """Nothing is left for `warm_up` to do."""
 
     async def warm_up(self) -> None:
         """Have at hand what the first call needs: the library, the client, the model's window.

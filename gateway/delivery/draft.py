@@ -51,7 +51,8 @@ def frame_of(text: str, limit: int, measure: Measure, guard: Guard = Guard()) ->
 class Draft:
     """Shows the text as it grows, by the platform's own stream or by editing a message; nothing where neither exists.
 
-    One task runs `run`, at the earliest when the first frame is due; frames never queue up behind each other: each shows the newest text.
+    One task runs `run`, from when the first frame is due; frames never queue up behind each other: each shows the
+    newest text.
     """
 
     def __init__(

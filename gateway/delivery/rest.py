@@ -1,4 +1,4 @@
-"""Waits that are mostly over before their time: a sleep that others end, and jobs that are dropped before they begin."""
+"""Waits that mostly end before their time: sleeps that others end, and jobs that are over before they begin."""
 
 import asyncio
 from collections import deque
