@@ -338,6 +338,7 @@ async def build(
             queue_mode=lambda conversation: chosen.mode(conversation, live),
             gives_way=waking.works_by_itself,
             channel=delivery.channel_for,
+            expect=dispatcher.expect,
             wake=partial(go_betweens.wake_for_person, waking, dispatcher),
             attachments=Attachments(settings.home, phrase, limit_mb=lambda: live.settings.retention.attachment_mb),
             phrase=phrase,

@@ -66,5 +66,5 @@ class Intake:
 
 class _Line:
     def __init__(self) -> None:
-        self.lock = anyio.Lock()
+        self.lock = anyio.Lock(fast_acquire=True)
         self.waiting = 0

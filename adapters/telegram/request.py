@@ -65,7 +65,10 @@ class AiohttpRequest(BaseRequest):
         if self._session is None or self._session.closed:
             connector = aiohttp.TCPConnector(limit=self._connections, ttl_dns_cache=300)
             self._session = aiohttp.ClientSession(
-                connector=connector, headers={"User-Agent": self.USER_AGENT}, auto_decompress=True
+                connector=connector,
+                headers={"User-Agent": self.USER_AGENT},
+                auto_decompress=True,
+                cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
 

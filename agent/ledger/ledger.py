@@ -207,7 +207,7 @@ class Reserved:
         self._hold = hold
         self._ledger = ledger
 
-    async def settle(self, spent: Spent) -> None:
+    def settle(self, spent: Spent) -> None:
         """As the meter promises."""
         if spent.is_nothing:
             self.release()

@@ -13,7 +13,19 @@ from sqlalchemy import Connection, bindparam, delete, select, text, update
 from agent.core.ids import SessionId
 from agent.memory.audience import Audience, Scope, word_of
 from agent.memory.lexicon import Lexicon, Term
-from agent.memory.ranking import Candidate, Posting, by_length, candidates, certainty, weighed, with_common
+from agent.memory.ranking import (
+    ENOUGH,
+    Candidate,
+    Names,
+    Posting,
+    by_length,
+    candidates,
+    certainty,
+    names_any,
+    surely,
+    weighed,
+    with_common,
+)
 from agent.memory.records import Item, Kind, Source
 from agent.storage.hot import Hot
 from agent.storage.memory_tables import POSTGRES_WORDS, memory, memory_session, memory_unindexed
@@ -24,6 +36,7 @@ MOST_HOLDERS = 400  # of one word of a question, the newest; so a question costs
 SPARE = 10  # slots that are read at a time beside those that are wanted: some hold nothing that may be shown
 FIRST_SLOT = 1 << 19  # of a session: as many before as after
 SESSION_BITS = 20
+NEWEST = 20  # holders of a word, among whose speakers is looked for whoever it may name
 REACH = 2  # messages on either side of one that was found, to be shown with it
 UNSURE = 0.4  # how much a pair of signs that nothing holds counts as a word of the question
 KEY = 11  # signs of the word of an audience before each word of its things
@@ -65,6 +78,13 @@ _SQLITE_IN_SLOTS = Hot(
     text(_IN_SLOTS.format("(SELECT value FROM json_each(:slots))", "(SELECT value FROM json_each(:audiences))"))
 )
 _POSTGRES_IN_SLOTS = text(_IN_SLOTS.format(":slots", ":audiences")).bindparams(
+    bindparam("slots", expanding=True), bindparam("audiences", expanding=True)
+)
+_SPEAKERS = "SELECT DISTINCT speaker FROM memory WHERE slot IN {} AND audience IN {}"
+_SQLITE_SPEAKERS = Hot(
+    text(_SPEAKERS.format("(SELECT value FROM json_each(:slots))", "(SELECT value FROM json_each(:audiences))"))
+)
+_POSTGRES_SPEAKERS = text(_SPEAKERS.format(":slots", ":audiences")).bindparams(
     bindparam("slots", expanding=True), bindparam("audiences", expanding=True)
 )
 
@@ -113,11 +133,19 @@ def index_some(conn: Connection, lexicon: Lexicon, *, most: int) -> int | None:
 
 
 def search(
-    conn: Connection, scope: Scope, terms: Sequence[Term], *, kinds: Sequence[Kind], most: int, exact: bool = False
+    conn: Connection,
+    scope: Scope,
+    terms: Sequence[Term],
+    *,
+    kinds: Sequence[Kind],
+    most: int,
+    exact: bool = False,
+    unless_named: Names | None = None,
 ) -> tuple[Item, ...]:
     """What holds any of the words in the scope's audiences, or was said next to them, best first; () without words.
 
-    `exact`: only what holds one itself.
+    `exact`: only what holds one itself. `unless_named` makes names of a speaker: only what the question is surely
+    about, unless it names somebody who speaks.
     """
     if not terms or not kinds:
         return ()
@@ -128,6 +156,13 @@ def search(
     if not any(posting.slots for posting in postings):
         return ()
     weights = weighed(postings, _things(conn, scope))
+    # No candidate can be surer than what is known of the question.
+    if (
+        unless_named is not None
+        and weights.known < ENOUGH
+        and not names_any(_newest_speakers(conn, scope, postings), terms, unless_named)
+    ):
+        return ()
     common = {index: terms[index].forms for index, posting in enumerate(postings) if posting.cut}
     if len(common) == sum(bool(posting.slots) for posting in postings):
         common = {}
@@ -145,7 +180,8 @@ def search(
         if len(found) >= most:
             break
     found.sort(key=lambda one: (-one[0], -one[1].id))
-    return tuple(item_of(row, score, certainty(one, weights)) for score, row, one in found[:most])
+    items = tuple(item_of(row, score, certainty(one, weights)) for score, row, one in found[:most])
+    return items if unless_named is None else surely(items, terms, unless_named)
 
 
 def around(conn: Connection, scope: Scope, items: Sequence[Item]) -> tuple[Item, ...]:
@@ -162,7 +198,7 @@ def _holders(conn: Connection, scope: Scope, terms: Sequence[Term], low: int, hi
     if conn.dialect.name == "sqlite":
         for term in terms:
             query = " OR ".join(f'"{key}{form}"' for key in keys for form in term.forms)
-            found.append([row[0] for row in _HOLDERS.rows(conn, {"query": query, **within})])
+            found.append(_HOLDERS.column(conn, {"query": query, **within}))
     else:
         asked = [(index, key + form) for index, term in enumerate(terms) for key in keys for form in term.forms]
         lists = {"terms": [index for index, _ in asked], "words": [word for _, word in asked]}
@@ -185,6 +221,15 @@ def _in_slots(conn: Connection, scope: Scope, slots: Sequence[int]) -> Iterable[
         return _SQLITE_IN_SLOTS.rows(conn, {**lists, "session": session})
     asked = {"slots": list(slots), "audiences": list(scope.visible), "session": session}
     return conn.execute(_POSTGRES_IN_SLOTS, asked)
+
+
+def _newest_speakers(conn: Connection, scope: Scope, postings: Sequence[Posting]) -> set[str]:
+    """Who said the newest things that hold each of the words; whoever is named holds their name in all they said."""
+    slots = sorted({slot for posting in postings for slot in posting.slots[:NEWEST]})
+    if conn.dialect.name == "sqlite":
+        lists = {"slots": json.dumps(slots), "audiences": json.dumps(scope.visible)}
+        return set(_SQLITE_SPEAKERS.column(conn, lists))
+    return set(conn.execute(_POSTGRES_SPEAKERS, {"slots": slots, "audiences": list(scope.visible)}).scalars())
 
 
 def _has_any(conn: Connection, scope: Scope, kind: Kind) -> bool:

@@ -227,7 +227,7 @@ def language_of(words: Iterable[str]) -> str:
                 return "russian"
             if _GREEK.match(word):
                 return "greek"
-    counts = {language: sum(word in STOP_WORDS[language] for word in some) for language in _LATIN}
+    counts = {language: sum(map(STOP_WORDS[language].__contains__, some)) for language in _LATIN}
     best = max(counts, key=lambda language: counts[language])  # the first of equals: English
     return "german" if not counts[best] and any(map(_UMLAUT.search, some)) else best
 

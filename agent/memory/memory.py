@@ -23,7 +23,6 @@ from agent.memory.forgotten import Forgotten
 from agent.memory.lexicon import Lexicon, Term
 from agent.memory.merging import merged
 from agent.memory.misses import MissLog
-from agent.memory.ranking import surely
 from agent.memory.records import LONGEST_QUERY, Edge, Item, Kept, Kind, Recollected, Strategy
 from agent.memory.rights import is_theirs
 from agent.memory.routing import route
@@ -181,10 +180,14 @@ class Memory:
         reordered = bool(similar) or settings.half_life_days > 0 or settings.diversity > 0
         most = max(limit, CANDIDATES if reordered else 0)
         by_words, with_code, around = await self._by_words(
-            terms, scope, wanted, ("code",) if code else (), most=most, beside=beside and not reordered
+            terms,
+            scope,
+            wanted,
+            ("code",) if code else (),
+            most=most,
+            beside=beside and not reordered,
+            unasked=unasked,
         )
-        if unasked:
-            by_words = surely(by_words, terms, self.lexicon.names)
         items = merged(by_words, similar, self.settings.recall, now=self._clock.now(), limit=limit)
         if chosen == "hybrid" and not items:
             self._missed(scope, query, "hybrid")
@@ -242,14 +245,16 @@ class Memory:
         *,
         most: int,
         beside: bool = False,
+        unasked: bool = False,
     ) -> tuple[tuple[Item, ...], tuple[Item, ...], tuple[Item, ...]]:
         """What of `kinds`, and of `others`, holds any of the words, best first, and what was said `beside` the first.
 
-        One trip to the database for all.
+        `unasked`: of `kinds` only what is surely about them. One trip to the database for all.
         """
 
         def look(conn: Connection) -> tuple[tuple[Item, ...], tuple[Item, ...], tuple[Item, ...]]:
-            found = index.search(conn, scope, terms, kinds=kinds, most=most)
+            names = self.lexicon.names if unasked else None
+            found = index.search(conn, scope, terms, kinds=kinds, most=most, unless_named=names)
             apart = index.search(conn, scope, terms, kinds=others, most=most)
             return found, apart, index.around(conn, scope, found) if beside else ()
 

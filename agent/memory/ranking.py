@@ -5,9 +5,11 @@ and after it in its session (docs/memory.md). A thing is known by its slot: neig
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
+from typing import NamedTuple
 
 from agent.memory.lexicon import Term
 from agent.memory.records import Item
@@ -19,6 +21,8 @@ USUAL = 12.0  # words that tell something: so many a chat message has at most, m
 PROMISING = 150  # by their own words, whose neighbourhood is looked at
 CONSIDERED = 64
 ENOUGH = 0.33  # certainty with which something is shown unasked
+
+Names = Callable[[str], frozenset[str]]  # the words by which a question names a speaker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +49,11 @@ class Weighed:
     known: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """One slot. It and its neighbours hold `share` (0..1) of what the words of the question are worth."""
+class Candidate(NamedTuple):
+    """One slot. It and its neighbours hold `share` (0..1) of what the words of the question are worth.
+
+    A tuple, because every search makes dozens.
+    """
 
     slot: int
     score: float
@@ -73,20 +79,20 @@ def candidates(postings: Sequence[Posting], weights: Weighed) -> list[Candidate]
     """
     whole = [index for index, posting in enumerate(postings) if posting.slots and not posting.cut]
     used = whole or [index for index, posting in enumerate(postings) if posting.slots]
-    own: dict[int, float] = {}
+    own: defaultdict[int, float] = defaultdict(float)
     for index in used:
         worth = weights.worth[index]
         for slot in postings[index].slots:
-            own[slot] = own.get(slot, 0.0) + worth
-    promising = nlargest(PROMISING, own, key=lambda slot: (own[slot], slot)) if len(own) > PROMISING else list(own)
-    around: dict[int, float] = {}
-    for slot in promising:
-        worth = own[slot]
+            own[slot] += worth
+    by_worth = zip(own.values(), own, strict=True)
+    promising = nlargest(PROMISING, by_worth) if len(own) > PROMISING else list(by_worth)
+    around: defaultdict[int, float] = defaultdict(float)
+    for worth, slot in promising:
         for away, share in NEIGHBOURS:
-            around[slot + away] = around.get(slot + away, 0.0) + worth * share
-    best = nlargest(CONSIDERED, around, key=lambda slot: (around[slot], slot))
+            around[slot + away] += worth * share
+    best = nlargest(CONSIDERED, zip(around.values(), around, strict=True))
     holding = [(weights.worth[index], frozenset(postings[index].slots)) for index in used]
-    found = [_candidate(slot, holding, weights.total) for slot in best]
+    found = [_candidate(slot, holding, weights.total) for _, slot in best]
     return sorted(found, key=lambda one: (-one.score, -one.slot))
 
 
@@ -118,12 +124,17 @@ def certainty(candidate: Candidate, weights: Weighed) -> float:
     return (2 * candidate.share + weights.known) / 3
 
 
-def surely(items: Sequence[Item], terms: Sequence[Term], names: Callable[[str], frozenset[str]]) -> tuple[Item, ...]:
+def names_any(speakers: Iterable[str], terms: Sequence[Term], names: Names) -> bool:
+    """Whether one of the words is a name of one of these."""
+    asked = {form for term in terms for form in term.forms}
+    return any(not asked.isdisjoint(names(speaker)) for speaker in speakers)
+
+
+def surely(items: Sequence[Item], terms: Sequence[Term], names: Names) -> tuple[Item, ...]:
     """All of them where the question is surely about something here, none where not: nobody asked to see them.
 
     It is where it names somebody who speaks, or where enough of its words stand together.
     """
-    asked = {form for term in terms for form in term.forms}
-    if any(not asked.isdisjoint(names(speaker)) for speaker in {item.speaker for item in items}):
+    if names_any({item.speaker for item in items}, terms, names):
         return tuple(items)
     return tuple(items) if max((item.sure for item in items), default=0.0) >= ENOUGH else ()

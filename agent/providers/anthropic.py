@@ -47,6 +47,7 @@ class AnthropicProvider:
     """One Claude model. Safe for many calls at once; they share connections."""
 
     family = "anthropic"
+    is_warm = True
 
     def __init__(self, settings: ProviderSettings, card: Card, surroundings: Surroundings) -> None:
         self.name = settings.name

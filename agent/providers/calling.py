@@ -181,11 +181,8 @@ class Models:
         return delay_for(error, attempt=counts[begun], started=begun, jitter=jitter, policy=self._policy())
 
     async def _attempt(self, call: Call, provider: Provider, taker: Accumulator, watcher: Watcher) -> Answered:
-        try:
-            with anyio.fail_after(LOAD_WITHIN_S):
-                await provider.warm_up()  # its window and its library are not the stream's time
-        except TimeoutError:
-            raise ProviderBusy(f"{provider.name}: its library took longer than {LOAD_WITHIN_S:g} s to load") from None
+        if not provider.is_warm:
+            await _warmed(provider)
         attempt = call.prepare(provider)
         tokens = call.counting.scaled(attempt.raw_tokens)
         reservation = await self._meter.reserve(call.bill, provider, attempt.request, tokens)
@@ -200,8 +197,7 @@ class Models:
             raise
         finally:
             spent = spent_by(provider, attempt.raw_tokens, taker.reply(), call.counting, end=end)
-            with anyio.CancelScope(shield=True):
-                await reservation.settle(spent)
+            reservation.settle(spent)
             if end != "refused":
                 watcher.spent(spent)
         return answered
@@ -245,6 +241,15 @@ class Models:
             elapsed_ms=round((clock.monotonic() - began) * 1000),
             first_piece_ms=first_ms,
         )
+
+
+async def _warmed(provider: Provider) -> None:
+    """Its window and its library are not the stream's time. Raises ProviderBusy when they take too long."""
+    try:
+        with anyio.fail_after(LOAD_WITHIN_S):
+            await provider.warm_up()
+    except TimeoutError:
+        raise ProviderBusy(f"{provider.name}: its library took longer than {LOAD_WITHIN_S:g} s to load") from None
 
 
 def _key(provider: Provider) -> Key:

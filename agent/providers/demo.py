@@ -43,6 +43,7 @@ class DemoProvider:
     family = "demo"
     max_tokens: int | None = None
     output_ceiling: int | None = None
+    is_warm = True
 
     def __init__(self, settings: ProviderSettings, card: Card, surroundings: Surroundings) -> None:
         self.name = settings.name

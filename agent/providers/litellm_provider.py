@@ -71,6 +71,7 @@ class LitellmProvider:
         self.takes = frozenset(settings.takes if settings.takes is not None else (*images, *card.documents, *TEXTS))
         self._max_output = card.max_output
         self._dialect = Dialect()
+        self.is_warm = False
 
     async def warm_up(self) -> None:
         """The first call loads another second's worth of modules: make one that stays inside the library.
@@ -78,6 +79,7 @@ class LitellmProvider:
         With the model's own name: another vendor's would load what is never used, up to 70 MB of it.
         """
         await anyio.to_thread.run_sync(self._rehearse, abandon_on_cancel=True)
+        self.is_warm = True
 
     def _rehearse(self) -> None:
         messages = [{"role": "user", "content": "hello"}]

@@ -58,8 +58,8 @@ class Spent:
 class Reservation(Protocol):
     """What was set aside for one attempt."""
 
-    async def settle(self, spent: Spent) -> None:
-        """Give back what was not used. Called exactly once, under a shield; never raises."""
+    def settle(self, spent: Spent) -> None:
+        """Give back what was not used. Called exactly once; never raises, and waits for nothing."""
 
 
 class Meter(Protocol):
@@ -87,7 +87,7 @@ class Unmetered:
     async def reserve(self, bill: Bill, provider: Provider, request: Request, input_tokens: int) -> Reservation:
         return self
 
-    async def settle(self, spent: Spent) -> None:
+    def settle(self, spent: Spent) -> None:
         pass
 
 

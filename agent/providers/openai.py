@@ -71,6 +71,10 @@ class OpenAIProvider:
         self._closes: bool | None = None  # its streams, as far as that is known
         self._left_open = 0
 
+    @property
+    def is_warm(self) -> bool:
+        return self._connections.are_open
+
     async def warm_up(self) -> None:
         self._connections.open()
 
@@ -88,7 +92,7 @@ class OpenAIProvider:
         try:
             while not reading.closed:
                 piece = await response.content.readany()
-                for chunk in joined_text(chunk for data in body.feed(piece) for chunk in reading.event(data)):
+                for chunk in joined_text(reading.events(body.feed(piece))):
                     yield chunk
                 if not piece:
                     break
@@ -242,6 +246,10 @@ class _Connections:
         self._settings = settings
         self._session: aiohttp.ClientSession | None = None
 
+    @property
+    def are_open(self) -> bool:
+        return self._session is not None and not self._session.closed
+
     def open(self) -> aiohttp.ClientSession:
         if self._session is None or self._session.closed:
             settings = self._settings
@@ -274,6 +282,8 @@ def _headers(settings: ProviderSettings) -> Mapping[str, str]:
 
 async def _drain(response: aiohttp.ClientResponse) -> None:
     """Read to the end of the body, so that the connection can be used again."""
+    if response.content.at_eof():
+        return
     with anyio.move_on_after(DRAIN_S):
         try:
             while await response.content.readany():

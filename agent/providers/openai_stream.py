@@ -1,10 +1,11 @@
 """From the events of a Chat Completions stream to chunks. Pure: bytes of one event in, chunks out."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.core.errors import AgentError
 from agent.providers.failures import classify, read_error
 from agent.providers.openai_fields import REASONING_FIELDS, Opaque, joined_details
 from agent.providers.provider import (
@@ -81,15 +82,39 @@ class Reading:
         self._thought: dict[str, list[str]] = {}
         self._refusal = False
 
-    def event(self, data: bytes) -> list[Chunk]:
-        """The chunks in one event. Raises ValueError for what is no JSON, an AgentError for an error event."""
-        if data == b"[DONE]" or data.strip() == b"[DONE]":
-            self.closed = True
-            return []
-        body = json.loads(data.decode("utf-8"))
-        if not isinstance(body, dict):
-            return [Unknown(f"event of type {type(body).__name__}")]
-        return self.body(body)
+    def events(self, several: Iterable[bytes]) -> Iterator[Chunk]:
+        """The chunks in events that arrived together; words in a row are taken as one text.
+
+        Raises ValueError for what is no JSON, an AgentError for an error event, after the chunks before it.
+        """
+        words: list[str] = []
+        try:
+            for data in several:
+                if data == b"[DONE]" or data.strip() == b"[DONE]":
+                    self.closed = True
+                    continue
+                body = json.loads(data.decode("utf-8"))
+                text = _words_alone(body) if self._reply_id else None
+                if text is not None:
+                    words.append(text)
+                    continue
+                if words:
+                    yield from self._said_words(words)
+                    words = []
+                if isinstance(body, dict):
+                    yield from self.body(body)
+                else:
+                    yield Unknown(f"event of type {type(body).__name__}")
+        except (AgentError, ValueError):
+            if words:
+                yield from self._said_words(words)
+            raise
+        if words:
+            yield from self._said_words(words)
+
+    def _said_words(self, words: Sequence[str]) -> list[Chunk]:
+        self._said = True
+        return self._content("".join(words))
 
     def body(self, body: dict[str, Any]) -> list[Chunk]:
         """The chunks in one event that is parsed already. Raises an AgentError for an error event."""
@@ -162,9 +187,6 @@ class Reading:
 
     def _delta(self, delta: dict[str, Any]) -> list[Chunk]:
         content = delta.get("content")
-        if content and len(delta) == 1:  # as nearly every one is
-            self._said = True
-            return self._content(content)
         chunks: list[Chunk] = []
         for name in REASONING_FIELDS:
             text = delta.get(name)
@@ -260,6 +282,19 @@ class Reading:
         # The signature names the field: that is where this reasoning belongs when it is sent back.
         thought, self._thought = self._thought, {}
         return [ThinkingDone("".join(pieces), name) for name, pieces in thought.items()]
+
+
+def _words_alone(body: Any) -> str | None:
+    """The words of an event that brings nothing else, as nearly every one does; None for any other."""
+    if not isinstance(body, dict) or body.get("error") or body.get("usage") is not None:
+        return None
+    choices = body.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(choice, dict) or choice.get("finish_reason"):
+        return None
+    delta = choice.get("delta")
+    content = delta.get("content") if isinstance(delta, dict) and len(delta) == 1 else None
+    return content if isinstance(content, str) and content else None
 
 
 def _is_another(call: _Call, id: str, name: str) -> bool:

@@ -187,10 +187,14 @@ class Provider(Protocol):
         closes the iterator (`aclosing`); that ends the connection.
         """
 
+    @property
+    def is_warm(self) -> bool:
+        """Nothing is left for `warm_up` to do."""
+
     async def warm_up(self) -> None:
         """Have at hand what the first call needs: the library, the client, the model's window.
 
-        Off the event loop. Called in the background after the start, and before each call: it does its work once.
+        Off the event loop. Called in the background after the start, and before each call until `is_warm`.
         """
 
     async def aclose(self) -> None: ...

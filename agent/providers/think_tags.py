@@ -96,7 +96,7 @@ class Tagged:
             self._look_at(line)
             self._line = ""
             said.append(line + "\n")
-        if not self._line and last and any(tag.startswith(last.rstrip(" \t")) for tag in _CLOSINGS):
+        if not self._line and last and any(tag.startswith(last.strip(" \t")) for tag in _CLOSINGS):
             self._held = last
         else:
             self._line = (self._line + last)[:_LINE]

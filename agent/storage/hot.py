@@ -34,6 +34,12 @@ class Hot:
         rows = self._executed(conn, values).fetchall()  # to the end: an open one would hold up the commit
         return rows[0][0] if rows else None
 
+    def column(self, conn: Connection, values: Mapping[str, object]) -> list[Any]:
+        """The first value of each row. Raises what SQLAlchemy would."""
+        if conn.dialect.name != "sqlite":
+            return list(conn.execute(self._statement, values).scalars())
+        return [value for (value, *_) in self._executed(conn, values).fetchall()]
+
     def rows(self, conn: Connection, values: Mapping[str, object]) -> Sequence[Any]:
         """All rows, which name their columns. Truth values are 0 and 1 in SQLite. Raises what SQLAlchemy would."""
         if conn.dialect.name != "sqlite":

@@ -87,7 +87,9 @@ async def _advance(run: Run, states: States) -> None:
         states.goal.known_for = session_id
     await open_memory(run, states)
     await recall(run, states)
-    await find_meanings(run, states)
+    vectors = states.runtime.memory.vectors
+    if vectors is not None and await vectors.is_on():
+        await find_meanings(run, states)
 
 
 async def load_history(run: Run, states: States) -> None:

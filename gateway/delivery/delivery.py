@@ -33,10 +33,13 @@ from gateway.delivery.hands import Hands, Taken
 from gateway.delivery.leftovers import previews_to_keep
 from gateway.delivery.live import LiveLines
 from gateway.delivery.outbox import ConversationOutbox
+from gateway.delivery.pacing import FIRST_FRAME_AFTER_S
 from gateway.delivery.plan_prompts import PlanPrompts
+from gateway.delivery.presence import TYPING_AFTER_S
 from gateway.delivery.prompts import Prompts
 from gateway.delivery.questions import Questions
 from gateway.delivery.refs import Shown
+from gateway.delivery.rest import Later
 from gateway.delivery.returning import FAILED_PAUSE_S, FIRST_LOOK_S, Returning
 from gateway.delivery.rows import Settle
 from gateway.delivery.sender import Sender
@@ -77,7 +80,9 @@ class Delivery:
         self.ephemera = Ephemera(database, clock)
         self._tidying = Tidying(channel_for, self.ephemera, clock, phrase, lambda: self.settings.acknowledge)
         self.showing = Showing(self.ephemera, clock, self.spawn, self._discard)
-        self.drafts = Drafts(self.spawn, self._discard, self._has_more)
+        first_frames = Later(FIRST_FRAME_AFTER_S, clock, self.spawn)
+        self.drafts = Drafts(self.spawn, first_frames, self._discard, self._has_more)
+        self.signs_of_life = Later(TYPING_AFTER_S, clock, self.spawn)
         self.questions = Questions(self.showing, clock, phrase, self.spawn)
         self.prompts = Prompts(database, channel_for, clock, phrase, home, self.spawn)
         self.plan_prompts = PlanPrompts(database, channel_for, clock, phrase, home, self.spawn)

@@ -51,7 +51,8 @@ def frame_of(text: str, limit: int, measure: Measure, guard: Guard = Guard()) ->
 class Draft:
     """Shows the text as it grows, by the platform's own stream or by editing a message; nothing where neither exists.
 
-    One task runs `run`; frames never queue up behind each other: each shows the newest text.
+    One task runs `run`, from when the first frame is due; frames never queue up behind each other: each shows the
+    newest text.
     """
 
     def __init__(
@@ -78,16 +79,21 @@ class Draft:
         self._shown_version = 0
         self._shown: Shown | None = None
         self._is_opening = False
-        self._started = False
         self._closed = False
         self._taken = False
-        self._done = anyio.Event()
-        self._changed = anyio.Event()
+        self._done: anyio.Event | None = None  # None: it was not begun, as in most turns
+        self._changed: anyio.Event | None = None  # there while the next change is waited for
         self._rest = Rest(clock)
+        self._pace = pacing.first_frame(channel.capabilities.stream_every_s, clock.monotonic())
 
     @staticmethod
     def possible(channel: Channel) -> bool:
         return channel.streams is not None or channel.capabilities.edits
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing more is shown."""
+        return self._closed
 
     @property
     def taken(self) -> bool:
@@ -113,13 +119,13 @@ class Draft:
 
     def _touch(self) -> None:
         self._version += 1
-        if not self._changed.is_set():
+        if self._changed is not None:
             self._changed.set()
 
     async def run(self) -> None:
         """Send frames until taken."""
-        self._started = True
-        pace = pacing.first_frame(self._channel.capabilities.stream_every_s, self._clock.monotonic())
+        self._done = anyio.Event()
+        pace = self._pace
         try:
             while not self._closed:
                 if self._shown_version == self._version or not (self._shown or self._has_words()):
@@ -219,8 +225,9 @@ class Draft:
         """
         self._taken = self._closed = True
         self._rest.end()
-        self._changed.set()
-        if self._started:
+        if self._changed is not None:
+            self._changed.set()
+        if self._done is not None:
             await self._done.wait()
         shown, self._shown = self._shown, None
         return shown

@@ -6,14 +6,18 @@ from functools import partial
 from gateway.channels.keys import ConversationKey
 from gateway.delivery.draft import Draft
 from gateway.delivery.refs import Shown
+from gateway.delivery.rest import Later
 from gateway.delivery.showing import Discard, Spawn
 
 
 class Drafts:
-    """`has_more` says whether a row of the place may still come and take a draft."""
+    """`has_more` says whether a row of the place may still come and take a draft; `later` begins them."""
 
-    def __init__(self, spawn: Spawn, discard: Discard, has_more: Callable[[ConversationKey], bool]) -> None:
+    def __init__(
+        self, spawn: Spawn, later: Later, discard: Discard, has_more: Callable[[ConversationKey], bool]
+    ) -> None:
         self._spawn = spawn
+        self._later = later
         self._discard = discard
         self._has_more = has_more
         self._drafts: dict[ConversationKey, list[Draft]] = {}
@@ -21,7 +25,7 @@ class Drafts:
     def open(self, key: ConversationKey, draft: Draft) -> None:
         """Show it as it grows."""
         self._drafts.setdefault(key, []).append(draft)
-        self._spawn(draft.run)
+        self._later.start(draft)
 
     def end(self, key: ConversationKey, draft: Draft) -> None:
         """Its turn is over. If a row is still on its way it may take the draft, else the draft goes."""

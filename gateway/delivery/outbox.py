@@ -20,6 +20,7 @@ from gateway.delivery.draft import Draft
 from gateway.delivery.drafts import Drafts
 from gateway.delivery.egress import Guard
 from gateway.delivery.presence import Presence
+from gateway.delivery.rest import Later
 from gateway.delivery.rows import Settle
 from gateway.delivery.settings import Settings
 from gateway.delivery.showing import Showing
@@ -37,6 +38,7 @@ class Stage(Protocol):
     phrase: Phrases
     showing: Showing
     drafts: Drafts
+    signs_of_life: Later
     guard: Guard
     is_busy: Callable[[], bool]
 
@@ -105,7 +107,7 @@ class ConversationOutbox:
         if channel is not None and channel.presence is not None and self._presence is None:
             emoji, audience = self._stage.settings.acknowledge, self._audience
             self._presence = Presence(channel, audience.message, emoji, self._stage.clock, self._stage.is_busy)
-            self._stage.spawn(self._presence.run)
+            self._stage.signs_of_life.start(self._presence)
 
     def _vanish(self) -> None:
         if self._presence is not None:

@@ -23,7 +23,10 @@ MOST_TRIES = 5  # to take a reaction back, once the platform has said when
 
 
 class Presence:
-    """`run` shows it until `end`, or until the limit: nothing keeps typing for ever (PEERS §3.18)."""
+    """`run` shows it until `end`, or until the limit: nothing keeps typing for ever (PEERS §3.18).
+
+    Its time begins when it is made; nothing is due before `TYPING_AFTER_S`, so it may be run that much later.
+    """
 
     def __init__(
         self,
@@ -38,8 +41,13 @@ class Presence:
         self._emoji = emoji
         self._clock = clock
         self._holding = Holding(is_busy)
+        self._began = clock.monotonic()
         self._over = False
         self._rest = Rest(clock)
+
+    @property
+    def is_over(self) -> bool:
+        return self._over
 
     def end(self) -> None:
         self._over = True
@@ -49,7 +57,7 @@ class Presence:
         channel, capabilities = self._channel, self._channel.capabilities
         if channel.presence is None:
             return
-        started = self._clock.monotonic()
+        started = self._began
         may_react = capabilities.reactions and self._message_id is not None and bool(self._emoji)
         reacted = shown = False
         type_at, react_at = started + TYPING_AFTER_S, started + REACT_AFTER_S

@@ -18,8 +18,17 @@ class Dispatcher(Protocol):
     What is in the inbox is worked on whether or not somebody calls `wake`; `wake` makes it happen at once.
     """
 
-    def wake(self, conversation: ConversationId) -> None:
-        """There is (perhaps) work; call it after the commit. Never waits, may be called at any time and too often."""
+    def wake(self, conversation: ConversationId, row: int | None = None) -> None:
+        """There is (perhaps) work; call it after the commit. Never waits, may be called at any time and too often.
+
+        `row` of the inbox is the work: nothing happens if it was found meanwhile.
+        """
+
+    def expect(self, conversation: ConversationId) -> None:
+        """Work is about to be written: the very next that the caller gives to the database. `wake` follows the commit.
+
+        Where the database does in order what it is given, the work is begun in the same transaction.
+        """
 
     def is_running(self, conversation: ConversationId) -> bool:
         """A turn of it is under way in this process."""

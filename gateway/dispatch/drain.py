@@ -44,6 +44,10 @@ class Activity:
     def is_running(self) -> bool:
         return self.source is not None and self.source.is_running
 
+    def has_seen(self, row: int) -> bool:
+        """The newest look at the inbox has found that row: it is done, or looked for again."""
+        return self.source is not None and row in self.source.seen
+
     def stop(self) -> None:
         """Begin no further turn."""
         self.stopped.set()

@@ -49,14 +49,20 @@ class LocalDispatcher:
         self._quiet = anyio.Event()
         self._ended = anyio.Event()
 
-    def wake(self, conversation: ConversationId) -> None:
+    def wake(self, conversation: ConversationId, row: int | None = None) -> None:
         activity = self._active.get(conversation)
         if activity is not None:
-            activity.bell.ring()
+            if row is None or not activity.has_seen(row):
+                activity.bell.ring()
         elif self._tasks is None:
             self._early.add(conversation)
         elif not self._is_ending:
             self._start(self._tasks, conversation)
+
+    def expect(self, conversation: ConversationId) -> None:
+        # SQLite has one writer: whoever is woken now looks right behind the message, and one commit serves both.
+        if self._database.dialect == "sqlite" and not self.is_running(conversation):
+            self.wake(conversation)
 
     def is_running(self, conversation: ConversationId) -> bool:
         activity = self._active.get(conversation)

@@ -72,6 +72,7 @@ class InboxSource:
         self._forgiven = forgiven
         self._stopped = anyio.Event()
         self._had_all = False  # the last look gave all there was
+        self.seen: frozenset[int] = frozenset()  # the rows that it found, as soon as it found them
         self._has_place = False  # among the turns under way
         self._parked = 0
         self._opening: Opening | None = None
@@ -193,8 +194,9 @@ class InboxSource:
         """Choose the next run and count it, or end what was tried too often: one transaction."""
         check_epoch(conn, self.conversation, self.epoch)
         now = to_us(self._clock.now())
+        self._had_all, self.seen = False, frozenset()
         rows = inbox_rows.due(conn, self.conversation, now=now)
-        self._had_all = False
+        self.seen = frozenset(row.id for row in rows)
         choice = choose(rows, within=timedelta(seconds=self._timing.merge_within))
         if choice is None:
             return None

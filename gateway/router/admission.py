@@ -118,6 +118,9 @@ class Admission:
                 house.notices.add(conn, said.key, notice, dedup=arrival.dedup, inbox_id=admitted.id)
             return admitted
 
+        was_running = self._is_running(arrival)
+        if said.album is None:
+            house.expect(arrival.conversation)
         admitted = await self._store(work)
         if admitted.duplicate:
             return Receipt(Outcome.DUPLICATE)
@@ -128,8 +131,8 @@ class Admission:
         if said.album is not None:
             house.later(partial(self._albums.wake_settled, arrival.conversation))
             return Receipt(Outcome.ACCEPTED)
-        house.wake(arrival.conversation)
-        if self._is_running(arrival):
+        house.wake(arrival.conversation, admitted.id)
+        if was_running and self._is_running(arrival):
             house.outbox_for(said.key).queued(admitted.depth)
         return Receipt(Outcome.ACCEPTED)
 

@@ -32,6 +32,11 @@ class Conversations(Protocol):
         """Drop the agent, if one is awake: its state is in the database."""
 
 
+class Wake(Protocol):
+    def __call__(self, conversation: ConversationId, row: int | None = None) -> None:
+        """See `gateway.dispatch.dispatcher.Dispatcher.wake`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """Read anew for every message, so that they may change between two."""
@@ -48,7 +53,8 @@ class House:
     `tell_owner` takes a key of the catalogue and its values; `met` is told where somebody who may be told such things
     talks to us directly, and in which language. `setting_changed` takes conversation, key and value. `learn_parent`
     takes a thread and the channel id of its place; `knows_parent` says whether that is known. `gives_way`: what runs in
-    a conversation is a plan's or a goal's own turn. `later` runs a job beside everything else; one that a crash cuts
+    a conversation is a plan's or a goal's own turn. `expect` is told before a message of a person is stored (see
+    `gateway.dispatch.dispatcher.Dispatcher.expect`). `later` runs a job beside everything else; one that a crash cuts
     off is not run again.
     """
 
@@ -66,7 +72,8 @@ class House:
     queue_mode: Callable[[ConversationId], QueueMode]
     gives_way: Callable[[ConversationId], bool]
     channel: Callable[[ConversationKey], Channel | None]
-    wake: Callable[[ConversationId], None]
+    expect: Callable[[ConversationId], None]
+    wake: Wake
     attachments: Attachments
     phrase: Catalogue
     tell_owner: Callable[[str, dict[str, object]], None]

@@ -144,10 +144,12 @@ def stop_within(
     return conversations.stop_within(place, reason, lambda key: is_meant(key, said_at))
 
 
-def wake_for_person(waking: Waking, dispatcher: LocalDispatcher, conversation: ConversationId) -> None:
+def wake_for_person(
+    waking: Waking, dispatcher: LocalDispatcher, conversation: ConversationId, row: int | None = None
+) -> None:
     """Somebody has written there: what a goal does by itself gives way (SPEC §10.3)."""
     waking.give_way(conversation)
-    dispatcher.wake(conversation)
+    dispatcher.wake(conversation, row)
 
 
 async def ask(delivery: Delivery, key: ConversationKey, question: Question, language: str) -> Answer:

@@ -128,7 +128,7 @@ class ScriptedProvider:
     flushes: list[Request] = field(default_factory=list)
     sorts: bool = True
     closed_early: int = 0
-    warmed: bool = False
+    is_warm: bool = False
     closed: bool = False
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
@@ -161,7 +161,7 @@ class ScriptedProvider:
             raise ProviderBusy(f"{self.name}: the stream ended without its closing event")
 
     async def warm_up(self) -> None:
-        self.warmed = True
+        self.is_warm = True
 
     async def aclose(self) -> None:
         self.closed = True

@@ -69,6 +69,10 @@ class Recorder:
         finally:
             self._recording.calls.append(Script(chunks=tuple(chunks), error=error))
 
+    @property
+    def is_warm(self) -> bool:
+        return self._inner.is_warm
+
     async def warm_up(self) -> None:
         await self._inner.warm_up()
 

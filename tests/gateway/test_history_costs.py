@@ -15,6 +15,8 @@ from tests.fakes.waiting import until
 from tests.gateway.world import World
 
 OLD = 3_000  # rows of each table
+MOST_COMMITS = 6  # admitted, begun, answered, sent; and the lease, which a slow machine takes and frees meanwhile
+MOST_STATEMENTS = 64  # with those that begin and end transactions
 EVERY = 10  # instructions between two counts
 KEYS = ("inbox_id", "dedup", "event_dedup", "call_id", "place")
 
@@ -77,6 +79,20 @@ async def turn_of(world: World, text: str) -> int:
         await until(lambda: not world.house.dispatcher.running)
         assert await world.house.delivery.drain(20)
     return steps[0]
+
+
+async def test_a_plain_turn_takes_few_commits_and_statements(world: World) -> None:
+    for text in ("good morning", "how are you", "and the weather"):
+        await world.answered(text)
+    said: list[str] = []
+    await on_each_connection(world.database, lambda raw: raw.set_trace_callback(said.append))
+    await world.asks("thank you")
+    await until(lambda: not world.house.dispatcher.running)
+    assert await world.house.delivery.drain(20)
+    await on_each_connection(world.database, lambda raw: raw.set_trace_callback(None))
+    statements = [one for one in said if not one.startswith("--")]  # what triggers do begins so
+    assert 3 <= statements.count("COMMIT") <= MOST_COMMITS
+    assert len(statements) <= MOST_STATEMENTS, "\n".join(statements)
 
 
 async def test_a_turn_costs_the_database_as_much_as_ever(world: World) -> None:

@@ -264,7 +264,7 @@ def _chat_completions(text: str) -> object:
         "tool_calls": [{"index": 0, "id": text[:50], "function": {"name": "a", "arguments": text}}],
     }
     body = json.dumps({"choices": [{"delta": delta}]}).encode("utf-8", "replace")
-    return agent.providers.openai_stream.Reading("a").event(body)
+    return list(agent.providers.openai_stream.Reading("a").events([body]))
 
 
 def _messages(text: str) -> object:

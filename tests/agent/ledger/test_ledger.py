@@ -50,7 +50,7 @@ async def test_a_call_is_entered_with_all_that_is_known_of_it(world: LedgerWorld
 
 async def test_a_refused_attempt_is_no_call(world: LedgerWorld) -> None:
     reserved = await world.ledger.reserve(bill(), PAID, request(5), 10)
-    await reserved.settle(Spent(provider="main", model="m", usage=Usage(), cost_usd=0.0, estimated=False))
+    reserved.settle(Spent(provider="main", model="m", usage=Usage(), cost_usd=0.0, estimated=False))
     await world.restart()
     assert await world.entries() == []
 

@@ -65,7 +65,7 @@ class LedgerWorld:
         """A call that takes just what was set aside for it."""
         reserved = await self.ledger.reserve(bill(**more), provider, request(output), prompt)
         price = provider.prices
-        await reserved.settle(
+        reserved.settle(
             Spent(
                 provider=provider.name,
                 model=provider.model,

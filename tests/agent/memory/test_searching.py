@@ -43,6 +43,47 @@ async def test_the_words_are_looked_up_only_where_something_of_the_kind_is_kept(
     assert any("MATCH" in statement for statement in asked) is looks
 
 
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        pytest.param("question zebra crossing yesterday", False, id="one common word of many"),
+        pytest.param("question 500", True, id="a rare word is known"),
+        pytest.param("question zebra crossing yesterday Bob", True, id="somebody is named who has spoken"),
+    ],
+)
+async def test_what_nobody_asked_for_is_read_only_where_it_can_be_sure(
+    database: Database, asked: str, shown: bool
+) -> None:
+    bob = Kept(kind="said", text="question of mine", source="chat", person=ANN, speaker="Bob", message_id=900)
+    await database.write(filled)
+    await database.write(lambda conn: rows.keep(conn, SCOPE, [bob], LEXICON, at=1))
+    terms = LEXICON.terms(asked)
+
+    def work(conn: Connection) -> bool:
+        return bool(index.search(conn, SCOPE, terms, kinds=("fact", "said"), most=40, unless_named=LEXICON.names))
+
+    assert await database.read(work) is shown
+
+
+@pytest.mark.parametrize(("words", "reads"), [("question zebra crossing", False), ("question 500", True)])
+async def test_candidates_are_weighed_only_where_one_can_be_shown(
+    sqlite_database: Database, words: str, reads: bool
+) -> None:
+    await sqlite_database.write(filled)
+    asked: list[str] = []
+
+    def work(conn: Connection) -> None:
+        conn.begin()
+        raw = conn.connection.driver_connection
+        assert raw is not None
+        raw.set_trace_callback(asked.append)
+        index.search(conn, SCOPE, LEXICON.terms(words), kinds=("said",), most=40, unless_named=LEXICON.names)
+        raw.set_trace_callback(None)
+
+    await sqlite_database.read(work)
+    assert any(statement.startswith("SELECT memory.id") for statement in asked) is reads
+
+
 async def test_what_there_is_of_a_kind_is_found_among_much_else(database: Database) -> None:
     await database.write(filled)
     await database.write(lambda conn: rows.keep(conn, SCOPE, [CODE], LEXICON, at=1))

@@ -85,7 +85,7 @@ class Counter:
         self.open += 1
         return self
 
-    async def settle(self, spent: Spent) -> None:
+    def settle(self, spent: Spent) -> None:
         self.open -= 1
         self.settled.append(spent)
 
@@ -268,9 +268,8 @@ async def test_silence_is_a_failure_and_endless_talk_an_end() -> None:
 async def test_loading_a_library_is_not_the_models_silence() -> None:
     class Slow(ScriptedProvider):
         async def warm_up(self) -> None:
-            if not self.warmed:
-                await anyio.sleep(0.8)
-            self.warmed = True
+            await anyio.sleep(0.8)
+            self.is_warm = True
 
     house = House(Slow(name="a", otherwise=says("here")))
     assert (await house.ask(silence_s=0.5)).reply.text == "here"

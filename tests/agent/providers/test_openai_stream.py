@@ -31,7 +31,7 @@ def delta(reason: str | None = None, **fields: Any) -> dict[str, Any]:
 
 def read(*events: Any) -> list[Chunk]:
     reading = Reading("main")
-    found = [chunk for event in events for chunk in reading.event(json.dumps(event).encode())]
+    found = [chunk for event in events for chunk in reading.events([json.dumps(event).encode()])]
     assert reading.complete
     return found + reading.end()
 
@@ -233,9 +233,9 @@ def test_calls_at_once_keep_their_arguments_in_whatever_order_they_come(pieces: 
 
 def test_done_without_a_reason_is_an_end() -> None:
     reading = Reading("main")
-    assert reading.event(json.dumps(delta(content="Hi")).encode()) == [TextDelta("Hi")]
+    assert list(reading.events([json.dumps(delta(content="Hi")).encode()])) == [TextDelta("Hi")]
     assert not reading.complete
-    assert reading.event(b" [DONE] ") == []
+    assert list(reading.events([b" [DONE] "])) == []
     assert reading.closed
     assert reading.complete
     assert reading.end() == [Done("end_turn")]
@@ -253,7 +253,7 @@ def test_done_without_a_reason_is_an_end() -> None:
     ],
 )
 def test_what_is_not_known_is_said_and_passed_over(event: Any) -> None:
-    chunks = Reading("main").event(json.dumps(event).encode())
+    chunks = list(Reading("main").events([json.dumps(event).encode()]))
     assert [type(chunk) for chunk in chunks] == [Unknown]
 
 
@@ -272,19 +272,19 @@ def test_what_is_not_known_is_said_and_passed_over(event: Any) -> None:
 )
 def test_an_error_in_the_stream_ends_it(error: Any, kind: type[AgentError]) -> None:
     with pytest.raises(kind):
-        Reading("main").event(json.dumps({"error": error}).encode())
+        list(Reading("main").events([json.dumps({"error": error}).encode()]))
 
 
 @pytest.mark.parametrize("data", [b"{", b'{"choices": [', b"\xff\xfe", b"nonsense"])
 def test_what_is_no_json_is_a_value_error(data: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - any of its kinds
-        Reading("main").event(data)
+        list(Reading("main").events([data]))
 
 
 def test_an_event_that_is_an_error_ends_it() -> None:
     event = {"object": "error", "message": "EngineCore died.", "type": "InternalServerError", "code": 500}
     with pytest.raises(ProviderBusy, match="EngineCore died"):
-        Reading("main").event(json.dumps(event).encode())
+        list(Reading("main").events([json.dumps(event).encode()]))
 
 
 @pytest.mark.requirement("Z-19")
@@ -300,7 +300,7 @@ def test_what_only_its_endpoint_can_read_is_kept_for_it() -> None:
     for origin in ("main/gemini-3", ""):
         reading = Reading("main", origin=origin)
         for event in events:
-            reading.event(json.dumps(event).encode())
+            list(reading.events([json.dumps(event).encode()]))
         kept[origin] = [json.loads(chunk.data) for chunk in reading.end() if isinstance(chunk, RedactedThinkingDone)]
     assert kept == {
         "": [],
@@ -354,5 +354,15 @@ JSON = st.recursive(
 def test_no_json_whatsoever_breaks_the_reader(events: list[Any]) -> None:
     reading = Reading("main")
     for event in events:
-        reading.event(json.dumps(event).encode())
+        list(reading.events([json.dumps(event).encode()]))
     assert isinstance(reading.end()[-1], Done)
+
+
+def test_words_that_arrive_together_are_one_text_and_come_before_what_breaks() -> None:
+    reading = Reading("main")
+    written = [json.dumps(delta(content=words)).encode() for words in ("Good ", "mor", "ning")]
+    assert list(reading.events(written[:1])) == [TextDelta("Good ")]  # the first brings the id of the reply as well
+    found = reading.events([*written, b"{", *written])
+    assert next(found) == TextDelta("Good morning")
+    with pytest.raises(ValueError, match="Expecting"):
+        next(found)

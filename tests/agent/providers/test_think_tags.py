@@ -61,6 +61,10 @@ def test_a_model_that_begins_inside_a_thought(content: str, words: str) -> None:
     assert heard(list(content), opened=True)[0] == words
 
 
+def test_a_closing_tag_behind_blanks_is_found_however_it_is_cut() -> None:
+    assert heard([" </", "think>\n", "Hi"])[0] == heard([" </think>\nHi"])[0] == "Hi"
+
+
 @given(
     st.lists(st.sampled_from(["<think>", "</think>", "</thi", "nk>", "\n", " ", "a", "```", "<"]), max_size=12),
     st.data(),

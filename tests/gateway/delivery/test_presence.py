@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
 import pytest
 
 from agent.core.ids import ConversationId
@@ -36,6 +37,21 @@ async def test_typing_is_repeated_at_the_platform_s_pace_and_ends_with_the_turn(
         await voice.end()
         await world.pass_time(30)
         assert typed(world) == 6
+
+
+async def test_turns_that_end_at_once_show_no_sign_of_life_and_leave_one_sleeper_for_all(world: World) -> None:
+    async with world.process() as delivery:
+        voices = [delivery.outbox_for(key(str(number))) for number in range(5)]
+        for voice in voices:
+            voice.begin(audience())
+            voice.preview("words")
+        await anyio.wait_all_tasks_blocked()
+        assert world.clock.sleepers == 2, "one waits for when typing is due, one for the first frames of previews"
+        for voice in voices:
+            await voice.end()
+        await world.pass_time(1)
+        assert typed(world) == 0
+        assert world.clock.sleepers == 0
 
 
 async def test_a_turn_that_never_ends_stops_typing_after_ten_minutes(world: World) -> None:

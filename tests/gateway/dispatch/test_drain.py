@@ -1,6 +1,7 @@
 """What happens to a message whose run goes wrong: tried again, given up visibly, never lost, never in the way."""
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -192,6 +193,59 @@ async def test_after_the_last_message_nobody_looks_again_before_the_linger_time_
         assert looks[1] - ends[0] >= 0.3
         await house.says(CHAT, "b")
         await until(partial(is_answered, database, "a", "b"))
+
+
+async def test_a_message_that_is_expected_is_begun_in_its_own_transaction_and_not_looked_for_again(
+    sqlite_database: Database,
+) -> None:
+    joined: list[bool] = []  # for each look, whether it came behind something in the same transaction
+
+    class Watched(Troubled):
+        async def write(self, work: Callable[[Connection], T]) -> T:
+            def watched(conn: Connection) -> T:
+                if getattr(getattr(work, "func", work), "__name__", "") == "_begin":
+                    joined.append(bool(getattr(conn.connection.dbapi_connection, "in_transaction", False)))
+                return work(conn)
+
+            return await super().write(watched)
+
+    held, hold = threading.Event(), threading.Event()
+
+    def block(_: Connection) -> None:
+        held.set()
+        hold.wait(30)
+
+    async def expected() -> None:
+        house.dispatcher.expect(CHAT)
+        admitted = await admit(house.database, CHAT, "b")
+        house.dispatcher.wake(CHAT, admitted.id)
+
+    house = House(Watched(sqlite_database), timing=replace(QUICK, linger=60, look_around=60))
+    async with house.running(), anyio.create_task_group() as tasks:
+        await house.says(CHAT, "a")
+        await until(partial(is_answered, sqlite_database, "a"))
+        await until(lambda: not house.dispatcher.is_running(CHAT))
+        joined.clear()
+        tasks.start_soon(sqlite_database.write, block)  # what is given meanwhile comes together behind it
+        await anyio.to_thread.run_sync(held.wait)
+        tasks.start_soon(expected)
+        await anyio.wait_all_tasks_blocked()
+        hold.set()
+        await until(partial(is_answered, sqlite_database, "a", "b"))
+        await until(lambda: not house.dispatcher.is_running(CHAT))
+        await anyio.wait_all_tasks_blocked()
+        assert joined == [True]
+
+
+async def test_work_that_was_expected_in_vain_is_found_when_it_comes_after_all(sqlite_database: Database) -> None:
+    house = House(sqlite_database, timing=replace(QUICK, linger=60, look_around=60))
+    async with house.running():
+        house.dispatcher.expect(CHAT)
+        await until(lambda: bool(house.woken))  # it has looked, or is about to
+        await sqlite_database.write(lambda conn: None)
+        admitted = await admit(house.database, CHAT, "late")
+        house.dispatcher.wake(CHAT, admitted.id)
+        await until(partial(is_answered, sqlite_database, "late"))
 
 
 class Opening(EchoAgent):
