@@ -17,7 +17,7 @@ from agent.providers.settings import ProviderSettings
 from agent.storage.database import Database
 from agent.storage.model_rows import ModelStore
 from agent.turn.settings import Settings, TimeoutSettings
-from tests.agent.world import World
+from tests.agent.world import AGENT_MD, World
 from tests.fakes.llm_server import LlmServer, serving_llm
 from tests.fakes.running import running
 from tests.fakes.slot import FakeSlot
@@ -325,6 +325,22 @@ async def test_after_a_restart_nothing_fails_once_more(
                 assert (await chat.say(LONG.format(number)))[0] == "Fine."
             assert (failed(server) > before) is (process == 0)
             await provider.aclose()
+
+
+async def test_what_was_answered_once_fits_whatever_is_kept_for_the_answer(
+    server: LlmServer, sqlite_database: Database, tmp_path: Path
+) -> None:
+    """Instructions that take most of a small window leave less than is usually kept, and work."""
+    async with chatting(server, sqlite_database, tmp_path, "drops-too-long") as chat:
+        server.double.spent["window"] = 6_000
+        provider = chat.world.slot.current()
+        assert isinstance(provider, LazyProvider)
+        chat.world.write_persona("default", AGENT_MD + "Mind this rule as well. " * 550)
+        await chat.world.restart()
+        for number in range(14):
+            assert (await chat.say(f"{number}: " + "word " * 120))[0] == "Fine.", number
+        assert failed(server) == 4
+        assert provider.known.facts.answered > provider.context_window * 11 // 16, "of which so much is usually used"
 
 
 async def test_an_outage_is_none_of_the_window(server: LlmServer, sqlite_database: Database, tmp_path: Path) -> None:
