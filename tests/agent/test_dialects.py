@@ -1,7 +1,7 @@
 """What people see of servers that speak Chat Completions in their own way: whole turns, over HTTP."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -320,11 +320,11 @@ async def test_after_a_restart_nothing_fails_once_more(
             await models.load()
             provider, before = provider_at(server, tmp_path, "some-model", models), failed(server)
             chat.world.slot = FakeSlot(provider)
-            await chat.world.restart()
-            for number in range(10):
-                assert (await chat.say(LONG.format(number)))[0] == "Fine."
-            assert (failed(server) > before) is (process == 0)
-            await provider.aclose()
+            async with aclosing(provider):
+                await chat.world.restart()
+                for number in range(10):
+                    assert (await chat.say(LONG.format(number)))[0] == "Fine."
+                assert (failed(server) > before) is (process == 0)
 
 
 async def test_what_was_answered_once_fits_whatever_is_kept_for_the_answer(
