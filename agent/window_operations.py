@@ -7,6 +7,7 @@ from agent.compaction.dumps import Form
 from agent.compaction.gauge import badge_of
 from agent.core.context_events import CompactComplete
 from agent.core.ids import SessionId
+from agent.providers.opening import LazyProvider
 from agent.storage.moments import to_us
 from agent.turn.look import ContextView, FocusView, SidequestView, fillings_of, focus_of, sidequest_of
 from agent.turn.room import load_of, load_window, options_of
@@ -50,6 +51,7 @@ class WindowOperations:
             cleared=sum(window[position].is_cleared for position in window.results),
             compactions=tally.compactions,
             badge=badge_of(tally.last_before, tally.last_after, tally.last_at_ms, now_ms),
+            origin=provider.window_origin if isinstance(provider, LazyProvider) else None,
         )
 
     async def focus(self) -> FocusView:

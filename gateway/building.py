@@ -21,11 +21,13 @@ from agent.memory.memory import Memory
 from agent.memory.vectors import Vectors
 from agent.plans.desk import Plans
 from agent.providers.calling import Models
+from agent.providers.known_models import KnownModels
 from agent.providers.opening import Surroundings as ProviderSurroundings
 from agent.providers.registry import Registry as Providers
 from agent.providers.transcription import Transcribers
 from agent.skills.loading import roots_of
 from agent.skills.reloading import Skills
+from agent.storage.model_rows import ModelStore
 from agent.storage.retries import SteadyDatabase
 from agent.style.user_model import KeptUserModel
 from agent.subagent.fleet import Fleet
@@ -107,7 +109,9 @@ async def build(
     chosen = await load_chosen(database)
     live.listen(lambda _: setattr(delivery, "settings", chosen.delivery(live)))
 
-    around = ProviderSurroundings(home=settings.home, clock=clock)
+    known_models = KnownModels(clock, ModelStore(database), on_window=partial(go_betweens.model_window, troubles))
+    await known_models.load()
+    around = ProviderSurroundings(home=settings.home, clock=clock, models=known_models)
     providers = Providers(
         live.provider_settings(), around, failover=settings.llm.failover, aliases=settings.llm.aliases
     )
@@ -375,6 +379,7 @@ async def build(
         goals=goals,
         plans=plans,
         providers=providers,
+        known_models=known_models,
         operations=operations,
         overview=OverviewDesk(
             database=database,

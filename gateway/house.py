@@ -13,6 +13,7 @@ from agent.ledger.ledger import Ledger
 from agent.memory.memory import Memory
 from agent.plans import stranded
 from agent.plans.desk import Plans
+from agent.providers.known_models import KnownModels
 from agent.providers.registry import Registry as Providers
 from agent.skills.learning import Learning
 from agent.skills.reloading import Skills
@@ -62,6 +63,7 @@ class House:
     backlog: Backlog
     approvals: Approvals
     providers: Providers
+    known_models: KnownModels
     operations: Operations
     overview: OverviewDesk
     schedules: Runner
@@ -110,6 +112,7 @@ class House:
         await self._expect_chosen()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.loops.keep, "providers", self.providers.run)
+            tasks.start_soon(self.loops.keep, "known models", self.known_models.run)
             await self.tokenizer.wait_needed()
             await self.tokenizer.warm_up()
 
@@ -146,6 +149,7 @@ class House:
             await self.accounts.aclose()
             await self.conversations.aclose()
             await self.providers.aclose()
+            await self.known_models.flush()
             await self.ledger.aclose()
             await self.memory.misses.flush()
             await self.learning.flush()

@@ -167,7 +167,9 @@ class Compactor:
                 if rung == "high":
                     text = await structured(self._ask, messages, keep=keep, provider=provider)
                 else:
-                    parts = parts_of(messages, load.raw(int(load.window * ONE_CALL)) * CHARS_A_TOKEN)
+                    # A scale below 1 comes from tools, which are counted high: plain text is not.
+                    most = min(int(load.window * ONE_CALL), load.raw(int(load.window * ONE_CALL)))
+                    parts = parts_of(messages, most * CHARS_A_TOKEN)
                     text = await in_parts(self._ask, parts, keep=keep, provider=provider)
             except (AgentError, TimeoutError) as error:
                 log.warning("no summary from a model, a digest takes its place: %s", error, extra={"run": run})

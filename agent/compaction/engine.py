@@ -107,23 +107,26 @@ class Engine:
             await self._take(step, load, limits)
         state.released = False
 
-    async def after_overflow(self, load: Load) -> bool:
+    async def after_overflow(self, load: Load, below: int | None = None) -> bool:
         """The provider found the request too long: compact whatever the thresholds say (R-21). False: nothing gave way.
 
-        Asks a model at most once, also after one compacted in this turn (SPEC §8.1).
+        To half of it; or, where the window has turned out to be that of `load`, to what it has room for, and to no more
+        than `below`: scaled tokens of the largest request that was answered, 0 for none. Asks a model at most once,
+        also after one compacted in this turn (SPEC §8.1).
         """
         state, options = self.state, self.options
         before = load.tokens(state.window)
+        target = before // 2 if below is None else min(int(load.room * DEEPER), below or before // 2)
         self._publish(ReactiveCompactTriggered(conversation=self._conversation, run=self._run, tokens_before=before))
         if options.level == "off":
             return False
         self._trimmer.fold(load, self._run)
-        await self._trimmer.prune(load, options, self._run, load.raw(before // 2))
+        await self._trimmer.prune(load, options, self._run, load.raw(before - target))
         self._trimmer.microcompact(load, options, self._run)
-        if load.tokens(state.window) > before // 2:
+        if load.tokens(state.window) > target:
             await self._compactor.compact(load, options, self._run, rung="reactive")
-        if load.tokens(state.window) > before // 2:
-            self._digest(load, before // 2)
+        if load.tokens(state.window) > target:
+            self._digest(load, target)
         return load.tokens(state.window) < before
 
     async def compact_now(self, load: Load, options: Options, keep: str = "") -> CompactComplete | None:

@@ -36,6 +36,8 @@ class ProviderBusy(Transient):
 
     `limited`: it works, and has had too many calls from us. `sent`: the request went out and nobody knows whether it
     was worked on, and paid for. `retries`: after so many more attempts it is not worth another; None: as configured.
+    `unanswered`: the connection ended before a byte of an answer, or the server broke over the request, as some do over
+    one that is too long for them.
     """
 
     def __init__(
@@ -46,16 +48,22 @@ class ProviderBusy(Transient):
         limited: bool = False,
         sent: bool = False,
         retries: int | None = None,
+        unanswered: bool = False,
     ) -> None:
         super().__init__(message)
         self.retries = retries
+        self.unanswered = unanswered
         self.after_s = after_s
         self.limited = limited
         self.sent = sent
 
 
 class NoProviders(Transient):
-    """No provider is able to take a call."""
+    """No provider is able to take a call. `chosen` is the error of the one that was asked first, if any was."""
+
+    def __init__(self, message: str, *, chosen: AgentError | None = None) -> None:
+        super().__init__(message)
+        self.chosen = chosen
 
 
 class LockTimeout(Transient):

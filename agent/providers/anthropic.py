@@ -7,8 +7,8 @@ it the finished body and reading the raw stream over its aiohttp transport costs
 import copy
 import logging
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator
-from typing import Self
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Mapping
+from typing import Any, Self
 
 import aiohttp
 import anthropic
@@ -52,6 +52,7 @@ class AnthropicProvider:
     def __init__(self, settings: ProviderSettings, card: Card, surroundings: Surroundings) -> None:
         self.name = settings.name
         self._home = surroundings.home
+        self._models = surroundings.models
         self._clock = surroundings.clock
         self._encoder = Encoder(self.family)
         self._client = _client(settings)
@@ -65,7 +66,9 @@ class AnthropicProvider:
 
     def _become(self, settings: ProviderSettings, card: Card) -> None:
         self._settings = settings
-        self._spared: frozenset[str] = frozenset()  # "ttl", "repeats", and names of headers
+        self._known = self._models.of(settings)
+        # "ttl", "repeats", and names of headers
+        self._spared: frozenset[str] = _kept(self._known.facts.dialect, settings.extra_headers)
         self.model = settings.model
         self.context_window = settings.context_window or card.window or DEFAULT_WINDOW
         self.prices = settings.prices or card.prices
@@ -88,24 +91,26 @@ class AnthropicProvider:
         reading = Reading(self.name, self._settings.secrets)
         events = EventReader()
         pieces = response.aiter_raw()
+        begun = False
         try:
             while not reading.closed:
                 with anyio.fail_after(max(0.0, deadline - self._clock.monotonic())):
                     piece = await anext(pieces, b"")
+                begun = begun or bool(piece)
                 complete = events.feed(piece) if piece else events.finish()
                 for chunk in joined_text(chunk for data in complete for chunk in reading.event(data)):
                     yield chunk
                 if not piece:
                     break
             if not reading.complete:
-                raise busy(self.name, "the stream was cut before its end")
+                raise busy(self.name, "the stream was cut before its end", unanswered=not begun)
             for chunk in reading.end():
                 yield chunk
             await _drain(pieces)
         except (AgentError, ValueError, TimeoutError, httpx2.HTTPError, aiohttp.ClientError, OSError) as error:
             if not reading.complete and (usage := reading.usage) is not None:
                 yield usage
-            raise self._failure(error) from None
+            raise self._failure(error, unanswered=not begun) from None
         finally:
             with anyio.CancelScope(shield=True):
                 await response.aclose()
@@ -120,6 +125,7 @@ class AnthropicProvider:
                 raise
             log.info("%s does not know a feature and is spared it: %s", self.name, error)
             self._spared |= spared
+            self._known.speaks({"spared": sorted(self._spared)})
         return await self._post(self._body(request, files), deadline)
 
     def _body(self, request: Request, files: Bytes) -> bytes:
@@ -149,12 +155,13 @@ class AnthropicProvider:
                     stream_cls=anthropic.AsyncStream[httpx2.Response],
                 )
         except (anthropic.AnthropicError, httpx2.HTTPError, aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise self._failure(error) from None
+            raise self._failure(error, unanswered=True) from None
         if not isinstance(response, httpx2.Response):  # what the SDK promises for this cast_to, against its annotation
             raise refused(self.name, f"the anthropic library answered with {type(response).__name__}")
         return response
 
-    def _failure(self, error: Exception) -> AgentError:
+    def _failure(self, error: Exception, *, unanswered: bool) -> AgentError:
+        """The error for the caller. `unanswered`: no byte of an answer has come."""
         host = host_of(str(self._client.base_url))
         secrets = self._settings.secrets
         match error:
@@ -167,9 +174,10 @@ class AnthropicProvider:
             case _ if any(isinstance(cause, aiohttp.ClientSSLError) for cause in _causes(error)):
                 return refused(self.name, f"the TLS certificate of {host} was not accepted", secrets)
             case anthropic.APIConnectionError():
-                return busy(self.name, f"{host} cannot be reached", secrets, sent=False)
+                return busy(self.name, f"{host} cannot be reached", secrets, sent=False, unanswered=unanswered)
             case httpx2.HTTPError() | aiohttp.ClientError() | OSError():
-                return busy(self.name, f"the connection to {host} was cut ({type(error).__name__})", secrets)
+                what = f"the connection to {host} was cut ({type(error).__name__})"
+                return busy(self.name, what, secrets, unanswered=unanswered)
             case anthropic.AnthropicError():
                 return refused(self.name, str(error), secrets)
             case _:
@@ -206,6 +214,12 @@ def _complaint(words: str, headers: Collection[str]) -> frozenset[str]:
     found = {name for name in headers if "beta" in name.lower()} if re.search(r"\bbeta\b", words) else set()
     found |= {"ttl"} if "ttl" in words else set()
     return frozenset(found | ({"repeats"} if COMPLAINT.search(words) else set()))
+
+
+def _kept(dialect: Mapping[str, Any], headers: Collection[str]) -> frozenset[str]:
+    """What was found before to be spared."""
+    spared = dialect.get("spared")
+    return frozenset({*OURS, *headers} & {*spared}) if isinstance(spared, list) else frozenset()
 
 
 def _answer(error: anthropic.APIStatusError) -> Answer:

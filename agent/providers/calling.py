@@ -16,7 +16,8 @@ import anyio
 from agent.core.clock import Clock
 from agent.core.errors import AgentError, NoProviders, ProviderBarred, ProviderBusy, ProviderRefused, ProviderUnpriced
 from agent.providers.circuits import PATIENCE_S, Circuit, State, choose, others_let
-from agent.providers.metering import Bill, Counting, End, Meter, Unmetered, spent_by
+from agent.providers.metering import Bill, Counting, End, Meter, Unmetered, read_of, spent_by
+from agent.providers.opening import LazyProvider
 from agent.providers.provider import Provider, Request, TextWithdrawn
 from agent.providers.replies import Accumulator, Reply
 from agent.providers.retries import RetryPolicy, delay_for
@@ -80,6 +81,13 @@ class _Tries:
     failed: dict[Key, dict[bool, int]] = field(default_factory=dict)  # attempts that had not, and that had, begun
     patient: dict[Key, bool] = field(default_factory=dict)
     given_up: dict[Key, AgentError] = field(default_factory=dict)
+    unanswered: set[Key] = field(default_factory=set)  # who has left an attempt without a byte
+
+    def give_up(self, key: Key, error: AgentError) -> None:
+        """Ask no more there. A server that breaks over a request may be gone at the attempts after it."""
+        if key in self.unanswered and isinstance(error, ProviderBusy):
+            error.unanswered = True
+        self.given_up[key] = error
 
     @property
     def failures(self) -> int:
@@ -120,7 +128,7 @@ class Models:
             whole = call.route()
             route = [provider for provider in whole if _key(provider) not in tries.given_up]
             if not route:
-                raise _verdict(tries)
+                raise _verdict(tries, _key(whole[0]))
             circuits = [self._circuit(provider) for provider in route]
             index = choose(circuits, self._clock.monotonic())
             provider, circuit = route[index], circuits[index]
@@ -131,14 +139,16 @@ class Models:
                 raise outcome  # of a stand-in it is no reason: the request was made for another
             if isinstance(outcome, Answered):
                 return outcome
+            if isinstance(outcome, ProviderBusy) and outcome.unanswered:
+                tries.unanswered.add(_key(provider))
             again = patient and not call.once and not isinstance(outcome, ProviderBarred)
             delay = self._delay(call, outcome, provider, taker.begun, tries) if again else None
             if delay is not None and delay > PATIENCE_S and others_let(circuits, index, self._clock.monotonic()):
                 delay = None
             if delay is None:
-                tries.given_up[_key(provider)] = outcome
+                tries.give_up(_key(provider), outcome)
                 if len(route) == 1:
-                    raise _verdict(tries)
+                    raise _verdict(tries, _key(whole[0]))
                 log.warning("%s; asking another provider", outcome, extra={"run": call.bill.run})
                 watcher.void()
                 watcher.passes(provider, outcome)
@@ -191,6 +201,9 @@ class Models:
             watcher.begins(provider)
             answered = await self._consume(call, attempt, provider, taker, watcher)
             end = "done"
+            if isinstance(provider, LazyProvider) and provider.doubts_window:
+                usage = answered.reply.usage
+                provider.known.answered((read_of(usage) if usage is not None else 0) or tokens)
         except AgentError as error:
             if not taker.begun and not (isinstance(error, ProviderBusy) and error.sent):
                 end = "refused"
@@ -260,7 +273,7 @@ def _is_about_the_request(outcome: Answered | AgentError) -> TypeGuard[ProviderR
     return isinstance(outcome, ProviderRefused) and not outcome.any_request
 
 
-def _verdict(tries: _Tries) -> AgentError:
+def _verdict(tries: _Tries, chosen: Key) -> AgentError:
     """What to say of a call for which nobody is left: of one provider its own error, of several that none can.
 
     A budget that is used up goes before the others' troubles: somebody can change it at once. So can they name a price
@@ -272,4 +285,4 @@ def _verdict(tries: _Tries) -> AgentError:
         return barred
     if len(errors) == 1 or isinstance(errors[0], ProviderUnpriced):
         return errors[0]
-    return NoProviders("; ".join(str(error) for error in errors))
+    return NoProviders("; ".join(str(error) for error in errors), chosen=tries.given_up.get(chosen))

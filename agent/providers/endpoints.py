@@ -21,6 +21,12 @@ def host_of(url: str) -> str:
     return f"{parts.hostname or 'the endpoint'}{port}"
 
 
+def without_login(url: str) -> str:
+    """The address without user, password and query, for places where no secret may stand."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
+
+
 def is_local(url: str) -> bool:
     """On this machine: never through the proxy of the environment."""
     return (urlsplit(url).hostname or "").startswith(_LOCAL)

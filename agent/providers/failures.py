@@ -61,6 +61,7 @@ FILTER_CODES = frozenset({"content_filter", "ResponsibleAIPolicyViolation", "con
 # The model wrote a call that its service could not read (Groq): the next attempt may go better, and is paid for.
 UNREADABLE_CODES = frozenset({"tool_use_failed"})
 BUSY_STATUS = frozenset({408, 409, 423, 425, 429})
+BROKEN_STATUS = frozenset({500, 502})  # a server that breaks over a request, and what a proxy says of one
 WORDY_STATUS = frozenset({0, 200, 400, 403})
 ACCOUNT_STATUS = frozenset({401, 402, 403, 404})  # the key, the account or the model, whatever the request says
 LONGEST = 300  # characters of the provider's own words in an error
@@ -102,16 +103,25 @@ def classify(provider: str, answer: Answer, secrets: Iterable[str] = ()) -> Agen
         return ProviderBusy(f"{provider}: the model wrote a call that its service could not read{tail}", retries=1)
     if _is_busy(answer):
         limited = answer.status == 429 or answer.kind == "rate_limit_error"
-        return ProviderBusy(f"{provider}: {_busy_words(answer)}{tail}", after_s=answer.after_s, limited=limited)
+        return ProviderBusy(
+            f"{provider}: {_busy_words(answer)}{tail}",
+            after_s=answer.after_s,
+            limited=limited,
+            unanswered=answer.status in BROKEN_STATUS,
+        )
     words = f"{provider}: {_refused_words(answer)}{tail}"
     if _is_invalid(answer):
         return RequestInvalid(words)
     return ProviderRefused(words, any_request=answer.status in ACCOUNT_STATUS or _is_login(answer))
 
 
-def busy(provider: str, what: str, secrets: Iterable[str] = (), *, sent: bool = True) -> ProviderBusy:
-    """The connection failed, was cut, timed out, or carried nonsense. `sent`: the request may have been worked on."""
-    return ProviderBusy(f"{provider}: {clean(what, secrets)}", sent=sent)
+def busy(
+    provider: str, what: str, secrets: Iterable[str] = (), *, sent: bool = True, unanswered: bool = False
+) -> ProviderBusy:
+    """The connection failed, was cut, timed out, or carried nonsense. `sent`: the request may have been worked on;
+    `unanswered`: the connection ended before a byte came.
+    """
+    return ProviderBusy(f"{provider}: {clean(what, secrets)}", sent=sent, unanswered=unanswered)
 
 
 def refused(provider: str, what: str, secrets: Iterable[str] = ()) -> ProviderRefused:

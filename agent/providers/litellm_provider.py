@@ -16,7 +16,7 @@ from agent.providers.anthropic_requests import thinking_for
 from agent.providers.attachments import IMAGES, TEXTS, load, wanted
 from agent.providers.failures import Answer, busy, classify, clean, refused, retry_after
 from agent.providers.litellm_stream import SignedReading, plain
-from agent.providers.openai_requests import Dialect, Encoder, conceded
+from agent.providers.openai_requests import Dialect, Encoder, conceded, differing, speaking
 from agent.providers.opening import Surroundings
 from agent.providers.prices import DEFAULT_WINDOW, Card
 from agent.providers.provider import Chunk, Request
@@ -40,6 +40,7 @@ class LitellmProvider:
     def __init__(self, settings: ProviderSettings, card: Card, surroundings: Surroundings) -> None:
         self.name = settings.name
         self._home = surroundings.home
+        self._models = surroundings.models
         self._clock = surroundings.clock
         self._encoder = Encoder(self.family, signed=True)
         self._litellm = _library()
@@ -70,8 +71,13 @@ class LitellmProvider:
         images = () if card.sees is False else IMAGES
         self.takes = frozenset(settings.takes if settings.takes is not None else (*images, *card.documents, *TEXTS))
         self._max_output = card.max_output
+<<<<<<< HEAD
         self._dialect = Dialect()
         self.is_warm = False
+=======
+        self._known = self._models.of(settings)
+        self._dialect = speaking(Dialect(), self._known.facts.dialect)
+>>>>>>> p9-window
 
     async def warm_up(self) -> None:
         """The first call loads another second's worth of modules: make one that stays inside the library.
@@ -93,6 +99,7 @@ class LitellmProvider:
         deadline = self._clock.monotonic() + self._settings.stream_timeout_s
         reading = SignedReading(self.name, self._settings.secrets)
         stream: Any = None
+        begun = False
         try:
             stream = await self._respond(request, deadline)
             pieces = aiter(stream)
@@ -101,6 +108,7 @@ class LitellmProvider:
                     piece = await anext(pieces, None)
                 if piece is None:
                     break
+                begun = True
                 for chunk in reading.body(plain(piece)):
                     yield chunk
             # litellm makes up a reason for stopping where the server gave none.
@@ -109,7 +117,7 @@ class LitellmProvider:
             for chunk in reading.end():
                 yield chunk
         except (AgentError, *self._errors) as error:
-            raise self._failure(error) from None
+            raise self._failure(error, unanswered=not begun) from None
         finally:
             if stream is not None:
                 with anyio.CancelScope(shield=True), anyio.move_on_after(5):
@@ -125,6 +133,7 @@ class LitellmProvider:
                 raise
             log.info("%s wants user and assistant in turn", self.name)
             self._dialect = corrected
+            self._known.speaks(differing(corrected, Dialect()))
         return await self._post(request, deadline)
 
     async def _post(self, request: Request, deadline: float) -> Any:
@@ -167,7 +176,8 @@ class LitellmProvider:
             "_skip_mcp_handler": True,
         }
 
-    def _failure(self, error: Exception) -> AgentError:
+    def _failure(self, error: Exception, *, unanswered: bool) -> AgentError:
+        """The error for the caller. `unanswered`: no byte of an answer has come."""
         secrets = self._settings.secrets
         kinds = self._litellm.exceptions
         if isinstance(error, AgentError):
@@ -185,7 +195,7 @@ class LitellmProvider:
         if isinstance(error, kinds.APIConnectionError) or not isinstance(status, int):
             if isinstance(error, PARSER_ERRORS):
                 return busy(self.name, f"malformed data ({type(error).__name__})", secrets)
-            return busy(self.name, f"the connection failed: {message}", secrets)
+            return busy(self.name, f"the connection failed: {message}", secrets, unanswered=unanswered)
         if isinstance(error, kinds.UnsupportedParamsError):
             return refused(self.name, message, secrets)
         code = getattr(error, "code", None)

@@ -19,7 +19,7 @@ from agent.core.errors import AgentError, ProviderBusy, ProviderRefused
 from agent.providers.attachments import IMAGES, TEXTS, Bytes, load, wanted
 from agent.providers.endpoints import host_of, is_local, joined
 from agent.providers.failures import Answer, busy, classify, read_error, refused, retry_after
-from agent.providers.openai_requests import Dialect, Encoder, conceded, dialect_for
+from agent.providers.openai_requests import Dialect, Encoder, conceded, dialect_for, differing, speaking
 from agent.providers.openai_stream import Reading
 from agent.providers.opening import Surroundings
 from agent.providers.prices import DEFAULT_WINDOW, Card
@@ -48,6 +48,7 @@ class OpenAIProvider:
     def __init__(self, settings: ProviderSettings, card: Card, surroundings: Surroundings) -> None:
         self.name = settings.name
         self._home = surroundings.home
+        self._models = surroundings.models
         self._connections = _Connections(settings)
         self._encoder = Encoder(self.family)
         self._become(settings, card)
@@ -67,7 +68,9 @@ class OpenAIProvider:
         # Of an unknown model the best is hoped; an endpoint that cannot see says so once (Dialect.media).
         images = () if card.sees is False else IMAGES
         self.takes = frozenset(settings.takes if settings.takes is not None else (*images, *card.documents, *TEXTS))
-        self._dialect = dialect_for(settings.model, settings.base_url)
+        self._known = self._models.of(settings)
+        self._guess = dialect_for(settings.model, settings.base_url)
+        self._dialect = speaking(self._guess, self._known.facts.dialect)
         self._closes: bool | None = None  # its streams, as far as that is known
         self._left_open = 0
 
@@ -96,16 +99,16 @@ class OpenAIProvider:
                     yield chunk
                 if not piece:
                     break
-            self._check_end(reading, whole=body.is_plain)
+            self._check_end(reading, body)
             for chunk in reading.end():
                 yield chunk
             if reading.thought_unopened:
-                self._dialect = replace(self._dialect, thinks_first=True)
+                self._learn(replace(self._dialect, thinks_first=True))
             await _drain(response)
         except (AgentError, ValueError, TimeoutError, aiohttp.ClientError, OSError) as error:
             if reading.usage is not None and not reading.complete:
                 yield reading.usage
-            raise self._failure(error) from None
+            raise self._failure(error, unanswered=not body.has_begun) from None
         finally:
             response.close()
 
@@ -113,17 +116,22 @@ class OpenAIProvider:
     def _origin(self) -> str:
         return f"{self.name}/{self.model}"
 
-    def _check_end(self, reading: Reading, *, whole: bool) -> None:
+    def _learn(self, dialect: Dialect) -> None:
+        """Its server does not understand all that was hoped; kept for later starts."""
+        self._dialect = dialect
+        self._known.speaks(differing(dialect, self._guess))
+
+    def _check_end(self, reading: Reading, body: "_Body") -> None:
         """Raises ProviderBusy for a stream that was cut (W-42).
 
         Some servers close none of theirs. That is believed of one that has closed none yet, at the second that ends so.
         """
         if reading.complete:
-            self._closes = self._closes or not whole
-        elif not whole:
+            self._closes = self._closes or not body.is_plain
+        elif not body.is_plain:
             self._left_open += 1
             if self._closes or self._left_open < 2 or not reading.has_content:
-                raise busy(self.name, "the stream was cut before its end")
+                raise busy(self.name, "the stream was cut before its end", unanswered=not body.has_begun)
 
     async def _respond(self, request: Request) -> aiohttp.ClientResponse:
         """The response whose body is the stream, after conceding what the endpoint does not understand."""
@@ -139,7 +147,8 @@ class OpenAIProvider:
             if corrected is None:
                 raise error
             log.info("%s does not understand a feature and is spared it: %s", self.name, error)
-            self._dialect = dialect = corrected
+            dialect = corrected
+            self._learn(dialect)
         raise error
 
     def _body(self, request: Request, dialect: Dialect, files: Bytes) -> bytes:
@@ -174,7 +183,7 @@ class OpenAIProvider:
         try:
             return await self._connections.post(data)
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
-            raise self._failure(error) from None
+            raise self._failure(error, unanswered=True) from None
 
     def _streaming(self, response: aiohttp.ClientResponse) -> aiohttp.ClientResponse:
         if response.content_type == "text/html":
@@ -197,7 +206,8 @@ class OpenAIProvider:
         except ValueError:
             return Answer(status=response.status, message=pieces[:1000].decode("utf-8", "replace"), after_s=after_s)
 
-    def _failure(self, error: Exception) -> AgentError:
+    def _failure(self, error: Exception, *, unanswered: bool) -> AgentError:
+        """The error for the caller. `unanswered`: no byte of an answer has come."""
         host = host_of(self._connections.url)
         secrets = self._settings.secrets
         match error:
@@ -212,7 +222,8 @@ class OpenAIProvider:
             case TimeoutError():
                 return busy(self.name, f"no answer from {host} in time", secrets)
             case aiohttp.ClientError() | OSError():
-                return busy(self.name, f"the connection to {host} was cut ({type(error).__name__})", secrets)
+                what = f"the connection to {host} was cut ({type(error).__name__})"
+                return busy(self.name, what, secrets, unanswered=unanswered)
             case _:
                 return busy(self.name, f"malformed data from {host}", secrets)
 
@@ -222,14 +233,14 @@ class _Body:
 
     def __init__(self) -> None:
         self.is_plain: bool = False
-        self._begun = False
+        self.has_begun: bool = False
         self._events = EventReader()
         self._whole = b""
 
     def feed(self, piece: bytes) -> list[bytes]:
         """What `piece` completed; b"" stands for the end. Raises ValueError for what grows beyond all measure."""
-        if not self._begun and piece.strip():
-            self._begun, self.is_plain = True, piece.lstrip().startswith((b"{", b"["))
+        if not self.has_begun and piece.strip():
+            self.has_begun, self.is_plain = True, piece.lstrip().startswith((b"{", b"["))
         if not self.is_plain:
             return self._events.feed(piece) if piece else self._events.finish()
         self._whole += piece

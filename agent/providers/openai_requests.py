@@ -1,8 +1,8 @@
 """A request in the form of the Chat Completions API, as bytes: each message is encoded once in its life. No I/O."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, assert_never
 from weakref import WeakKeyDictionary
 
@@ -78,6 +78,18 @@ class Dialect:
 def dialect_for(model: str, base_url: str) -> Dialect:
     """The first guess. `base_url` empty means OpenAI's own service."""
     return Dialect(completion_limit=not base_url or bool(_NEW_LIMIT.search(model)))
+
+
+def differing(dialect: Dialect, guess: Dialect) -> dict[str, bool]:
+    """What of the dialect is not as it was guessed, to be kept."""
+    known, guessed = asdict(dialect), asdict(guess)
+    return {feature: value for feature, value in known.items() if value != guessed[feature]}
+
+
+def speaking(guess: Dialect, kept: Mapping[str, Any]) -> Dialect:
+    """The guess, corrected by what was kept of it; another version may have kept what is not known here."""
+    known = {field.name for field in fields(Dialect)}
+    return replace(guess, **{name: value for name, value in kept.items() if name in known and value in (True, False)})
 
 
 def conceded(dialect: Dialect, refusal: str, used: frozenset[str]) -> Dialect | None:

@@ -174,11 +174,14 @@ class Provider(Protocol):
     name: str  # unique in the configuration
     family: str  # who signs thinking blocks: "anthropic", "openai", "litellm", "demo"
     model: str
-    context_window: int  # tokens
     prices: Prices | None
     takes: frozenset[str]  # MIME types it reads besides text, such as "image/png"
     max_tokens: int | None  # of an answer, where the request names no limit; None: only the service bounds it
     output_ceiling: int | None  # tokens an answer may have if asked for; None: its limit is not ours to raise (R-23)
+
+    @property
+    def context_window(self) -> int:
+        """Tokens, as far as is known now."""
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Make one call, no retry inside.

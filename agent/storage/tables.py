@@ -218,3 +218,21 @@ ephemeral = Table(
     Column("created_at", BigInteger, nullable=False),
     UniqueConstraint("conv", "kind", "ref"),
 )
+
+# What was found out about a model at one address of an API, beyond what is configured.
+model_fact = Table(
+    "model_fact",
+    metadata,
+    Column("provider", Text, primary_key=True),
+    Column("model", Text, primary_key=True),
+    Column("address", Text, primary_key=True),  # of the API, without a password; "" for the service's own
+    Column("told", BigInteger),  # tokens of the context window, as the server tells
+    Column("told_by", Text, nullable=False, server_default=""),  # where it tells: "/props n_ctx"
+    Column("told_at", BigInteger, nullable=False, server_default="0"),
+    Column("answered", BigInteger, nullable=False, server_default="0"),  # tokens of the largest request it answered
+    Column("refused", BigInteger),  # tokens of the smallest request it found too long
+    Column("refused_at", BigInteger, nullable=False, server_default="0"),
+    Column("refusals", Integer, nullable=False, server_default="0"),
+    Column("dialect", Text, nullable=False, server_default="{}"),  # JSON: how its server differs from what was guessed
+    Column("dialect_at", BigInteger, nullable=False, server_default="0"),
+)

@@ -14,6 +14,7 @@ from agent.core.groups import first_error
 from agent.core.messages import Message, ToolResult, ToolUse, text_message
 from agent.core.subagents import AGENT, Finding
 from agent.providers.calling import Attempt
+from agent.providers.opening import LazyProvider
 from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema
 from agent.providers.replies import Reply
 from agent.subagent.reach import schema_for
@@ -83,16 +84,36 @@ def _halted(run: Run, said: str) -> Finding | None:
 async def _ask(tools: ToolSchema, run: Run, states: States) -> Reply:
     """The model's reply. Raises CallStopped, or the AgentError that ended the call."""
 
+    raw = 0
+
     def attempt(provider: Provider) -> Attempt:
+        nonlocal raw
         built = _request(tools, run, states, provider)
         dump_request(built.request, states)
+        raw = built.raw_tokens
         return built
 
-    answered = await call_model(attempt, run, states, previewed=False)
+    try:
+        answered = await call_model(attempt, run, states, previewed=False)
+    except AgentError as error:
+        if not await _is_too_long(error, states.metrics.estimator.scaled(raw), run, states):
+            raise
+        answered = await call_model(attempt, run, states, previewed=False)  # with less, as the window is known to be
     dump_reply(answered.reply, states)
     run.progress.model_calls += 1
     taken = {use.id for message in run.messages for use in message.tool_uses}
     return with_unique_ids(answered.reply, taken, states.runtime.new_id)
+
+
+async def _is_too_long(error: AgentError, tokens: int, run: Run, states: States) -> bool:
+    """Whether a request of `tokens` has shown the window to be smaller than it was thought to be."""
+    provider = states.provider.slot.current()
+    if not isinstance(provider, LazyProvider):
+        return False
+    window = provider.context_window
+    with run.interrupts.scope():
+        await provider.finds_too_long(error, tokens)
+    return provider.context_window < window and not run.token.fired
 
 
 async def _follow(reply: Reply, run: Run, states: States) -> Finding | None:

@@ -1,20 +1,24 @@
 """Asks the model once in an iteration, and again where that heals what came back (steps 14 to 17 of SPEC §2.4).
 
-A request too long for the model is made shorter; for one that the provider finds wrong the history is mended; an answer
-cut at the usual length is asked for at the model's limit.
+A request too long for the model is made shorter, also where only its size tells that it was too long; for one that the
+provider finds wrong the history is mended; an answer cut at the usual length is asked for at the model's limit.
 """
 
 import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from agent.compaction.state import Load
 from agent.core.crash_points import passing
 from agent.core.errors import AgentError, ContextTooLong, RequestInvalid
+from agent.core.messages import FilePart
 from agent.core.provider_events import OutputSlotEscalated
 from agent.providers.calling import Answered, Attempt
+from agent.providers.opening import LazyProvider, answered_by, may_be_too_long
 from agent.providers.provider import Provider
 from agent.providers.replies import Reply
 from agent.turn.caching import note_cache
-from agent.turn.calling import call_model
+from agent.turn.calling import CallStopped, call_model
 from agent.turn.dumping import dump_request
 from agent.turn.healing import heal
 from agent.turn.hooking import context_of, fire
@@ -46,28 +50,66 @@ async def ask(prepared: Prepared, run: Run, states: States, context: str = "") -
     sync_window(run, states)
     await make_room(_load(prepared, run, states), run, states)
     context = "\n".join(filter(None, (context, context_of(await fire("pre_prompt", run, states)))))  # W-40
-    try:
-        try:
-            answered = await call()
-        except DoesNotFit as misfit:  # another provider answers now, with a smaller window
-            await make_room(_load(prepared, run, states, misfit.provider), run, states)
-            answered = await call()
-        except RequestInvalid as error:
-            answered = await heal(error, call, run, states)
-    except ContextTooLong as error:
-        load = _load(prepared, run, states)
-        if run.context_retries >= CONTEXT_RETRIES or not await make_room_after_refusal(load, run, states):
-            raise
-        run.context_retries += 1
-        log.warning("%s; trying again with less of the conversation", error, extra={"run": run.id})
-        run.speech.retract()
-        answered = await call()
+    answered = await _answered(call, prepared, run, states)
     answered = await _escalated(answered, prepared, run, states, context)
     if _cut_in_a_call(answered.reply) and not run.told_to_keep_short:
         run.told_to_keep_short = True
         run.speech.retract()
         answered = await _call(prepared, run, states, hint="\n".join(filter(None, (context, KEEP_SHORT))))
     return answered.reply
+
+
+async def _answered(call: Callable[[], Awaitable[Answered]], prepared: Prepared, run: Run, states: States) -> Answered:
+    """The answer to a request of a length and with a history that the provider takes; `call` makes the request anew."""
+    again, fitted, shortened = call, False, False
+    while True:
+        try:
+            return await again()
+        except DoesNotFit as misfit:  # another provider answers now, with a smaller window
+            if fitted:
+                raise
+            fitted, again = True, call
+            await make_room(_load(prepared, run, states, misfit.provider), run, states)
+        except AgentError as error:
+            if await _made_shorter(error, prepared, run, states, repeated=shortened):
+                shortened = True
+                log.warning("%s; trying again with less of the conversation", error, extra={"run": run.id})
+                run.speech.retract()
+                again = call
+            elif isinstance(error, RequestInvalid) and again is call:
+                again = partial(heal, error, call, run, states)
+            else:
+                raise
+
+
+async def _made_shorter(error: AgentError, prepared: Prepared, run: Run, states: States, *, repeated: bool) -> bool:
+    """Whether the length of the request was at fault, as far as can be told, and less of the conversation is left.
+
+    `repeated`: it was made shorter before in this iteration; then only a window found to be smaller still is a reason.
+    """
+    provider = states.provider.slot.current()
+    if run.context_retries >= CONTEXT_RETRIES or not (isinstance(error, ContextTooLong) or may_be_too_long(error)):
+        return False
+    window, tokens, too_long = provider.context_window, states.metrics.context_tokens, isinstance(error, ContextTooLong)
+    if isinstance(provider, LazyProvider) and not _holds_files(run):
+        with run.interrupts.scope():
+            too_long = await provider.finds_too_long(error, tokens)
+        if run.token.fired:
+            raise CallStopped
+    smaller = provider.context_window < window
+    if not too_long or (repeated and not smaller):
+        return False
+    load = _load(prepared, run, states)
+    below = answered_by(provider) if smaller else None
+    if not await make_room_after_refusal(load, run, states, below=below):
+        return False
+    run.context_retries += 1
+    return True
+
+
+def _holds_files(run: Run) -> bool:
+    """Their tokens are guessed: what fails with them shows nothing of the window."""
+    return any(isinstance(part, FilePart) for message in run.messages for part in message.parts)
 
 
 def _load(prepared: Prepared, run: Run, states: States, provider: Provider | None = None) -> Load:

@@ -9,6 +9,7 @@ from agent.compaction.sidequest import turns_left
 from agent.compaction.state import CompactionState
 from agent.compaction.window import Entry
 from agent.core.messages import FilePart, SummaryPart, TextPart
+from agent.providers.known_models import WindowOrigin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,7 @@ class Filling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextView:
-    """Scaled tokens. `cleared` results stand in the window as a notice; `left` messages have left it so far."""
+    """Scaled tokens. `cleared` results stand in the window as a notice. `origin`: where the window's size is from."""
 
     used: int
     window: int
@@ -30,6 +31,7 @@ class ContextView:
     cleared: int
     compactions: int
     badge: str
+    origin: WindowOrigin | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from agent.core.subagents import AGENT
 from agent.core.tools import ToolSpec
 from agent.definitions import allows
 from agent.memory.tools import MEMORY_TOOLS
+from agent.providers.opening import answered_by
 from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema
 from agent.skills.showing import LOAD, listing
 from agent.storage import audit_rows
@@ -191,9 +192,9 @@ def build_request(
     fixed = _fixed(run, states, system, tools)
     room = int(ceiling(provider.context_window, run.settings.context) / estimator.scale)
     raw = fixed + window.tokens
-    if raw > room:
-        raise DoesNotFit(_too_large(provider, fixed, room), provider)
     tokens = estimator.scaled(raw)
+    if raw > room and tokens > answered_by(provider):  # what was answered once fits, whatever is kept for the answer
+        raise DoesNotFit(_too_large(provider, fixed, room), provider)
     states.metrics.context_raw = raw
     newest = run.messages[0] if run.messages else None
     request = Request(

@@ -114,11 +114,14 @@ def prepare_next(run: Run, states: States) -> None:
         states.context.engine.after_turn(load)
 
 
-async def make_room_after_refusal(load: Load, run: Run, states: States) -> bool:
-    """The provider found the request too long; False when nothing could be done about it (R-19, R-20)."""
+async def make_room_after_refusal(load: Load, run: Run, states: States, *, below: int | None = None) -> bool:
+    """The provider found the request too long; False when nothing could be done about it (R-19, R-20).
+
+    `below`: see `Engine.after_overflow`.
+    """
     gave_way = False
     with run.interrupts.scope():
-        gave_way = await states.context.engine.after_overflow(load)
+        gave_way = await states.context.engine.after_overflow(load, below)
     await _write_now(run, states)
     if run.token.fired:
         raise CallStopped

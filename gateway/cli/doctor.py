@@ -212,7 +212,10 @@ async def _providers(settings: Settings, offline: bool) -> Sequence[Diagnosis]:
             asked = f"{provider.type}, model {provider.model}, {NOT_ASKED}"
             found += [_line(f"provider {provider.name}", asked), *_price(provider, settings)]
         else:
-            found += [await trying.tried(provider, settings.home), *_price(provider, settings)]
+            tried = await trying.tried(provider, settings.home)
+            found += [tried, *_price(provider, settings)]
+            if tried.level != "error":
+                found.append(await trying.window_of(provider, settings.home))
     return found
 
 

@@ -9,6 +9,7 @@ import anyio
 from agent.core.clock import SystemClock
 from agent.core.errors import AgentError, ProviderBusy
 from agent.core.messages import Message, TextPart
+from agent.providers.known_models import USEFUL_WINDOW
 from agent.providers.opening import LazyProvider, Surroundings
 from agent.providers.provider import Request, SystemPrompt
 from agent.providers.settings import ProviderSettings
@@ -42,6 +43,30 @@ async def tried(settings: ProviderSettings, home: Path) -> Diagnosis:
         with anyio.CancelScope(shield=True):
             await provider.aclose()
     return Diagnosis(subject=subject, level="ok", finding=f"{what}, answered in {perf_counter() - began:.1f} s")
+
+
+async def window_of(settings: ProviderSettings, home: Path) -> Diagnosis:
+    """How large the model's context window is, and who says so; its server is asked where nobody else does."""
+    subject = f"window of {settings.name}"
+    provider = LazyProvider(settings, Surroundings(home=home, clock=SystemClock()))
+    tokens = await provider.look_up_window()
+    if provider.asks_window:
+        await provider.ask_window()
+        tokens = provider.context_window
+    origin = provider.window_origin
+    said = {"configured": "configured", "listed": "by the price list", "told": "told by its server"}
+    where = said.get(origin.source, "assumed: nobody tells it") if origin is not None else "built in"
+    if origin is not None and origin.by:
+        where = f"{where}, {origin.by}"
+    finding = f"{tokens:,} tokens ({where})"
+    if tokens < USEFUL_WINDOW:
+        fix = "start its server with a larger context (-c, --max-model-len, num_ctx), or choose another model"
+        finding = f"{finding}; below {USEFUL_WINDOW:,} little is left beside instructions and tools"
+        return Diagnosis(subject=subject, level="warning", finding=finding, fix=fix)
+    if origin is not None and origin.source == "assumed":
+        fix = f"set context_window of the provider {settings.name}; until then it is learned from what is too long"
+        return Diagnosis(subject=subject, level="warning", finding=finding, fix=fix)
+    return Diagnosis(subject=subject, level="ok", finding=finding)
 
 
 async def _first_piece(provider: LazyProvider) -> None:

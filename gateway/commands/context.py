@@ -1,6 +1,8 @@
 """The window of the conversation: /compact /context /focus /sidequest /debug-dump /dump-format."""
 
 from agent.compaction.dumps import FORMS, dump_folder
+from agent.storage.moments import from_us
+from agent.turn.look import ContextView
 from gateway.commands.command import Call, Command, Reply
 from gateway.commands.status import gauge_of
 
@@ -32,6 +34,7 @@ async def context(call: Call) -> Reply:
             window=f"{seen.window:,}",
             percent=f"{seen.used * 100 / seen.window:.0f}" if seen.window else "?",
         ),
+        *_origin(call, seen),
     ]
     lines += [
         phrase(
@@ -49,6 +52,20 @@ async def context(call: Call) -> Reply:
     if seen.badge:
         lines += ["", phrase("context_badge", language, badge=seen.badge)]
     return Reply(text="\n".join(lines), private=True)
+
+
+def _origin(call: Call, seen: ContextView) -> list[str]:
+    """Where the size of the window is from; nothing of the demo, which has none."""
+    if seen.origin is None:
+        return []
+    values = {
+        "window": f"{seen.window:,}",
+        "by": seen.origin.by,
+        "at": f"{from_us(seen.origin.at):%Y-%m-%d %H:%M} UTC",
+        "answered": f"{seen.origin.answered:,}",
+        "refused": f"{seen.origin.refused:,}",
+    }
+    return [call.house.phrase(f"context_from_{seen.origin.source}", call.incoming.language, **values)]
 
 
 async def focus(call: Call) -> Reply:

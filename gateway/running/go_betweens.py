@@ -1,5 +1,6 @@
 """What rooms ask of each other through the house: a few lines each, handed out as callables by `gateway.building`."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from agent.between_turns import BetweenTurns
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.core.outbox import Answer, Question
+from agent.providers.known_models import USEFUL_WINDOW
 from agent.providers.registry import Registry as Providers
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
@@ -34,6 +36,8 @@ from gateway.running.alerts import Alerts
 from gateway.running.chosen import Chosen
 from gateway.storage import adapter_store, places
 from gateway.telemetry.trouble import Troubles
+
+_log = logging.getLogger("tieline.house")
 
 KNOWN_FOR = timedelta(days=7)  # conversations that catch-up looks at (DESIGN §13.15)
 
@@ -171,6 +175,18 @@ def provider_health(troubles: Troubles, name: str, trouble: str | None) -> None:
     else:
         fix = "look at the provider's status page and at its key; others answer meanwhile if [llm] failover names them"
         troubles.report("provider", name, trouble, fix=fix)
+
+
+def model_window(troubles: Troubles, provider: str, model: str, tokens: int) -> None:
+    """A window became known: one that is too small to be of much use is worth a word."""
+    subject = f"{provider}/{model}"
+    if tokens >= USEFUL_WINDOW:
+        troubles.over("window", subject)
+        return
+    text = f"holds {tokens:,} tokens; below {USEFUL_WINDOW:,} little is left beside instructions and tools"
+    fix = "start its server with a larger context (-c, --max-model-len, num_ctx), or choose another model"
+    _log.warning("the window of %s %s; %s", subject, text, fix)
+    troubles.report("window", subject, text, fix=fix)
 
 
 def mcp_health(troubles: Troubles, name: str, trouble: str | None, *, added: bool = False) -> None:

@@ -1,7 +1,7 @@
 """What people see of servers that speak Chat Completions in their own way: whole turns, over HTTP."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,18 @@ from pydantic import SecretStr
 
 from agent.core.clock import SystemClock
 from agent.core.provider_events import RetryScheduled
+from agent.providers.known_models import KnownModels
 from agent.providers.opening import LazyProvider, Surroundings
 from agent.providers.settings import ProviderSettings
 from agent.storage.database import Database
+from agent.storage.model_rows import ModelStore
 from agent.turn.settings import Settings, TimeoutSettings
-from tests.agent.world import World
+from tests.agent.world import AGENT_MD, World
 from tests.fakes.llm_server import LlmServer, serving_llm
+from tests.fakes.running import running
+from tests.fakes.slot import FakeSlot
 from tests.fakes.tools import FakeTool
+from tests.fakes.waiting import until
 
 SETTINGS = replace(Settings(), timeouts=TimeoutSettings(no_providers_backoff=0.01))
 FINE = {"text": "Fine."}
@@ -70,7 +75,9 @@ async def server() -> AsyncIterator[LlmServer]:
         yield server
 
 
-def provider_at(server: LlmServer, home: Path, model: str, **more: Any) -> LazyProvider:
+def provider_at(
+    server: LlmServer, home: Path, model: str, models: KnownModels | None = None, **more: Any
+) -> LazyProvider:
     settings = ProviderSettings(
         name=more.pop("name", "main"),
         type="openai",
@@ -79,7 +86,7 @@ def provider_at(server: LlmServer, home: Path, model: str, **more: Any) -> LazyP
         api_key=SecretStr("k"),
         **more,
     )
-    return LazyProvider(settings, Surroundings(home=home, clock=SystemClock()))
+    return LazyProvider(settings, Surroundings(home=home, clock=SystemClock(), models=models or KnownModels()))
 
 
 @asynccontextmanager
@@ -277,22 +284,117 @@ async def test_a_request_beyond_the_window_is_compacted_in_whatever_words_that_i
         assert any("summary" in str(body["messages"]).lower() for body in server.bodies[-3:]), visible
 
 
-async def drops_a_long_chat(server: LlmServer, database: Database, home: Path) -> tuple[list[str], int]:
-    """What a person gets for a short question after the chat has outgrown a window that nobody knows."""
-    async with chatting(server, database, home, "drops-too-long") as chat:
-        server.double.spent["window"] = 6_000
-        for number in range(7):
-            await chat.say(f"{number}: " + "word " * 700)
-        said = await chat.say("Which city is the capital of France?")
-        return said, len(server.calls)
+LONG = "{}: " + "word " * 700
+CAPITAL = "Which city is the capital of France?"
+TOO_LONG = ("drops-too-long", "odd-window", "breaks-too-long")
 
 
-@pytest.mark.xfail(strict=True, reason="D-R4: a chat that outgrew an unknown window is dead for ever")
+def failed(server: LlmServer) -> int:
+    """How many requests got no answer."""
+    return sum(1 for call in server.calls if call.get("dropped") or call.get("status") != 200)
+
+
+@pytest.mark.parametrize("dialect", TOO_LONG)
 async def test_a_chat_survives_a_window_that_nobody_knows(
+    server: LlmServer, sqlite_database: Database, tmp_path: Path, dialect: str
+) -> None:
+    """The server drops the connection, or refuses in words that nobody could know."""
+    async with chatting(server, sqlite_database, tmp_path, dialect) as chat:
+        server.double.spent["window"] = 6_000
+        for number in range(12):
+            assert (await chat.say(LONG.format(number)))[0] == "Fine.", number
+        assert (await chat.say(CAPITAL))[0] == "Fine."
+        assert "set them aside" not in str(await chat.world.says())
+        assert "summary" in str(server.bodies[-1]["messages"]).lower()
+        assert failed(server) <= 4, "one request, with its retries: then the window is known"
+        assert 4_000 < chat.world.slot.current().context_window < 8_000
+
+
+async def test_after_a_restart_nothing_fails_once_more(
     server: LlmServer, sqlite_database: Database, tmp_path: Path
 ) -> None:
-    said, _ = await drops_a_long_chat(server, sqlite_database, tmp_path)
-    assert said[0] == "Fine."
+    async with chatting(server, sqlite_database, tmp_path, "drops-too-long") as chat:
+        server.double.spent["window"] = 6_000
+        for process in range(3):
+            models = KnownModels(SystemClock(), ModelStore(sqlite_database))
+            await models.load()
+            provider, before = provider_at(server, tmp_path, "some-model", models), failed(server)
+            chat.world.slot = FakeSlot(provider)
+            async with aclosing(provider):
+                await chat.world.restart()
+                for number in range(10):
+                    assert (await chat.say(LONG.format(number)))[0] == "Fine."
+                assert (failed(server) > before) is (process == 0)
+
+
+async def test_what_was_answered_once_fits_whatever_is_kept_for_the_answer(
+    server: LlmServer, sqlite_database: Database, tmp_path: Path
+) -> None:
+    """Instructions that take most of a small window leave less than is usually kept, and work."""
+    async with chatting(server, sqlite_database, tmp_path, "drops-too-long") as chat:
+        server.double.spent["window"] = 6_000
+        provider = chat.world.slot.current()
+        assert isinstance(provider, LazyProvider)
+        chat.world.write_persona("default", AGENT_MD + "Mind this rule as well. " * 550)
+        await chat.world.restart()
+        for number in range(14):
+            assert (await chat.say(f"{number}: " + "word " * 120))[0] == "Fine.", number
+        assert failed(server) == 4
+        assert provider.known.facts.answered > provider.context_window * 11 // 16, "of which so much is usually used"
+
+
+async def test_an_outage_is_none_of_the_window(server: LlmServer, sqlite_database: Database, tmp_path: Path) -> None:
+    """The connection is dropped though the model has answered more than that, or the server is not there at all."""
+    async with chatting(server, sqlite_database, tmp_path, "") as chat:
+        provider = chat.world.slot.current()
+        assert isinstance(provider, LazyProvider)
+        for number in range(6):
+            await chat.say(LONG.format(number))
+        before = await chat.world.transcript()
+        provider.known.answered(50_000)
+        for away in (False, True):
+            server.double.settings["window_away"] = away
+            provider.known.facts = replace(provider.known.facts, answered=0 if away else 50_000)
+            server.double.faults[:] = [{"kind": "drop", "times": 4}]
+            calls = len(server.calls)
+            assert "not answering just now" in (await chat.say("hello?"))[-1]
+            assert 1 <= len(server.calls) - calls <= 4, "only what is tried at any outage"
+        server.double.faults.clear()
+        assert await chat.say("and now?") == ["Fine."]
+        visible = [stored.message.agent_visible for stored in (await chat.world.transcript())[: len(before)]]
+        assert all(visible), "nothing was compacted"
+        assert provider.context_window == 128_000
+
+
+async def test_a_message_that_a_service_does_not_take_is_no_reason_to_forget(
+    server: LlmServer, sqlite_database: Database, tmp_path: Path
+) -> None:
+    """A short request that is refused in odd words is not too long for anybody."""
+    async with chatting(server, sqlite_database, tmp_path, "") as chat:
+        await chat.say("hello")
+        server.double.settings["poison"] = "xyzzy"
+        await chat.say("xyzzy")
+        assert (await chat.say("and now?"))[0].startswith("Fine.")
+        provider = chat.world.slot.current()
+        assert provider.context_window == 128_000
+
+
+@pytest.mark.parametrize("tells", ["vllm", "llamacpp", "ollama-num-ctx"])
+async def test_where_the_server_tells_its_window_nothing_fails(
+    server: LlmServer, sqlite_database: Database, tmp_path: Path, tells: str
+) -> None:
+    server.double.settings["tells"] = tells
+    models = KnownModels(SystemClock())
+    async with (
+        chatting(server, sqlite_database, tmp_path, "drops-too-long", models=models) as chat,
+        running(models.run),
+    ):
+        assert (await chat.say("hello"))[0] == "Fine."
+        await until(lambda: chat.world.slot.current().context_window == 8_192)
+        for number in range(15):
+            assert (await chat.say(LONG.format(number)))[0] == "Fine."
+        assert failed(server) == 0
+        assert "summary" in str(server.bodies[-1]["messages"]).lower()
 
 
 async def test_ids_of_other_services_are_made_short_where_only_nine_letters_are_taken(

@@ -265,6 +265,16 @@ def _drops(tokens: int, window: int) -> Exception:
     return Dropped(f"{tokens} > {window}")
 
 
+def _odd_window(tokens: int, window: int) -> ApiError:
+    """Words that nobody could know."""
+    return own(400, {"detail": "E1047: the job was not taken"}, "E1047: the job was not taken")
+
+
+def _breaks(tokens: int, window: int) -> ApiError:
+    """The server has no words for it, and says so."""
+    return own(500, {"detail": "Internal Server Error"}, "Internal Server Error")
+
+
 def _asks_to_wait(body_of: Callable[[], Any]) -> Dialect:
     def refuse(body: dict, spent: dict) -> None:
         if not spent.get("waited"):
@@ -467,6 +477,8 @@ DIALECTS: dict[str, Dialect] = {
     "together-window": _windowed(_together),
     "xai-window": _windowed(_xai_window),
     "drops-too-long": _windowed(_drops),
+    "odd-window": _windowed(_odd_window),
+    "breaks-too-long": _windowed(_breaks),
     "mistral": Dialect(refuse=_nine),
     "vllm-error-event": Dialect(stream=_error_event),
     "open-end": Dialect(stream=_open_end),
@@ -474,4 +486,35 @@ DIALECTS: dict[str, Dialect] = {
     "groq-wait": _asks_to_wait(_groq_wait),
     "azure-filter": Dialect(refuse=_azure_filter),
     "filtered": Dialect(stream=_filtered),
+}
+
+
+# How servers tell the window of their model, each under a name (the setting `tells`): what stands in each entry of
+# /v1/models, and the answers at other places by their path.
+LATEST = {"capabilities": ["completion", "tools"], "details": {"family": "llama"}}
+TELLS: dict[str, dict[str, Any]] = {
+    "vllm": {"models": {"max_model_len": 8192}},
+    "n_ctx": {"models": {"n_ctx": 8192}},
+    "openrouter": {"models": {"context_length": 131_072, "top_provider": {"context_length": 8192}}},
+    "llamacpp": {
+        "models": {"meta": {"vocab_type": 2, "n_vocab": 128_256, "n_ctx_train": 131_072}},
+        "/props": {"default_generation_settings": {"id": 0, "n_ctx": 8192}, "total_slots": 1},
+    },
+    "llamacpp-trained": {"models": {"meta": {"n_ctx_train": 8192}}},
+    "ollama-num-ctx": {
+        "/api/show": {
+            "parameters": 'stop                           "<|eot_id|>"\nnum_ctx                        8192',
+            "model_info": {"general.architecture": "llama", "llama.context_length": 131_072},
+            **LATEST,
+        }
+    },
+    "ollama-loaded": {
+        "/api/show": {"model_info": {"general.architecture": "llama", "llama.context_length": 131_072}, **LATEST},
+        "/api/ps": {"models": [{"name": "MODEL", "model": "MODEL", "context_length": 8192}]},
+    },
+    "ollama-model": {"/api/show": {"model_info": {"general.architecture": "llama", "llama.context_length": 8192}, **LATEST}},
+    "lm-studio": {
+        "/api/v0/models": {"data": [{"id": "MODEL", "state": "loaded", "max_context_length": 131_072, "loaded_context_length": 8192}]}
+    },
+    "nonsense": {"models": {"max_model_len": -1, "n_ctx": "much"}, "/props": ["?"], "/api/show": "no", "/api/v0/models": {"data": [None]}},
 }

@@ -81,6 +81,8 @@ REGISTER: dict[str, tuple[str, str]] = {
         f".iter_any {WHOLE} aiohttp.ClientSession", BY_HELPER,
     ),
     "agent/providers/opening.py LazyProvider.stream": (".stream", OPENS),
+    "agent/providers/window_discovery.py _Server.__aenter__": ("aiohttp.ClientSession", OPENS),
+    "agent/providers/window_discovery.py _Server._read": (f".iter_any {WHOLE}", BY_HELPER),
     "agent/skills/loading.py _read": (".read", NO_BODY),
     "agent/tools/files/edit.py Edit.run.change": (".read", NO_BODY),
     "agent/tools/files/grep.py _in_file": (".read", NO_BODY),

@@ -19,6 +19,7 @@ KINDS: Mapping[Kind, str] = {
     "storage": "Storage:",
     "delivery": "Delivery to",
     "provider": "Provider",
+    "window": "Context window of",
     "mcp": "MCP server",
     "web": "Web:",
     "config": "Configuration:",

@@ -23,6 +23,9 @@ async def doubles() -> AsyncIterator[Doubles]:
         yield running
 
 
+LITTLE = "below 12,000 little is left beside instructions and tools"
+
+
 def three_channels(doubles: Doubles) -> str:
     return configs.telegram(doubles) + configs.discord(doubles) + configs.slack(doubles)
 
@@ -50,6 +53,24 @@ async def test_with_good_tokens_everything_is_in_order(doubles: Doubles, home: P
     assert (await doubles.telegram.get("state"))["messages"] == [], "it changes nothing"
     (call,) = (await doubles.llm.get("calls"))["calls"]
     assert call["body"]["max_tokens"] == 16
+
+
+@pytest.mark.parametrize(
+    ("tells", "line"),
+    [
+        ("", "window of a: 128,000 tokens (assumed: nobody tells it)"),
+        ("vllm", "window of a: 8,192 tokens (told by its server, /v1/models max_model_len); " + LITTLE),
+        ("llamacpp", "window of a: 8,192 tokens (told by its server, /props n_ctx); " + LITTLE),
+    ],
+)  # fmt: skip
+async def test_a_window_that_is_not_configured_is_asked_for(
+    doubles: Doubles, home: Path, tells: str, line: str
+) -> None:
+    await doubles.llm.post("settings", {"tells": tells})
+    _, found = await doctor(home, configs.models(doubles, "a").replace("context_window = 128000\n", ""))
+    assert line in found["!"]
+    _, found = await doctor(home, configs.models(doubles, "a"))
+    assert "window of a: 128,000 tokens (configured)" in found["✓"]
 
 
 @pytest.mark.requirement("G-28")

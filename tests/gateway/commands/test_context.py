@@ -38,6 +38,7 @@ async def test_context_lists_what_fills_the_window(world: World) -> None:
     await talk(world, 2)
     answer = await world.asks("/context", "What fills my window")
     assert "instructions and tools: " in answer
+    assert "The size is configured." in answer
     assert "people: " in answer
     assert "my answers: " in answer
     assert "pinned: the first request and standing rules: " in answer

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gateway.running.go_betweens import model_window
 from gateway.telemetry.redaction import MASK, Redactor
 from gateway.telemetry.trouble import KEPT, Trouble, Troubles
 from tests.fakes.clock import FakeClock
@@ -49,3 +50,13 @@ def test_open_ones_come_first_and_the_list_is_short(troubles: Troubles, clock: F
 def test_it_holds_no_secrets(troubles: Troubles) -> None:
     troubles.report("provider", "main", "refused: top-secret")
     assert troubles.open[0].text == f"refused: {MASK}"
+
+
+def test_a_window_of_little_use_is_a_trouble_until_it_is_larger(troubles: Troubles) -> None:
+    model_window(troubles, "main", "llama", 8_192)
+    (trouble,) = troubles.open
+    assert (trouble.kind, trouble.subject, trouble.blocking) == ("window", "main/llama", False)
+    assert "holds 8,192 tokens" in trouble.text
+    assert "num_ctx" in trouble.fix
+    model_window(troubles, "main", "llama", 32_768)
+    assert troubles.open == ()

@@ -1,0 +1,51 @@
+"""What was found out about a model at one address of an API, beyond what is configured. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """Sizes in tokens, moments in UTC microseconds.
+
+    `told` is the window as its server tells, `told_by` where it does. `answered` is the largest request that was
+    answered, `refused` the smallest that was found too long, so many times. `dialect` holds how the server differs from
+    what its provider guesses of it.
+    """
+
+    provider: str
+    model: str
+    address: str = ""
+    told: int | None = None
+    told_by: str = ""
+    told_at: int = 0
+    answered: int = 0
+    refused: int | None = None
+    refused_at: int = 0
+    refusals: int = 0
+    dialect: Mapping[str, Any] = field(default_factory=dict)
+    dialect_at: int = 0
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.provider, self.model, self.address
+
+
+def merged(one: ModelFacts, other: ModelFacts) -> ModelFacts:
+    """Of two findings about one model: what was told, refused and learned of the dialect last, the largest answer."""
+    told = one if one.told_at >= other.told_at else other
+    refused = one if one.refused_at >= other.refused_at else other
+    dialect = one if one.dialect_at >= other.dialect_at else other
+    return replace(
+        one,
+        told=told.told,
+        told_by=told.told_by,
+        told_at=told.told_at,
+        answered=max(one.answered, other.answered),
+        refused=refused.refused,
+        refused_at=refused.refused_at,
+        refusals=refused.refusals,
+        dialect=dialect.dialect,
+        dialect_at=dialect.dialect_at,
+    )
