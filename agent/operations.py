@@ -121,7 +121,9 @@ class Operations:
         return found
 
     async def session_goal(self) -> SessionGoal:
-        """What the session is after, as its words tell (SPEC §10.1)."""
+        """What the session is after, as its words tell; idle where nobody wants that followed."""
+        if not self._states.runtime.settings.agent.goal.follows_session:
+            return IDLE
         session, goal = await self._session(), self._states.goal
         if session is None:
             return IDLE

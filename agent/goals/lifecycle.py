@@ -1,5 +1,8 @@
-"""What a session is after, as far as its words tell: idle, active, completed (SPEC §10.1). Pure; it never holds
-anything up, and no model is told which of the three it is (Z-95, Z-96)."""
+"""What a session is after, as far as its words tell: idle, active, completed. Pure; it never holds anything up.
+
+It is followed only where the operator wants the model to read it (`track_in_system_prompt`); no model is told which of
+the three it is (Z-95, Z-96).
+"""
 
 import re
 from collections.abc import Iterable

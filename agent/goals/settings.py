@@ -13,6 +13,7 @@ COMPLETION_PHRASES = ("task complete", "done", "finished", "completed")
 class GoalSettings:
     """Numbers of SPEC §10.1 and §10.3; the caps in tokens, money and number are ours.
 
+    `track_in_system_prompt`: what people ask for is followed as the session's goal, and the model reads it.
     `completion_phrases` end a goal when an answer without tool calls says one of them and means it (`claims`).
     `autonomous_max_turns` is both what `--auto` gets without `--turns` and the most it may ask for.
     `autonomous_max_tokens` and `autonomous_max_cost_usd` hold for every autonomous goal that sets no limit of its own
@@ -40,6 +41,11 @@ class GoalSettings:
 
     def __post_init__(self) -> None:
         self.validate()
+
+    @property
+    def follows_session(self) -> bool:
+        """Whether a session has a goal that nobody has set with /goal: its first request, and what replaces it."""
+        return self.enabled and self.track_in_system_prompt
 
     def validate(self) -> None:
         """Raise ValueError that names every impossible key and what it may be."""

@@ -106,7 +106,7 @@ _UMLAUT = re.compile("[äöüß]")
 _LATIN = tuple(language for language in STOP_WORDS if language != "russian")
 _BENDING = (ENGLISH, "german")  # languages that put endings to names
 # Words of a question that ask for something to be done: they say nothing of what it is about.
-_REQUESTS = frozenset(
+REQUESTS = frozenset(
     _WORD.findall(
         """
         explain write describe summarise summarize translate convert recommend suggest draft list show name called
@@ -164,10 +164,10 @@ class Lexicon:
     def words(self, text: str, speaker: str = "") -> tuple[str, ...]:
         """The words by which a text is found, each once, the names of who says it among them."""
         found: dict[str, None] = dict.fromkeys(self.names(speaker))
-        every = list(_pieces(text))
+        every = list(pieces(text))
         language = language_of(every)
         for word in every:
-            if not _is_stop(word, language):
+            if not is_stop(word, language):
                 found[self._form(word, language)] = None
             if len(found) >= MOST_KEPT:
                 break
@@ -180,17 +180,24 @@ class Lexicon:
         if known is None:
             if len(self._names) >= REMEMBERED:
                 self._names.clear()
-            words = list(_pieces(speaker))
+            words = list(pieces(speaker))
             bent = {self._form(word, language) for word in words for language in (*_BENDING, language_of(words))}
             known = self._names[speaker] = frozenset(filter(None, bent | set(map(plain, words))))
         return known
 
+    def forms(self, word: str, languages: Iterable[str]) -> tuple[str, ...]:
+        """A word as each of these languages has it, and bare."""
+        found = dict.fromkeys(self._form(word, language) for language in languages)
+        found[plain(word)] = None
+        found.pop("", None)
+        return tuple(found)
+
     def terms(self, question: str) -> tuple[Term, ...]:
         """What a question is about, in order; every word of it where that would be nothing."""
-        every = list(dict.fromkeys(_pieces(question)))
+        every = list(dict.fromkeys(pieces(question)))
         language = language_of(every)
-        telling = [word for word in every if not _is_stop(word, language)] or every
-        telling = [word for word in telling if word not in _REQUESTS] or telling
+        telling = [word for word in every if not is_stop(word, language)] or every
+        telling = [word for word in telling if word not in REQUESTS] or telling
         terms: dict[tuple[str, ...], Term] = {}
         for word in telling:
             forms = tuple(dict.fromkeys(filter(None, self._forms(word, language))))
@@ -239,7 +246,7 @@ def plain(word: str) -> str:
     return word[:LONGEST]
 
 
-def _pieces(text: str) -> Iterator[str]:
+def pieces(text: str) -> Iterator[str]:
     """The words of a text in lower case; pairs of signs where there are no blanks."""
     if text.isascii():
         yield from _WORD.findall(text.lower())
@@ -258,7 +265,8 @@ def _pieces(text: str) -> Iterator[str]:
                 yield from (run[at : at + 2] for at in range(len(run) - 1))
 
 
-def _is_stop(word: str, language: str) -> bool:
+def is_stop(word: str, language: str) -> bool:
+    """Whether the word tells nothing in that language."""
     if _UNSPACED.match(word):
         return word in _JOINING or (len(word) == 1 and word in _ALONE)
     if len(word) == 1 and not word.isdigit():

@@ -1,4 +1,4 @@
-"""Which skill to hint: Thompson sampling over Beta distributions (SPEC §14.2). Pure: chance comes as an argument."""
+"""Which of the skills that fit to hint: Thompson sampling over Beta distributions. Pure: chance is an argument."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ class NoCandidates(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """How often a skill was hinted in turns that succeeded and that failed; decay makes fractions of it."""
+    """How often the hint of a skill was right and wrong, in turns; decay and little evidence make fractions of it."""
 
     successes: float = 0.0
     failures: float = 0.0
@@ -61,13 +61,13 @@ def choose(candidates: Sequence[str], arm_of: Callable[[str], Arm], chance: Chan
     return best
 
 
-def credited(arm: Arm, outcome: Outcome) -> Arm:
-    """The arm after a turn; a neutral outcome changes neither count (W-55)."""
+def credited(arm: Arm, outcome: Outcome, weight: float = 1.0) -> Arm:
+    """The arm after a turn that tells so much (0..1); a neutral outcome changes neither count (W-55)."""
     match outcome:
         case "success":
-            return replace(arm, successes=arm.successes + 1)
+            return replace(arm, successes=arm.successes + weight)
         case "failure":
-            return replace(arm, failures=arm.failures + 1)
+            return replace(arm, failures=arm.failures + weight)
         case "neutral":
             return arm
 

@@ -1,4 +1,4 @@
-"""Hears in a person's words that the answer before was not what they wanted (SPEC §14.5). Pure; words alone count."""
+"""Hears in a person's words whether the answer before was what they wanted. Pure; words alone count."""
 
 import re
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ Kind = Literal["rejection", "alternative", "repetition", "standing"]
 
 LONGEST_HEARD = 2_000  # characters that are looked at: people correct in their first words
 LONGEST_KEPT, LONGEST_BEFORE = 300, 120
+LONGEST_PRAISE = 200
 PREFIX = "Correction: "  # how a correction is kept among the facts
 
 
@@ -67,6 +68,13 @@ _SIGNALS: tuple[tuple[Kind, float, re.Pattern[str]], ...] = (
     ),
 )
 
+_PRAISE = re.compile(
+    r"\W*(?:thanks|thank you|thx|perfect|excellent|great|awesome|brilliant|well done|nice one|exactly|love it|danke"
+    r"|vielen dank|herzlichen dank|perfekt|super|klasse|toll|prima|spitze|genau so|sehr gut)\b|\s*[👍👏🙏❤💯🎉]",
+    re.IGNORECASE,
+)
+_BUT = re.compile(r"\b(?:but|though|however|except|aber|allerdings|jedoch|nur dass)\b", re.IGNORECASE)
+
 
 def signals_in(text: str) -> tuple[CorrectionSignal, ...]:
     """What of it sounds like a correction, the surest first (Z-05). Words in fenced or quoted lines are not theirs."""
@@ -82,6 +90,12 @@ def heard(text: str, threshold: float) -> CorrectionSignal | None:
     """The surest signal, if it is sure enough."""
     signals = signals_in(text)
     return signals[0] if signals and signals[0].confidence >= threshold else None
+
+
+def pleased(text: str) -> bool:
+    """Whether somebody begins with thanks or praise for the answer before, and takes nothing of it back."""
+    beginning = text[:LONGEST_PRAISE].split("\n", 1)[0]
+    return _PRAISE.match(beginning) is not None and _BUT.search(beginning) is None
 
 
 def kept_as(text: str, before: str = "") -> str:

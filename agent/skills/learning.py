@@ -1,13 +1,14 @@
-"""What the house learns about its skills: which one helps, what deserves to become one (SPEC §14). One for the process.
+"""What the house learns about its skills: which one helps, what deserves to become one. One for the process.
 
 Nothing here can end a turn, and no turn waits for it: what is to be written waits for `run`, within bounds.
 """
 
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Literal
 
 import anyio
 from sqlalchemy.exc import SQLAlchemyError
@@ -21,8 +22,10 @@ from agent.core.long_texts import beginning_of
 from agent.skills.bandit import NoCandidates, Outcome
 from agent.skills.buckets import Buckets, DraftTrigger, Holds, Observed
 from agent.skills.drafting import Drafter
+from agent.skills.feedback import heard, pleased
 from agent.skills.learning_settings import LearningSettings
 from agent.skills.matching import without_call
+from agent.skills.outcomes import Use, counted
 from agent.skills.router import Pick, Router
 from agent.skills.signatures import BEGINNING, signature_of
 from agent.storage.errors import StorageError
@@ -31,16 +34,27 @@ WRITTEN_WITHIN_S = 5.0
 MOST_TRIGGERS = 16  # drafts that wait to be written
 MOST_REMEMBERED = 1_000  # conversations whose last hint is known
 
+Sign = Literal["pleased", "displeased"]
+
 log = logging.getLogger("tieline.skills")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hinted:
-    """The last hint of a conversation. `outcome` None: its turn goes on, or was cut off."""
+    """The last hint of a conversation. `outcome` None: its turn goes on, or was cut off.
+
+    `use` is what became of the hint, `sign` what its person showed of the answer; `awaits_sign`: they may yet, with
+    their next words or by taking it back. `asked` tells their request from others without keeping it.
+    """
 
     pick: Pick
     at: datetime
     outcome: Outcome | None = None
+    use: Use = "used"
+    sign: Sign | None = None
+    awaits_sign: bool = False
+    person: PersonId | None = None
+    asked: int = 0
 
 
 class Learning:
@@ -84,9 +98,20 @@ class Learning:
             log.warning("what was learnt about skills is not read: %s", _first_line(error))
 
     async def pick(
-        self, candidates: Sequence[str], text: str, *, conversation: ConversationId, run: RunId, fresh: bool
+        self,
+        candidates: Sequence[str],
+        text: str,
+        *,
+        conversation: ConversationId,
+        run: RunId,
+        fresh: bool,
+        fits: Mapping[str, float] | None = None,
+        person: PersonId | None = None,
     ) -> Pick | None:
-        """The skill to hint in a turn; None where the router is off or there is none (W-05). `fresh`: a new session."""
+        """The skill to hint in a turn, of those that fit; None where the router is off or none does (W-05).
+
+        `fresh`: a new session. `fits` (0..1): how well each fits.
+        """
         if not self._settings().router:
             return None
         if fresh and self.router.unread:
@@ -94,23 +119,43 @@ class Learning:
                 await self.router.read_priors()
             except (StorageError, SQLAlchemyError) as error:
                 self._failed("priors", error, conversation, run)
+        if not candidates:
+            return None
         try:
             pick = self.router.pick(candidates, text)
         except NoCandidates:
             return None
-        self._note(conversation, Hinted(pick=pick, at=self._clock.now()))
+        if fits:
+            pick = replace(pick, fit=fits.get(pick.name))
+        self._note(conversation, Hinted(pick=pick, at=self._clock.now(), person=person, asked=hash(text)))
         self._bus.publish(
             SkillPicked(conversation=conversation, run=run, skill=pick.name, asked_for=pick.value is None)
         )
         return pick
 
-    def credit(self, pick: Pick, outcome: Outcome, conversation: ConversationId) -> None:
-        """The turn in which the skill was hinted has ended so (W-07)."""
-        self.router.credit(pick.name, outcome)
+    def credit(self, pick: Pick, outcome: Outcome, conversation: ConversationId, use: Use = "used") -> None:
+        """The turn in which the skill was hinted has ended so, and that became of the hint (W-07)."""
+        self.router.credit(pick.name, *counted(outcome, use))
         last = self._hinted.get(conversation)
         if last is not None and last.pick is pick:
-            self._note(conversation, replace(last, outcome=outcome))
+            self._note(conversation, replace(last, outcome=outcome, use=use, awaits_sign=outcome == "success"))
         self._credited = conversation
+
+    def hear(self, conversation: ConversationId, person: PersonId | None, text: str) -> None:
+        """Somebody's next words: thanks count for the skill that was hinted before, a correction against it."""
+        last = self._hinted.get(conversation)
+        if last is None or not last.awaits_sign or last.person != person:
+            return
+        if heard(text, self._settings().feedback_threshold) is not None:
+            self._signed(conversation, last, "displeased")
+        else:
+            self._signed(conversation, last, "pleased" if pleased(text) else None)
+
+    def _signed(self, conversation: ConversationId, last: Hinted, sign: Sign | None) -> None:
+        self._hinted[conversation] = replace(last, awaits_sign=False, sign=sign)
+        if sign is not None and last.use != "unused":  # an answer that was made without it says nothing of it
+            self.router.credit(last.pick.name, "success" if sign == "pleased" else "failure")
+            self._credited = conversation
 
     def observe(
         self,
@@ -139,7 +184,13 @@ class Learning:
         return trigger
 
     def take_back(self, conversation: ConversationId, text: str) -> None:
-        """A person took back this request with its answer: it counts no longer, once for each time it did."""
+        """A person took back this request with its answer: it counts no longer, once for each time it did.
+
+        That counts against the skill that was hinted in it.
+        """
+        last = self._hinted.get(conversation)
+        if last is not None and last.awaits_sign and last.asked == hash(text):
+            self._signed(conversation, last, "displeased")
         self.buckets.take_back(conversation, signature_of(beginning_of(without_call(text), BEGINNING, self._redact)))
 
     def hinted(self, conversation: ConversationId) -> Hinted | None:

@@ -10,8 +10,10 @@ MOST_CORRECTIONS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearningSettings:
-    """`router` hints one skill a turn and credits it; `drafting` makes a draft of what went well three times.
+    """`router` hints one of the skills that fit a request and credits it; `drafting` makes a draft of what went well
+    three times.
 
+    `min_fit`: what fits a request less (0..1) is not hinted; it may well be put before the model (`min_score`).
     `preferred` names skills, best first, that begin with simulated successes. `seed` None: draws that nobody foresees.
     `feedback` keeps corrections that people make and reminds of them.
     """
@@ -19,6 +21,7 @@ class LearningSettings:
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     router: bool = True
+    min_fit: float = 0.3
     decay: float = 1.0  # of both counts, a day
     seed: int | None = None
     preferred: tuple[str, ...] = ()
@@ -33,6 +36,8 @@ class LearningSettings:
         mistakes = []
         if not 0 < self.decay <= 1:
             mistakes.append(f"decay is {self.decay}; it must be more than 0, and 1 (off) at most")
+        if not 0 < self.min_fit <= 1:
+            mistakes.append(f"min_fit is {self.min_fit}; it must be more than 0, and 1 at most, or set router = false")
         if self.most_drafts < 1:
             mistakes.append(f"most_drafts is {self.most_drafts}; it must be 1 or more, or set drafting = false")
         if not 0 <= self.feedback_threshold <= 1:

@@ -15,7 +15,8 @@ import yaml
 from agent.skills.skill import Origin, Skill
 
 LONGEST_NAME = 80
-LONGEST_DESCRIPTION = 300
+LONGEST_DESCRIPTION = 1_024  # what others write skills by allows so much; the list in the prompt shows its beginning
+LONGEST_WHEN = 300
 LONGEST_VALUE = 2_000
 MOST_ITEMS = 32  # of one list
 KNOWN = frozenset({
@@ -59,7 +60,7 @@ def parsed(text: str, *, folder: Path, origin: Origin) -> Parsed:
         version=_line(fields.get("version"), 40),
         category=_line(fields.get("category"), 40),
         triggers=_list(fields.get("triggers")),
-        when_to_use=_line(fields.get("when_to_use"), LONGEST_DESCRIPTION),
+        when_to_use=_line(fields.get("when_to_use"), LONGEST_WHEN),
         tools=_tools(fields),
         env=_env(fields.get("env"), warnings),
         model=_line(fields.get("model"), 100),
@@ -168,4 +169,4 @@ def _claim(fields: Mapping[str, Any], key: str, otherwise: bool, warnings: list[
 def _first_words(body: str) -> str:
     """The first line that is no heading."""
     lines = (" ".join(line.split()) for line in body.split("\n"))
-    return next((line[:LONGEST_DESCRIPTION] for line in lines if line and not line.startswith("#")), "")
+    return next((line[:LONGEST_WHEN] for line in lines if line and not line.startswith("#")), "")

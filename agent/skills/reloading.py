@@ -96,7 +96,8 @@ class Skills:
     async def _judged(self, skills: Mapping[str, Skill]) -> Snapshot:
         """How they stand. What was found harmless at first sight is written down."""
         decided = await self._database.read(trust_rows.decided)
-        snapshot, notes = await anyio.to_thread.run_sync(_judge, skills, decided)
+        in_use = self.catalogue.snapshot.index.is_warm
+        snapshot, notes = await anyio.to_thread.run_sync(_judge, skills, decided, in_use)
         if notes:
             await self._write(notes)
         return snapshot
@@ -132,11 +133,13 @@ class Skills:
                 return
 
 
-def _judge(skills: Mapping[str, Skill], decided: Mapping[str, Trust]) -> tuple[Snapshot, Sequence[Trust]]:
-    """Slow where there are many: for a worker thread."""
+def _judge(skills: Mapping[str, Skill], decided: Mapping[str, Trust], in_use: bool) -> tuple[Snapshot, Sequence[Trust]]:
+    """Slow where there are many: for a worker thread. `in_use`: messages are compared with skills already."""
     judged = judge_all(skills, decided)
     snapshot = Snapshot(
         entries={one.entry.skill.name: one.entry for one in judged},
         taken_back=frozenset(trust.name for trust in decided.values() if trust.verdict == "revoked"),
     )
+    if in_use:
+        snapshot.index.warm()
     return snapshot, [one.note for one in judged if one.note is not None]

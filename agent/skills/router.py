@@ -1,4 +1,4 @@
-"""Hints one skill a turn and learns from how the turn ended (SPEC §14.2). It knows skills by name alone.
+"""Hints one of the skills that fit and learns from what came of it. It knows skills by name alone.
 
 Counts are held in memory and added to the database in the background: a turn waits for neither.
 """
@@ -20,13 +20,17 @@ from agent.storage.moments import to_us
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pick:
-    """The skill of one turn, and why it: its sample (None: somebody asked for it), its counts, among how many."""
+    """The skill of one turn, and why it: its sample (None: somebody asked for it), its counts, among how many.
+
+    `fit` (0..1) is how well it fits the words; None where nobody looked.
+    """
 
     name: str
     value: float | None
     arm: Arm
     simulated: float
     among: int
+    fit: float | None = None
 
 
 class Router:
@@ -67,13 +71,13 @@ class Router:
         simulated = self._kept(draw.name, at, settings).simulated
         return Pick(name=draw.name, value=draw.value, arm=draw.arm, simulated=simulated, among=draw.among)
 
-    def credit(self, name: str, outcome: Outcome) -> None:
-        """Count how the turn ended for the skill that was hinted in it (W-07)."""
-        more = credited(Arm(), outcome)
+    def credit(self, name: str, outcome: Outcome, weight: float = 1.0) -> None:
+        """Count what the turn says of the skill that was hinted in it (W-07); `weight` (0..1): how much that is."""
+        more = credited(Arm(), outcome, weight)
         if more == Arm():
             return
         self._arms[name] = self.kept(name).with_more(more, to_us(self._clock.now()))
-        self._more[name] = credited(self._more.get(name, Arm()), outcome)
+        self._more[name] = credited(self._more.get(name, Arm()), outcome, weight)
 
     def kept(self, name: str) -> Kept:
         """What is known of a skill now."""

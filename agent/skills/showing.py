@@ -26,7 +26,7 @@ def listing(skills: Sequence[Skill], most_chars: int) -> str:
     lines: list[str] = []
     room = most_chars
     for place, skill in enumerate(skills):
-        line = f"- {skill.name}: {harmless(skill.description)}"
+        line = f"- {skill.name}: {harmless(skill.summary)}"
         if len(line) + 1 > room:
             names = ", ".join(one.name for one in skills[place:])
             lines.append(f"- further ones: {names[:most_chars]}")
@@ -39,7 +39,7 @@ def listing(skills: Sequence[Skill], most_chars: int) -> str:
 def fitting(skills: Sequence[Skill], *, compact: bool) -> str:
     """Those that fit the newest message: whole, or only named."""
     blocks = [
-        _NAMED.format(name=skill.name, description=harmless(skill.description), load=LOAD) if compact else block(skill)
+        _NAMED.format(name=skill.name, description=harmless(skill.summary), load=LOAD) if compact else block(skill)
         for skill in skills
     ]
     return "\n\n".join((_FITTING, *blocks)) if blocks else ""

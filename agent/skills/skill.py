@@ -6,6 +6,7 @@ from typing import Literal
 
 FILE = "SKILL.md"
 EXAMPLE = "- Somebody wrote: "  # begins a line of a draft that quotes a request
+SUMMARY = 300  # characters of a description that lists show
 
 Origin = Literal["shipped", "operator", "auto"]
 
@@ -37,6 +38,11 @@ class Skill:
     user_invocable: bool = True
     invocable_by_model: bool = True
     further: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """What it is for, as lists show it."""
+        return self.description if len(self.description) <= SUMMARY else f"{self.description[: SUMMARY - 1]}…"
 
     @property
     def told(self) -> str:

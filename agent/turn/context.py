@@ -14,7 +14,6 @@ from agent.storage.moments import to_us
 from agent.tools.deferring import loaded_in
 from agent.tools.plan_mode import ENTER, EXIT
 from agent.turn.flushing import may_look_back
-from agent.turn.goal_text import is_wanted
 from agent.turn.notes import read_notes, says_terminated
 from agent.turn.recalling import open_memory, recall
 from agent.turn.requests import raw_of
@@ -81,7 +80,7 @@ async def _advance(run: Run, states: States) -> None:
     await read_notes(states.memory, run.settings.context.memory_chars, states.runtime.clock.now())
     if not states.message.loaded:
         await load_history(run, states)
-    if is_wanted(run) and states.goal.known_for != run.session:
+    if run.settings.agent.goal.follows_session and states.goal.known_for != run.session:
         session_id = run.session
         states.goal.of_session = await states.runtime.database.read(lambda conn: goals.of_session(conn, session_id))
         states.goal.known_for = session_id

@@ -5,15 +5,9 @@ from agent.turn.run import Run
 from agent.turn.states import States
 
 
-def is_wanted(run: Run) -> bool:
-    """Whether the goal stands in the prompt at all."""
-    settings = run.settings.agent.goal
-    return settings.enabled and settings.track_in_system_prompt
-
-
 def goal_text(run: Run, states: States) -> str:
     """The goal as it is with the words that this run answers; "" where there is none or it is not wanted."""
-    if not is_wanted(run):
+    if not run.settings.agent.goal.follows_session:
         return ""
     goal = states.goal.of_session
     if run.work.kind == "message":

@@ -52,8 +52,8 @@ def close_goals(conn: Connection, executed: Executed, run: Run, states: States, 
     if not settings.enabled or (not run.opened and work.incoming.wake_up is None):
         return closed
     if run.opened and run.reaches_goal and executed.verdict == "answered":
-        return _complete_session(conn, run, states, at)
-    if run.opened and work.kind == "message":
+        return _complete_session(conn, run, states, at) if settings.follows_session else closed
+    if run.opened and work.kind == "message" and settings.follows_session:
         closed = _close_session(conn, executed, run, states, at)
     if work.kind == "message" or work.incoming.wake_up is not None:
         closed = replace(closed, moved=_close_kept(conn, executed, run, states, at))

@@ -22,7 +22,6 @@ from agent.memory.audience import Scope
 from agent.providers.metering import Spent
 from agent.sessions.runs import Checkpoint, Loop
 from agent.skills.router import Pick
-from agent.skills.skill import Skill
 from agent.storage.audit_rows import Record
 from agent.turn.guards import Progress
 from agent.turn.prefix import Prefix
@@ -127,8 +126,9 @@ class Run:
     recall: str = ""  # what it was reminded of, framed; stands before the reminder
     recalled_after: int = 0  # what of the memory was forgotten before that
     meanings: dict[str, float] = field(default_factory=dict)  # skills that are surely near its words, by name
-    fitting: tuple[Skill, ...] | None = None  # those that its words alone lead to; None: nobody has looked
+    skill_scores: dict[str, float] | None = None  # how well each fits its words (0..1); None: nobody has looked
     skills: str = ""  # those that fit its words, as the system prompt shows them
+    skills_whole: frozenset[str] = frozenset()  # names of those whose whole text stands there
     within: frozenset[str] | None = None  # the tools of the skill that a person called up by name; None: all
     staged: StagedChanges = field(default_factory=StagedChanges)
     opened: bool = False  # the turn row is committed

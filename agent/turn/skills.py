@@ -6,13 +6,14 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 import anyio
+import anyio.to_thread
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.errors import AgentError, ToolError
 from agent.core.learning_events import SkillsReloaded
 from agent.memory.words import is_about_something
 from agent.skills.catalogue import NOTHING
-from agent.skills.matching import called_in, chosen, without_call
+from agent.skills.matching import best_of, called_in, without_call
 from agent.skills.parsing import slug
 from agent.skills.showing import LEAST_ROOM, fitting
 from agent.skills.skill import Skill
@@ -42,6 +43,13 @@ def take_skills(states: States) -> None:
     runtime.bus.publish(reloaded)
 
 
+async def count_skills(states: States) -> None:
+    """Have the skills' words counted, once for each set of skills and in a thread: it takes some milliseconds."""
+    index = states.skill.snapshot.index
+    if index.skills and not index.is_warm:
+        await anyio.to_thread.run_sync(index.warm)
+
+
 async def find_meanings(run: Run, states: States) -> None:
     """Where words tell nothing and vectors exist: which skills are near in meaning. Bounded in time; never raises."""
     snapshot, vectors, words = states.skill.snapshot, states.runtime.memory.vectors, _words(run)
@@ -50,10 +58,9 @@ async def find_meanings(run: Run, states: States) -> None:
         return
     if called_in(words) is not None:
         return
-    run.fitting = chosen(snapshot.index, words, settings)
-    if run.fitting:
+    if best_of(snapshot.index, skill_scores(run, states), settings):
         return
-    texts = {skill.name: f"{skill.description}. {skill.when_to_use}" for skill in snapshot.offered}
+    texts = {skill.name: f"{skill.summary}. {skill.when_to_use}" for skill in snapshot.offered}
     with anyio.move_on_after(timeout_s):
         try:
             run.meanings = await vectors.surely_near(words, texts, bill=bill_of(run, states))
@@ -75,10 +82,12 @@ def choose_skills(run: Run, states: States, tokens: int) -> bool:
         called = None
     if called is not None:
         found: tuple[Skill, ...] = (called,)
-    elif run.fitting is not None and not run.meanings:
-        found = run.fitting
     else:
-        found = chosen(snapshot.index, without_call(words), run.settings.skills, run.meanings)
+        scores = skill_scores(run, states)
+        if run.meanings:
+            nearest = {name: max(score, scores.get(name, 0.0)) for name, score in run.meanings.items()}
+            scores = {**scores, **nearest}
+        found = best_of(snapshot.index, scores, run.settings.skills)
     if not found:
         return False
     log.info("skills for this turn: %s", ", ".join(skill.name for skill in found), extra={"run": run.id})
@@ -87,8 +96,16 @@ def choose_skills(run: Run, states: States, tokens: int) -> bool:
     if called is not None and called.tools is not None:
         run.within = frozenset(called.tools) | ALWAYS_AT_HAND
     if not compact:
+        run.skills_whole = frozenset(skill.name for skill in found)
         _set_environment(run, found)
     return True
+
+
+def skill_scores(run: Run, states: States) -> dict[str, float]:
+    """How well each skill fits the run's words (0..1), by words alone, by name. They are compared once a run."""
+    if run.skill_scores is None:
+        run.skill_scores = states.skill.snapshot.index.scores(without_call(_words(run)))
+    return run.skill_scores
 
 
 def load_skill(run: Run, states: States, name: str) -> str:

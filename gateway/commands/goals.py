@@ -46,7 +46,7 @@ async def done(call: Call) -> Reply:
 
 
 async def aim(call: Call) -> str:
-    """What the session is after, which `/done` says is reached where no goal is kept; "" where it is after nothing."""
+    """What the session is after, which `/done` says is reached where no goal is kept; "" where that is not followed."""
     session = await call.agent.session_goal()
     return session.text if session.state == "active" else ""
 

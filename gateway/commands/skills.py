@@ -28,7 +28,7 @@ async def skills(call: Call) -> Reply:
     lines = [phrase("skills_title", language), ""]
     usable = snapshot.visible()
     lines += [
-        phrase("skills_line", language, name=skill.name, origin=_origin(call, skill.origin), what=skill.description)
+        phrase("skills_line", language, name=skill.name, origin=_origin(call, skill.origin), what=skill.summary)
         for skill in usable[:MOST_LISTED]
     ] or [phrase("skills_none", language)]
     if len(usable) > MOST_LISTED:

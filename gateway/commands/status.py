@@ -82,7 +82,7 @@ async def _spent(call: Call, conversation: ConversationId) -> str:
 
 
 async def _goal(call: Call) -> tuple[str, ...]:
-    """The kept goal, else what the session is after: what `/done` would say is reached."""
+    """The goal that somebody has set, else what the session is after, where that is followed."""
     phrase, language = call.house.phrase, call.incoming.language
     kept = await call.house.goals.active(ConversationId(str(call.key)))
     if kept is not None:

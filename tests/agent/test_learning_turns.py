@@ -9,10 +9,13 @@ import anyio
 import pytest
 from sqlalchemy import Connection
 
+from agent.built_ins import CommandResult
 from agent.compaction.settings import MemorySettings
 from agent.core.errors import ProviderRefused
 from agent.core.learning_events import CorrectionHeard, LearningFailed, SkillPicked
+from agent.inbox import Work
 from agent.memory.settings import RecallSettings
+from agent.operations import Operations
 from agent.skills.bandit import Arm
 from agent.skills.catalogue import Entry, Snapshot, Standing
 from agent.skills.learning_settings import LearningSettings
@@ -32,10 +35,11 @@ HINT = 'The skill "mail" may help here; use it only if it fits.'
 
 
 def with_skills(world: World, *names: str, standing: Standing = "ready", **more: Any) -> World:
-    """The same with these skills in the catalogue."""
+    """The same with these skills in the catalogue, which fit words about letters."""
     entries = dict(world.catalogue.snapshot.entries)
     for name in names:
-        skill = Skill(name=name, description="d", body="b", origin="operator", folder=Path(), digest="d", **more)
+        known = {"description": "Writes letters", "triggers": ("write to",), "body": f"The {name} way."} | more
+        skill = Skill(name=name, origin="operator", folder=Path(), digest="d", **known)
         entries[name] = Entry(skill=skill, standing=standing)
     world.catalogue.put(Snapshot(entries=entries))
     return world
@@ -56,10 +60,11 @@ async def test_one_line_hints_a_skill_and_the_turn_credits_it(sqlite_database: D
     assert sum(part.count('The skill "') for part in prompts(provider)[0]) == 1
     assert [message.content for message in request.messages] == ["write to Ida"]
     assert all("The skill" not in text for _, text in await world.texts()), "a hint is stored nowhere"
-    assert world.learning.router.kept("mail").arm == Arm(successes=1)
+    assert world.learning.router.kept("mail").arm == Arm(successes=0.25), "it stood there; who knows whether it helped"
     hinted = world.learning.hinted(world.key)
     assert hinted is not None
-    assert (hinted.pick.name, hinted.pick.among, hinted.outcome) == ("mail", 1, "success")
+    assert (hinted.pick.name, hinted.pick.among, hinted.outcome, hinted.use) == ("mail", 1, "success", "shown")
+    assert hinted.pick.fit == 1.0
     assert [event.skill for event in world.events if isinstance(event, SkillPicked)] == ["mail"]
 
 
@@ -110,14 +115,14 @@ async def test_the_prompt_is_base_then_plan_mode_then_the_hint(sqlite_database: 
         agent_md=offering("EnterPlanMode", "echo", "load_skill"),
     )
     with_skills(world, "mail")
-    await world.say("do it")
+    await world.say("write to Ida")
     before, planning = prompts(provider)
     assert planning[1] == f"{before[1]}\n\n{INSTRUCTIONS}"
     for stable, volatile, reminder in (before, planning):
         whole = "\n".join((stable, volatile, reminder))
         assert whole.count(HINT) == 1
         assert whole.endswith(f"{HINT}\n</reminder>")
-    assert world.learning.router.kept("mail").arm == Arm(successes=1), "two calls are one turn"
+    assert world.learning.router.kept("mail").arm == Arm(successes=0.25), "two calls are one turn"
 
 
 @pytest.mark.requirement("W-54", "W-07")
@@ -154,6 +159,117 @@ async def test_a_stop_is_a_failure_and_what_never_ran_is_nothing(sqlite_database
     await world.say("x" * 40_000)
     assert len(provider.requests) == 1
     assert world.learning.router.kept("mail").arm == Arm(failures=1)
+
+
+@pytest.mark.requirement("W-05", "W-09")
+@pytest.mark.parametrize("words", ["hello there", "thanks", "What is in the picture?", "Hallo, wie geht's?"])
+async def test_what_fits_nothing_is_hinted_nothing(sqlite_database: Database, tmp_path: Path, words: str) -> None:
+    provider = ScriptedProvider()
+    world = with_skills(World(sqlite_database, tmp_path, provider), "mail", "travel", "sums")
+    await world.say(words)
+    assert 'The skill "' not in provider.requests[0].reminder
+    assert world.learning.hinted(world.key) is None
+    assert not [event for event in world.events if isinstance(event, SkillPicked)]
+
+
+@pytest.mark.requirement("W-06")
+async def test_it_is_drawn_among_those_that_fit_alone(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider()
+    world = World(sqlite_database, tmp_path, provider)
+    with_skills(world, "mail", "post")
+    with_skills(world, "travel", description="Plans a trip", triggers=("plan a trip",))
+    for _ in range(50):
+        world.learning.router.credit("travel", "success")
+    for _ in range(12):
+        await world.say("write to Ida")
+    picked = [event.skill for event in world.events if isinstance(event, SkillPicked)]
+    assert len(picked) == 12
+    assert set(picked) == {"mail", "post"}, "however well another one has done"
+    hinted = world.learning.hinted(world.key)
+    assert hinted is not None
+    assert hinted.pick.among == 2
+
+
+LOADED, NAMED = calls("load_skill", {"name": "Mail"}), SkillSettings(prompt_mode="compact")
+
+
+@pytest.mark.requirement("W-07", "W-54")
+@pytest.mark.parametrize(
+    ("scripts", "skills", "words", "arm"),
+    [
+        pytest.param([LOADED, says("ok")], NAMED, "write to Ida", Arm(successes=1), id="the model brought it in"),
+        pytest.param([says("ok")], SkillSettings(), "@@skill=mail to Ida", Arm(successes=1), id="a person did"),
+        pytest.param([says("ok")], SkillSettings(), "write to Ida", Arm(successes=0.25), id="it stood there whole"),
+        pytest.param([says("ok")], NAMED, "write to Ida", Arm(failures=0.25), id="the model did without"),
+        pytest.param(
+            [calls("load_skill", {"name": "sums"}), says("ok")],
+            SkillSettings(),
+            "write to Ida",
+            Arm(failures=0.25),
+            id="the model took another one",
+        ),
+        pytest.param(
+            [calls("load_skill", {"name": "male"}), says("ok")],
+            NAMED,
+            "write to Ida",
+            Arm(failures=0.25),
+            id="what it could not load is not used",
+        ),
+    ],
+)
+async def test_what_counts_is_that_it_was_used(
+    sqlite_database: Database,
+    tmp_path: Path,
+    scripts: Sequence[Script],
+    skills: SkillSettings,
+    words: str,
+    arm: Arm,
+) -> None:
+    provider = ScriptedProvider(scripts=list(scripts))
+    chosen, persona = Settings(skills=skills), offering("load_skill")
+    world = World(sqlite_database, tmp_path, provider, settings=chosen, agent_md=persona)
+    with_skills(world, "mail")
+    with_skills(world, "sums", description="Adds numbers", triggers=("add up",))
+    await world.say(words)
+    assert world.learning.router.kept("mail").arm == arm
+    assert world.learning.router.kept("sums").arm == Arm()
+
+
+@pytest.mark.requirement("W-07")
+@pytest.mark.parametrize(
+    ("then", "arm"),
+    [
+        pytest.param("thanks, perfect", Arm(successes=1.25), id="thanks"),
+        pytest.param("Danke dir!", Arm(successes=1.25), id="thanks in German"),
+        pytest.param("👍", Arm(successes=1.25), id="a sign"),
+        pytest.param("No, that is wrong", Arm(successes=0.25, failures=1), id="a correction"),
+        pytest.param("Thanks, but that's not what I meant", Arm(successes=0.25, failures=1), id="polite correction"),
+        pytest.param("great, but shorter please", Arm(successes=0.25), id="who knows"),
+        pytest.param("how late is it?", Arm(successes=0.25), id="something else"),
+    ],
+)
+async def test_what_its_person_says_next_counts(sqlite_database: Database, tmp_path: Path, then: str, arm: Arm) -> None:
+    world = with_skills(World(sqlite_database, tmp_path, ScriptedProvider()), "mail")
+    await world.say("write to Ida")
+    await world.say("thank you", person="telegram:78", display="Bob")
+    await world.say(then)
+    await world.say("thanks")
+    assert world.learning.router.kept("mail").arm == arm, "once, and of nobody else"
+
+
+async def test_an_answer_that_is_taken_back_counts_against_its_hint(sqlite_database: Database, tmp_path: Path) -> None:
+    world = with_skills(World(sqlite_database, tmp_path, ScriptedProvider()), "mail")
+
+    async def undo(work: Work, agent: Operations) -> CommandResult:
+        await agent.take_back()
+        return CommandResult()
+
+    world.built_ins.commands["/undo"] = undo
+    await world.say("write to Ida")
+    await world.say("/undo")
+    assert world.learning.router.kept("mail").arm == Arm(successes=0.25, failures=1)
+    await world.say("thanks")
+    assert world.learning.router.kept("mail").arm == Arm(successes=0.25, failures=1), "one sign is enough"
 
 
 async def test_who_may_load_no_skill_is_hinted_none(sqlite_database: Database, tmp_path: Path) -> None:
@@ -235,7 +351,7 @@ async def test_trouble_with_learning_ends_no_turn(sqlite_database: Database, tmp
     world.learning.router.unread = True
     await world.restart()
     for _ in range(3):
-        assert await world.say("Please refactor the billing code module") == ["ok"]
+        assert await world.say("@@skill=mail Please refactor the billing code module") == ["ok"]
     await world.learning.flush()
     steps = [event.step for event in world.events if isinstance(event, LearningFailed)]
     assert steps == ["priors", "draft", "outcomes"]

@@ -33,7 +33,7 @@ from tests.bench.results import RAW, Machine, Record
 ISOLATED = "BENCH_ISOLATED"
 EVALUATIONS = (
     "Evaluations that judge decisions and time no process are modules of their own: "
-    "python -m tests.bench.{bandit,hostile,memory,context}"
+    "python -m tests.bench.{bandit,hints,hostile,memory,context}"
 )
 
 

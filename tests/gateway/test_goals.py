@@ -23,6 +23,9 @@ autonomous_turn_delay_ms = 20
 """
 
 
+FOLLOWED = "[agent.goal]\ntrack_in_system_prompt = true\n"
+
+
 def judged(achieved: bool, reason: str = "seen") -> Mapping[str, Any]:
     """A rule: what the supervisor says."""
     text = json.dumps({"achieved": achieved, "reason": reason})
@@ -41,6 +44,7 @@ def world(tmp_path: Path, sqlite_template: Path, llm: LlmServer) -> World:
 
 @pytest.mark.requirement("Z-93", "Z-145")
 async def test_a_reached_goal_is_a_status_that_goes(world: World) -> None:
+    world.config = FOLLOWED
     world.script({"match": {"contains": "sea"}, "reply": {"text": "It is done."}})
     async with world.process():
         await world.answered("write a poem about the sea", "It is done.")
@@ -132,7 +136,7 @@ async def test_done_and_the_other_words(world: World) -> None:
     async with world.process():
         await world.asks("/done", "no goal that could be reached")
         await world.answered("write a poem about the sea")
-        await world.asks("/done", "Reached: write a poem")
+        await world.asks("/done", "nobody has set one here")
         await world.asks("/goal tidy up the wiki", "🎯 Goal 1: tidy up the wiki")
         await world.asks("/goal pause", "Goal 1 is paused")
         for word in ("complete", "pause", "complete 1"):
@@ -163,7 +167,20 @@ async def test_at_a_limit_the_button_gives_as_much_again(world: World) -> None:
         await world.asks("/goal", "Limits: 2 turns")
 
 
+async def test_what_nobody_has_set_is_no_goal(world: World) -> None:
+    world.script({"match": {"contains": "picture"}, "reply": {"text": "It is done."}})
+    async with world.process():
+        await world.answered("hello there")
+        await world.answered("What is in the picture?", "It is done.")
+        await world.asks("/goal", "There is no goal here")
+        assert "hello there" not in await world.asks("/status", "Status")
+        assert "picture" not in await world.asks("/done", "nobody has set one here")
+        assert "niemand" in await world.asks("/done", "kein Ziel", language="de")
+        assert not any("🎯" in text for text in world.texts())
+
+
 async def test_status_goal_and_done_tell_of_one_goal(world: World) -> None:
+    world.config = FOLLOWED
     async with world.process():
         await world.asks("/goal", "There is no goal here")
         await world.answered("write a poem about the sea")

@@ -5,6 +5,7 @@ from shutil import rmtree
 
 import pytest
 
+from agent.skills.bandit import Arm
 from tests.fakes.waiting import until
 from tests.gateway.test_memory import bytes_of
 from tests.gateway.world import BOB, GROUP, World
@@ -39,7 +40,7 @@ async def test_a_draft_waits_is_approved_hinted_credited_and_revoked(world: Worl
     assert NAME in waiting.partition("Waiting for approval")[2]
     await world.answered(f"@@skill={NAME} before anybody approved it", "before anybody approved it")
     assert not hinted(world)
-    assert "it had the highest draw" in await world.asks("/why skill", "Skill hinted:"), "another one was"
+    await world.asks("/why skill", "I have hinted no skill")
 
     shown = await world.asks(f"/skill approve {NAME}", "What stands here")
     approving = shown[shown.index(f"/skill approve {NAME}") :].split()
@@ -52,6 +53,9 @@ async def test_a_draft_waits_is_approved_hinted_credited_and_revoked(world: Worl
     assert "well 1 times and badly 0 times" in why
     assert "Of the successes 1 were given to it" in why, "in the next session: a score that nobody measured"
     assert "went well, which counts for it" in why
+    await world.answered("hello there")
+    assert "Skill hinted" in await world.asks("/why skill", NAME)
+    assert not hinted(world), "a greeting fits nothing"
     await world.answered(f"@@skill={NAME} and for July", "and for July")
     warum = await world.asks("/why skill", "Hinweis auf die Fähigkeit", language="de")
     assert "2-mal gut" in warum
@@ -135,3 +139,23 @@ async def test_a_fact_takes_the_quotes_of_its_message_with_it(world: World) -> N
     await world.hears(world.said("yes"))
     await world.shows("Forgotten.")
     await until(lambda: not draft.exists())
+
+
+@pytest.mark.requirement("W-05", "W-07", "W-08")
+async def test_a_shipped_skill_is_hinted_where_it_fits_and_told_of(world: World) -> None:
+    for words in ("hello there", "thanks!", "I have a meeting tomorrow at 10"):
+        await world.answered(words)
+        assert "may help here" not in str(world.llm.bodies[-1])
+    assert "only where one surely fits" in await world.asks("/why skill", "I have hinted no skill")
+    await world.answered("please plan a trip to Oslo")
+    assert 'The skill "travel-plan" may help here' in str(world.llm.bodies[-1]["messages"][-1]["content"])
+    why = await world.asks("/why skill", "Skill hinted: travel-plan")
+    assert "It alone fitted what was asked, by 1.00" in why
+    assert "well 0 times and badly 0 times" in why
+    assert "counts a quarter for it" in why
+    await world.answered("thanks, great")
+    assert "thanked for" in await world.asks("/why skill", "Skill hinted: travel-plan")
+    await world.answered("Bitte plane eine Reise nach Bergen")
+    await world.asks("/undo", "Taken back")
+    assert "zurückgenommen" in await world.asks("/why skill", "Hinweis auf die Fähigkeit", language="de")
+    assert world.house.learning.router.kept("travel-plan").arm == Arm(successes=1.5, failures=1)

@@ -30,6 +30,7 @@ def turns(world: World) -> int:
 
 @pytest.mark.requirement("W-16", "W-18", "Z-91")
 async def test_approved_it_is_carried_out_in_place_of_the_loop(world: World) -> None:
+    world.config += "[agent.goal]\ntrack_in_system_prompt = true\n"
     made = planned(task(1, "read A"))
     world.script(
         together("All pages are sound."), {**made, "reply": {**made["reply"], "hold": "plan"}}, does("read A", "fine")

@@ -12,7 +12,7 @@ from agent.goals import claims, lifecycle
 from agent.memory import records
 from agent.plans import admission
 from agent.providers import openai, replies
-from agent.skills import feedback, loading
+from agent.skills import feedback, loading, matching
 from agent.style import detector
 from agent.tools import hooks, patterns
 from agent.tools.mcp import offers, results
@@ -42,7 +42,9 @@ LIMITS: dict[str, int] = {
     "page text": pages.LONGEST,
     "pattern": patterns.LONGEST,
     "plan": admission.MOST_BYTES,
+    "praise": feedback.LONGEST_PRAISE,
     "query": records.LONGEST_QUERY,
+    "request": matching.BEGINNING + matching.END + 2,  # of a message that is compared with skills
     "result": max(PAGE, results.LONGEST),  # of any tool, before it is shortened
     "rule": pinning.LONGEST_REQUEST,
     "sentence": claims.SIGHT,

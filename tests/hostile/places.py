@@ -211,6 +211,15 @@ def _skill(text: str) -> object:
     return agent.skills.scanning.findings_in(one.skill)
 
 
+_TEA = "---\nname: green-tea\ndescription: brew green tea of leaves\ntriggers: brew tea, leaves\n---\n# Water\n"
+_SKILLS = agent.skills.matching.Index([agent.skills.parsing.parsed(_TEA, folder=ROOT, origin="operator").skill])
+_SKILLS.warm()
+
+
+def _scores(text: str) -> object:
+    return _SKILLS.scores(text)
+
+
 def _events(text: str) -> object:
     reader = agent.providers.sse.EventReader()
     body = f"data: {text}\n\n".encode("utf-8", "replace")
@@ -431,11 +440,12 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
     "agent.skills.feedback": (
         Case(agent.skills.feedback.signals_in, WEB_MESSAGE),
         Case(agent.skills.feedback.kept_as, WEB_MESSAGE),
+        Case(agent.skills.feedback.pleased, WEB_MESSAGE),
     ),
     "agent.skills.matching": (
         Case(agent.skills.matching.called_in, WEB_MESSAGE),
         Case(agent.skills.matching.without_call, WEB_MESSAGE),
-        Case(agent.skills.matching.Index(()).scores, WEB_MESSAGE),
+        Case(_scores, WEB_MESSAGE),
     ),
     "agent.skills.parsing": (Case(_skill, ANSWER, IN_A_THREAD),),
     "agent.skills.scanning": (Case(_skill, ANSWER, IN_A_THREAD),),

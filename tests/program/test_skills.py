@@ -107,3 +107,29 @@ async def test_what_goes_well_is_drafted_approved_hinted_and_revoked(stage: Stag
     await ann.say(f"@@skill={name} for April")
     assert f'"{name}"' not in await hint("for April")
     assert not draft.exists()
+
+
+@pytest.mark.requirement("W-05", "W-08", "Z-92")
+async def test_nothing_is_suggested_that_nobody_asked_for(stage: Stage) -> None:
+    ann = OnTelegram(stage.doubles)
+
+    async def told(words: str) -> str:
+        """What the model is told before these words of hers."""
+        newest = (await stage.asking(words))["body"]["messages"][-1]
+        return str(newest["content"]).partition("</reminder>")[0]
+
+    for words in ("hello there, how are you?", "Danke, das war nett", "I have a meeting tomorrow at ten"):
+        await ann.say(words)
+        assert "may help here" not in await told(words)
+    await ann.say("bitte plane eine Reise nach Bergen")
+    assert 'The skill "travel-plan" may help here' in await told("eine Reise nach Bergen")
+    await ann.hears("eine Reise nach Bergen")
+    await stage.program.settled()
+    await ann.say("/why skill")
+    assert "counts a quarter for it" in await ann.hears("It alone fitted what was asked")
+    await ann.say("/status")
+    assert "after" not in (await ann.hears("Provider")).lower()
+    await ann.say("/goal")
+    await ann.hears("There is no goal here")
+    await ann.say("/done")
+    await ann.hears("nobody has set one here")

@@ -1,8 +1,9 @@
-"""What a session is after, over whole turns (SPEC §10.1)."""
+"""What a session is after, over whole turns: followed only where the operator wants the model to read it."""
 
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from agent.built_ins import CommandResult
 from agent.core.goal_events import GoalCompleted
@@ -11,6 +12,7 @@ from agent.goals.stored import Limits
 from agent.inbox import Work
 from agent.operations import Operations
 from agent.storage.database import Database
+from agent.storage.goal_tables import session_goal
 from agent.turn.settings import AgentSettings, Settings
 from tests.agent.goals.world import OWNER, GoalWorld
 from tests.agent.world import World
@@ -19,6 +21,9 @@ from tests.fakes.provider import ScriptedProvider, calls, says
 
 def tracking(**goal: object) -> Settings:
     return Settings(agent=AgentSettings(goal=GoalSettings(**goal)))  # type: ignore[arg-type]
+
+
+FOLLOWED = tracking(track_in_system_prompt=True)
 
 
 async def done(work: Work, agent: Operations) -> CommandResult:
@@ -39,7 +44,7 @@ async def new(work: Work, agent: Operations) -> CommandResult:
 @pytest.mark.requirement("Z-83", "Z-84", "Z-85", "Z-86", "Z-93", "Z-145")
 async def test_it_is_active_then_completed_then_the_next(database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[says("I look at it."), says("It is done."), says("Sure.")])
-    world = World(database, tmp_path, provider)
+    world = World(database, tmp_path, provider, settings=FOLLOWED)
     await world.say("write a poem about the sea")
     assert (await world.agent.operations.session_goal()).state == "active"
     assert await world.say("how is it going") == ["It is done."]  # no word of it in the chat
@@ -57,7 +62,8 @@ async def test_it_is_active_then_completed_then_the_next(database: Database, tmp
 
 @pytest.mark.requirement("Z-93")
 async def test_what_nobody_asked_for_is_completed_without_a_line(sqlite_database: Database, tmp_path: Path) -> None:
-    world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[says("I am the bot. All done.")]))
+    scripts = [says("I am the bot. All done.")]
+    world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=scripts), settings=FOLLOWED)
     await world.say("hello there, who are you")
     assert (await world.agent.operations.session_goal()).state == "completed"
     assert [event.name for event in world.events if isinstance(event, GoalCompleted)] == ["goal_completed"]
@@ -66,7 +72,8 @@ async def test_what_nobody_asked_for_is_completed_without_a_line(sqlite_database
 
 @pytest.mark.requirement("Z-89")
 async def test_a_denial_does_not_complete_it(sqlite_database: Database, tmp_path: Path) -> None:
-    world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[says("No, nothing is done yet.")]))
+    scripts = [says("No, nothing is done yet.")]
+    world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=scripts), settings=FOLLOWED)
     await world.say("write a poem about the sea")
     assert (await world.agent.operations.session_goal()).state == "active"
     assert world.outbox.status_line == ""
@@ -75,7 +82,7 @@ async def test_a_denial_does_not_complete_it(sqlite_database: Database, tmp_path
 @pytest.mark.requirement("Z-89")
 async def test_a_turn_with_tools_does_not_complete_it(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[calls("current_time"), says("All done.")])
-    world = World(sqlite_database, tmp_path, provider)
+    world = World(sqlite_database, tmp_path, provider, settings=FOLLOWED)
     await world.say("what time is it")
     assert (await world.agent.operations.session_goal()).state == "active"
     assert not [event for event in world.events if isinstance(event, GoalCompleted)]
@@ -83,7 +90,7 @@ async def test_a_turn_with_tools_does_not_complete_it(sqlite_database: Database,
 
 @pytest.mark.requirement("Z-92", "Z-93")
 async def test_done_completes_it(sqlite_database: Database, tmp_path: Path) -> None:
-    world = World(sqlite_database, tmp_path, ScriptedProvider())
+    world = World(sqlite_database, tmp_path, ScriptedProvider(), settings=FOLLOWED)
     world.built_ins.commands["/done"] = done
     await world.say("write a poem about the sea")
     await world.say("/done")
@@ -95,7 +102,7 @@ async def test_done_completes_it(sqlite_database: Database, tmp_path: Path) -> N
 @pytest.mark.requirement("Z-87")
 @pytest.mark.parametrize("command", ["/clear", "/new"])
 async def test_clear_and_reset_forget_it(command: str, sqlite_database: Database, tmp_path: Path) -> None:
-    world = World(sqlite_database, tmp_path, ScriptedProvider())
+    world = World(sqlite_database, tmp_path, ScriptedProvider(), settings=FOLLOWED)
     world.built_ins.commands |= {"/clear": clear, "/new": new}
     await world.say("write a poem about the sea")
     await world.say(command)
@@ -105,15 +112,25 @@ async def test_clear_and_reset_forget_it(command: str, sqlite_database: Database
 
 
 @pytest.mark.requirement("Z-94", "Z-95")
-async def test_switched_off_nothing_is_tracked_and_the_turn_is_the_same(
-    sqlite_database: Database, tmp_path: Path
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(tracking(enabled=False, track_in_system_prompt=True), id="goals are switched off"),
+        pytest.param(Settings(), id="as it is shipped, a goal is what somebody has set"),
+    ],
+)
+async def test_where_it_is_not_followed_there_is_none_and_the_turn_is_the_same(
+    sqlite_database: Database, tmp_path: Path, settings: Settings
 ) -> None:
     assert GoalSettings().enabled is True
     provider = ScriptedProvider(scripts=[says("It is done.")])
-    world = World(sqlite_database, tmp_path, provider, settings=tracking(enabled=False))
+    world = World(sqlite_database, tmp_path, provider, settings=settings)
     assert await world.say("write a poem about the sea") == ["It is done."]
     assert (await world.agent.operations.session_goal()).state == "idle"
+    assert await world.agent.operations.complete_goal() is None
+    assert not [event for event in world.events if isinstance(event, GoalCompleted)]
     assert world.outbox.status_line == ""
+    assert not await sqlite_database.read(lambda conn: conn.execute(select(session_goal)).all())
 
 
 @pytest.mark.requirement("Z-88", "Z-95", "Z-96", "Z-97")

@@ -120,7 +120,7 @@ def test_a_drafted_one_is_called_after_its_folder() -> None:
 def test_no_text_breaks_it(text: str, before: str) -> None:
     skill, _ = read(before + text)
     assert skill.name
-    assert len(skill.description) <= 300
+    assert len(skill.description) <= 1_024
 
 
 def test_a_name_can_be_typed() -> None:

@@ -120,3 +120,12 @@ def test_what_was_said_before_there_was_a_memory_waits_to_be_kept(
             conn.execute(text(f"{rows} VALUES ('a', 'x', 'said', 'c', 't', 'chat', :id, :id, 1)"), {"id": id})
         migrating.upgrade(conn, SCHEMA.migrations)
         assert conn.execute(text("SELECT below FROM memory_backlog")).scalar_one_or_none() == below
+
+
+def test_what_any_answer_counted_for_a_skill_counts_no_longer(engine: Engine) -> None:
+    with engine.begin() as conn:
+        migrating.upgrade(conn, SCHEMA.migrations, "0016_recall")
+        conn.execute(text("INSERT INTO skill_arm VALUES ('global', 'translate', 503, 7, 3, 1)"))
+        migrating.upgrade(conn, SCHEMA.migrations)
+        row = conn.execute(text("SELECT successes, failures, simulated FROM skill_arm")).one()
+    assert tuple(row) == (3, 0, 3), "but for what it was given to begin with"
