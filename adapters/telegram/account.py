@@ -5,13 +5,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from telegram import InputFile
-from telegram.error import ChatMigrated
-
 from adapters.telegram.api import Api
+from adapters.telegram.errors import ChatMigrated, Flooded
 from adapters.telegram.learned import Feature
 from adapters.telegram.limits import Limiter, Rates
-from adapters.telegram.request import Flooded
+from adapters.telegram.request import Upload
 from adapters.telegram.settings import TelegramSettings
 from agent.core.clock import Clock
 from gateway.channels.errors import ChannelBusy
@@ -49,7 +47,7 @@ class Account:
         self._cleared: OrderedDict[int, int] = OrderedDict()  # by chat: the drafts up to this one
 
     async def ask(self, method: str, chat: int, **parameters: Any) -> Any:
-        """Call a method on a chat, on its new id if it moved. Raises what the library raises.
+        """Call a method on a chat, on its new id if it moved. Raises TelegramError.
 
         ChannelBusy at once while the server wants the chat to be left alone.
         """
@@ -64,7 +62,7 @@ class Account:
             if self._announce_move(chat, error.new_chat_id):
                 self._moved[chat] = error.new_chat_id
                 _bound(self._moved)
-            if any(isinstance(value, InputFile) for value in parameters.values()):
+            if any(isinstance(value, Upload) for value in parameters.values()):
                 raise ChannelBusy("the group moved; its file must be read anew", after_s=0.1) from None
             return await self.api.call(method, chat_id=error.new_chat_id, **parameters)
 
