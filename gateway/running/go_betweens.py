@@ -2,24 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
 
 from agent.between_turns import BetweenTurns
-from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.core.outbox import Answer, Question
 from agent.providers.registry import Registry as Providers
-from agent.storage.database import Database
-from agent.storage.errors import StorageError
-from agent.storage.moments import from_us, to_us
 from agent.style.user_model import UserModel
 from gateway.access.book import AccessBook
-from gateway.channels.adapter import Adapter, Place
-from gateway.channels.errors import HouseTrouble
+from gateway.channels.adapter import Adapter
 from gateway.channels.keys import ConversationKey
 from gateway.config.live import Live
 from gateway.config.settings import Settings
@@ -31,10 +25,7 @@ from gateway.dispatch.local import LocalDispatcher
 from gateway.running.agents import Waking
 from gateway.running.alerts import Alerts
 from gateway.running.chosen import Chosen
-from gateway.storage import places
 from gateway.telemetry.trouble import Troubles
-
-KNOWN_FOR = timedelta(days=7)  # conversations that catch-up looks at (DESIGN §13.15)
 
 
 def held(live: Live, chosen: Chosen, conn: Connection, key: ConversationKey) -> Held:
@@ -47,7 +38,7 @@ def held(live: Live, chosen: Chosen, conn: Connection, key: ConversationKey) -> 
     return held_by(conn, key, chosen.around(key), configured)
 
 
-def opened(adapter: Adapter, mount: Callable[[Adapter], None], delivery: Delivery) -> None:
+def opened(mount: Callable[[Adapter], None], delivery: Delivery, adapter: Adapter) -> None:
     """Its routes are served, and what waited for the account is sent."""
     mount(adapter)
     delivery.look_again()
@@ -73,23 +64,6 @@ class Reports:
 
     def login_accepted(self, channel_type: str) -> None:
         self.troubles.over("delivery", channel_type)
-
-
-async def known_places(database: Database, clock: Clock, channel_type: str) -> Sequence[Place]:
-    """Conversations of the last seven days, newest first. Raises HouseTrouble."""
-    since = to_us(clock.now() - KNOWN_FOR)
-    try:
-        found = await database.read(lambda conn: places.known_places(conn, channel_type, since=since))
-    except (StorageError, SQLAlchemyError) as error:
-        raise HouseTrouble(str(error).partition("\n")[0]) from error
-    return [
-        Place(
-            key=ConversationKey.parse(place.conversation),
-            last_message_id=place.last_message_id,
-            last_at=from_us(place.last_at),
-        )
-        for place in found
-    ]
 
 
 def stop(
@@ -150,14 +124,6 @@ def mcp_health(troubles: Troubles, name: str, trouble: str | None, *, added: boo
     if added:
         fix = f"in a chat: `/mcp remove {name}`, then `/mcp add {name}` with its address anew"
     troubles.report("mcp", name, trouble, fix=fix)
-
-
-def storage_trouble(troubles: Troubles, reason: str | None) -> None:
-    if reason is None:
-        troubles.over("storage", "database")
-    else:
-        fix = "free some disk space, or look whether the database server runs"
-        troubles.report("storage", "database", reason, fix=fix, blocking=True)
 
 
 def user_model(live: Live, kept: UserModel) -> UserModel | None:
