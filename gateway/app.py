@@ -33,6 +33,7 @@ from gateway.web.server import WebError, WebServer
 
 HEARD_WITHIN_S = 30.0
 DRAIN_S = 30.0  # for running turns, when told to end (G-27)
+OBJECTS_BETWEEN_LOOKS = 50_000  # for garbage, once started: a look takes 20 ms
 
 _log = logging.getLogger("tieline")
 
@@ -115,6 +116,7 @@ class App:
                 tasks.start_soon(house.warm_up)
                 tasks.start_soon(self._keep_owning)
                 gc.freeze()  # it stays: each look through it for garbage would hold up turns for 0.1 s
+                gc.set_threshold(OBJECTS_BETWEEN_LOOKS)
                 self.ready.set()
                 await stop.wait()
                 _log.info("ending: running turns have %g s", DRAIN_S)

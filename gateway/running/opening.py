@@ -21,7 +21,6 @@ from gateway.channels.errors import HouseTrouble
 from gateway.channels.keys import ConversationKey
 from gateway.config.settings import Settings
 from gateway.phrases.catalogue import Catalogue
-from gateway.router.incoming import language_of
 from gateway.running.accounts import Accounts
 from gateway.storage import places
 from gateway.storage.opening import open_database
@@ -60,7 +59,7 @@ async def open_all(
         catch_up_max_age_s=settings.network.catch_up_max_age,
         proxy=settings.network.proxy,
         public_url=settings.web.public_url or web_url,
-        not_taken=lambda inbound: phrase("not_taken", language_of(inbound)),
+        not_taken=lambda inbound: phrase("not_taken", inbound.sender.language or "en"),
     )
     return Foundation(owned=owned, database=database, accounts=Accounts(settings.channels, surroundings))
 
