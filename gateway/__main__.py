@@ -4,8 +4,8 @@ import gc
 
 from gateway.cli.main import cli
 
-# A start makes half a million objects, 3,000 of them garbage: looking for these takes 0.15 s. `gateway.app` sets another
-# number once it has started.
+# A start makes half a million objects, 3,000 of them garbage: looking for these takes 0.15 s. `gateway.app` sets
+# another number once it has started.
 OBJECTS_OF_A_START = 2_000_000
 
 

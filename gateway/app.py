@@ -1,6 +1,8 @@
-"""The life of the process: take the port, say that we are alive, build the house, serve, and end without loss.
+"""The life of the process: take the port, say that we are alive, sign in to platforms, build the house, serve, and end
+without loss.
 
-The web server is bound before anything slow is imported; the rest is loaded by name in a thread (DESIGN §2).
+The web server is bound before anything slow is imported; the rest is loaded by name in a thread, what platforms need
+first.
 """
 
 import gc
@@ -101,12 +103,12 @@ class App:
             await anyio.sleep(0.02)
 
     async def _serve(self, stop: anyio.Event) -> None:
-        opened = await self._open()
-        ends: Any = opened
+        foundation = await self._open()
+        ends: Any = foundation
         try:
             async with anyio.create_task_group() as tasks:
-                await opened.accounts.listen(tasks)
-                self._house = ends = house = await self._build(opened)
+                await foundation.accounts.listen(tasks)
+                self._house = ends = house = await self._build(foundation)
                 self._bus.listen(lambda published: house.tokenizer.heed(published.event), [ContextBuilt])
                 self._mount(tasks)
                 await house.run(tasks)
@@ -141,11 +143,11 @@ class App:
         except errors.DatabaseUnusable as error:
             raise StartError(str(error)) from error
 
-    async def _build(self, opened: Any) -> Any:
+    async def _build(self, foundation: Any) -> Any:
         module = await anyio.to_thread.run_sync(import_module, "gateway.building")
         return await module.build(
             self.live,
-            opened,
+            foundation,
             clock=self._clock,
             bus=self._bus,
             metrics=self._metrics,

@@ -1,6 +1,6 @@
 """Builds the house: every room once, on the open database, each handed what it needs of the others.
 
-Loaded by name after the web server is bound: it imports what is slow to import.
+Loaded by name while platforms are signed in to: it imports three quarters of the program.
 """
 
 from collections.abc import Callable
@@ -81,7 +81,7 @@ from gateway.telemetry.trouble import Troubles
 
 async def build(
     live: Live,
-    opened: Foundation,
+    foundation: Foundation,
     *,
     clock: Clock,
     bus: EventBus,
@@ -96,7 +96,7 @@ async def build(
     """Build the rooms on the open database."""
     settings, started_at = live.settings, clock.now()
     redact = redactor or Redactor(settings.secrets)
-    database, accounts = opened.database, opened.accounts
+    database, accounts = foundation.database, foundation.accounts
     book = AccessBook(await database.read(grants.all_grants))
     chosen = await load_chosen(database)
     live.listen(lambda _: setattr(delivery, "settings", chosen.delivery(live)))
@@ -336,7 +336,7 @@ async def build(
     )
     return House(
         database=database,
-        keep_owning=opened.owned.keep,
+        keep_owning=foundation.owned.keep,
         accounts=accounts,
         gateway=Gateway(
             admit=router.admit,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
+import anyio
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.clock import Clock
@@ -39,8 +40,9 @@ class Foundation:
 
     async def aclose(self) -> None:
         """For who cannot build the rest."""
-        await self.accounts.aclose()
-        await self.database.aclose()
+        with anyio.CancelScope(shield=True):
+            await self.accounts.aclose()
+            await self.database.aclose()
 
 
 async def open_all(

@@ -155,12 +155,12 @@ class World:
         bus.listen(lambda published: self.events.append(published.event))
         self.troubles = Troubles(self.clock)
         settings, phrase = self._settings(), read_catalogue()
-        opened = await open_all(
+        foundation = await open_all(
             settings, clock=self.clock, troubles=self.troubles, phrase=phrase, web_url="http://127.0.0.1:8080"
         )
         self.house = await build(
             Live(settings, {}),
-            opened,
+            foundation,
             clock=self.clock,
             bus=bus,
             metrics=Metrics(),
