@@ -1,6 +1,8 @@
-"""The life of the process: take the port, say that we are alive, build the house, serve, and end without loss.
+"""The life of the process: take the port, say that we are alive, sign in to platforms, build the house, serve, and end
+without loss.
 
-The web server is bound before anything slow is imported; the rest is loaded by name in a thread (DESIGN §2).
+The web server is bound before anything slow is imported; the rest is loaded by name in a thread, what platforms need
+first.
 """
 
 import gc
@@ -33,6 +35,7 @@ from gateway.web.server import WebError, WebServer
 
 HEARD_WITHIN_S = 30.0
 DRAIN_S = 30.0  # for running turns, when told to end (G-27)
+OBJECTS_BETWEEN_LOOKS = 50_000  # for garbage, once started: a look takes 20 ms
 
 _log = logging.getLogger("tieline")
 
@@ -59,6 +62,7 @@ class App:
         self.live.listen(lambda fresh: self._redactor.add(*fresh.secrets))
         self._troubles = Troubles(self._clock, redact=self._redactor)
         self._lag = LoopLag(self._clock)
+        self._phrase = read_catalogue(spell=partial(with_program, program_as_typed(to_strangers=True)))
         self._web = WebServer(settings.web, home=settings.home, clock=self._clock)
         self._control = Control(settings.home, {"sign-in-link": self._link, "version": _version, "heard": self._heard})
         self._house: Any = None
@@ -99,10 +103,13 @@ class App:
             await anyio.sleep(0.02)
 
     async def _serve(self, stop: anyio.Event) -> None:
-        self._house = house = await self._build()
-        self._bus.listen(lambda published: house.tokenizer.heed(published.event), [ContextBuilt])
+        foundation = await self._open()
+        ends: Any = foundation
         try:
             async with anyio.create_task_group() as tasks:
+                await foundation.accounts.listen(tasks)
+                self._house = ends = house = await self._build(foundation)
+                self._bus.listen(lambda published: house.tokenizer.heed(published.event), [ContextBuilt])
                 self._mount(tasks)
                 await house.run(tasks)
                 self._announce_address()
@@ -111,34 +118,46 @@ class App:
                 tasks.start_soon(house.warm_up)
                 tasks.start_soon(self._keep_owning)
                 gc.freeze()  # it stays: each look through it for garbage would hold up turns for 0.1 s
+                gc.set_threshold(OBJECTS_BETWEEN_LOOKS)
                 self.ready.set()
                 await stop.wait()
                 _log.info("ending: running turns have %g s", DRAIN_S)
                 await house.drain(DRAIN_S)
                 tasks.cancel_scope.cancel()
         finally:
-            await house.aclose()
+            await ends.aclose()
         _log.info("ended")
 
-    async def _build(self) -> Any:
-        module = await anyio.to_thread.run_sync(import_module, "gateway.building")
-        errors = await anyio.to_thread.run_sync(import_module, "agent.storage.errors")
+    async def _open(self) -> Any:
+        """The database and the accounts. Raises StartError."""
+        module = await anyio.to_thread.run_sync(import_module, "gateway.running.opening")
+        errors = import_module("agent.storage.errors")
         try:
-            return await module.build(
-                self.live,
+            return await module.open_all(
+                self.live.settings,
                 clock=self._clock,
-                bus=self._bus,
-                metrics=self._metrics,
                 troubles=self._troubles,
-                lag=self._lag,
-                phrase=read_catalogue(spell=partial(with_program, program_as_typed(to_strangers=True))),
-                adapter_opened=self._mount_adapter,
-                version=version("tieline"),
+                phrase=self._phrase,
                 web_url=self._web.url,
-                redactor=self._redactor,
             )
         except errors.DatabaseUnusable as error:
             raise StartError(str(error)) from error
+
+    async def _build(self, foundation: Any) -> Any:
+        module = await anyio.to_thread.run_sync(import_module, "gateway.building")
+        return await module.build(
+            self.live,
+            foundation,
+            clock=self._clock,
+            bus=self._bus,
+            metrics=self._metrics,
+            troubles=self._troubles,
+            lag=self._lag,
+            phrase=self._phrase,
+            adapter_opened=self._mount_adapter,
+            version=version("tieline"),
+            redactor=self._redactor,
+        )
 
     async def _keep_owning(self) -> None:
         """Two processes on one database would poll the same accounts: the one that lost it ends at once (DESIGN §9)."""

@@ -1,6 +1,6 @@
 """Builds the house: every room once, on the open database, each handed what it needs of the others.
 
-Loaded by name after the web server is bound: it imports what is slow to import.
+Loaded by name while platforms are signed in to: it imports three quarters of the program.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,6 @@ from agent.providers.transcription import Transcribers
 from agent.skills.loading import roots_of
 from agent.skills.reloading import Skills
 from agent.storage.model_rows import ModelStore
-from agent.storage.retries import SteadyDatabase
 from agent.style.user_model import KeptUserModel
 from agent.subagent.fleet import Fleet
 from agent.subagent.profiles import Profiles
@@ -41,7 +40,7 @@ from agent.turn.backlog import Backlog
 from agent.turn.tokenizer import Tokenizer
 from gateway.access.book import AccessBook
 from gateway.access.decisions import Decisions
-from gateway.channels.adapter import Adapter, Surroundings
+from gateway.channels.adapter import Adapter
 from gateway.channels.keys import ConversationKey
 from gateway.commands.all import all_commands
 from gateway.commands.desk import Desk
@@ -60,11 +59,10 @@ from gateway.phrases.catalogue import Catalogue
 from gateway.router.attachments import Attachments
 from gateway.router.house import House as RouterHouse
 from gateway.router.house import Rules
-from gateway.router.incoming import language_of
 from gateway.router.notices import Notices
 from gateway.router.router import Router
 from gateway.running import go_betweens
-from gateway.running.accounts import Accounts
+from gateway.running.accounts import Gateway
 from gateway.running.added_servers import AddedServers
 from gateway.running.agents import Waking
 from gateway.running.alerts import Alerts
@@ -73,13 +71,13 @@ from gateway.running.dispatching import Running, local_dispatcher
 from gateway.running.goals import Abandoned, goal_buttons, goal_role
 from gateway.running.learning import open_learning
 from gateway.running.loops import Loops
+from gateway.running.opening import Foundation
 from gateway.running.overview import OverviewDesk
 from gateway.running.schedules import Scheduling
 from gateway.running.spending import SpendingDesk, open_ledger
 from gateway.running.upkeep import Upkeep
 from gateway.running.working import working_tools_of
 from gateway.storage import grants
-from gateway.storage.opening import open_database
 from gateway.telemetry.loop_lag import LoopLag
 from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.redaction import Redactor
@@ -88,6 +86,7 @@ from gateway.telemetry.trouble import Troubles
 
 async def build(
     live: Live,
+    foundation: Foundation,
     *,
     clock: Clock,
     bus: EventBus,
@@ -97,14 +96,12 @@ async def build(
     phrase: Catalogue,
     adapter_opened: Callable[[Adapter], None],
     version: str,
-    web_url: str,
     redactor: Redactor | None = None,
 ) -> House:
-    """Open the database and build the rooms on it. Raises DatabaseUnusable with the fix."""
+    """Build the rooms on the open database."""
     settings, started_at = live.settings, clock.now()
     redact = redactor or Redactor(settings.secrets)
-    inner = await open_database(settings.database.url, settings.home)
-    database = SteadyDatabase(inner, clock=clock, on_trouble=partial(go_betweens.storage_trouble, troubles))
+    database, accounts = foundation.database, foundation.accounts
     book = AccessBook(await database.read(grants.all_grants))
     chosen = await load_chosen(database)
     live.listen(lambda _: setattr(delivery, "settings", chosen.delivery(live)))
@@ -126,22 +123,6 @@ async def build(
     decisions = Decisions()
 
     alerts: Alerts
-    accounts = Accounts(
-        settings.channels,
-        Surroundings(
-            clock=clock,
-            home=settings.home,
-            known_places=partial(go_betweens.known_places, database, clock),
-            catch_up_max_age_s=settings.network.catch_up_max_age,
-            proxy=settings.network.proxy,
-            public_url=settings.web.public_url or web_url,
-            store=partial(go_betweens.Kept, database, clock),
-            fullness=lambda key: waking.fullness(key),
-            not_taken=lambda inbound: phrase("not_taken", language_of(inbound)),
-        ),
-        opened=lambda adapter: go_betweens.opened(adapter, adapter_opened, delivery),
-        failed=lambda name, reason: alerts.login_refused(name, reason),
-    )
     delivery = Delivery(
         database,
         accounts.channel,
@@ -272,7 +253,8 @@ async def build(
         hide_live=lambda conversation: delivery.show_live(ConversationKey.parse(conversation), ""),
         setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
     )
-    desk = Desk(all_commands(), house, lambda conversation: waking.operations(conversation))
+    commands = all_commands()
+    desk = Desk(commands, house, lambda conversation: waking.operations(conversation))
     shared = Shared(
         home=settings.home,
         database=database,
@@ -363,8 +345,15 @@ async def build(
     )
     return House(
         database=database,
-        keep_owning=inner.keep,
+        keep_owning=foundation.owned.keep,
         accounts=accounts,
+        gateway=Gateway(
+            admit=router.admit,
+            commands=commands.specs(lambda key: phrase(key, "en")),
+            opened=partial(go_betweens.opened, adapter_opened, delivery),
+            failed=alerts.login_refused,
+            fullness=waking.fullness,
+        ),
         router=router,
         delivery=delivery,
         dispatcher=dispatcher,

@@ -23,7 +23,6 @@ from agent.tools.approvals import REAP_EVERY_S, Approvals
 from agent.tools.mcp.servers import Servers
 from agent.turn.backlog import Backlog
 from agent.turn.tokenizer import Tokenizer
-from gateway.commands.all import all_commands
 from gateway.commands.plan_buttons import plan_buttons
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
@@ -31,7 +30,7 @@ from gateway.dispatch.local import LocalDispatcher
 from gateway.operations.desk import Operations
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.router import Router
-from gateway.running.accounts import Accounts
+from gateway.running.accounts import Accounts, Gateway
 from gateway.running.alerts import Alerts
 from gateway.running.goals import goal_buttons
 from gateway.running.loops import Loops
@@ -52,6 +51,7 @@ class House:
     database: Database
     keep_owning: Callable[[], Awaitable[None]]  # raises DatabaseHeld when another process owns the database
     accounts: Accounts
+    gateway: Gateway  # what the accounts are given
     router: Router
     delivery: Delivery
     dispatcher: LocalDispatcher
@@ -100,11 +100,9 @@ class House:
             tasks.start_soon(self.loops.keep, name, loop)
 
     async def take_in(self, tasks: TaskGroup) -> None:
-        """Open the accounts and let them hear."""
+        """Take in what the accounts hear; open those that are not open yet."""
         await self.approvals.take_up()
-        await self.accounts.open_all()
-        specs = all_commands().specs(lambda key: self.phrase(key, "en"))
-        await self.accounts.run(self.router.admit, specs, tasks)
+        await self.accounts.serve(self.gateway, tasks)
 
     async def warm_up(self) -> None:
         """Libraries that turns need, in the background: the providers' when expected, the tokenizer's 40 MB by need."""

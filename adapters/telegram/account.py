@@ -8,13 +8,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
-from telegram import InputFile
-from telegram.error import ChatMigrated, TelegramError
 
-from adapters.telegram.api import Api, Unknown
+from adapters.telegram.api import Api
+from adapters.telegram.errors import ChatMigrated, Flooded, TelegramError, Unknown
 from adapters.telegram.learned import UNKNOWN_FOR_S, Feature
 from adapters.telegram.limits import Limiter, Rates
-from adapters.telegram.request import Flooded
+from adapters.telegram.request import Upload
 from adapters.telegram.settings import TelegramSettings
 from agent.core.clock import Clock
 from gateway.channels.adapter import AdapterStore
@@ -65,7 +64,7 @@ class Account:
         self._cleared: OrderedDict[int, int] = OrderedDict()  # by chat: the drafts up to this one
 
     async def ask(self, method: str, chat: int, **parameters: Any) -> Any:
-        """Call a method on a chat, on its new id if it moved. Raises what the library raises.
+        """Call a method on a chat, on its new id if it moved. Raises TelegramError.
 
         ChannelBusy at once while the server wants the chat to be left alone.
         """
@@ -80,7 +79,7 @@ class Account:
             if self._announce_move(chat, error.new_chat_id):
                 self._moved[chat] = error.new_chat_id
                 _bound(self._moved)
-            if any(isinstance(value, InputFile) for value in parameters.values()):
+            if any(isinstance(value, Upload) for value in parameters.values()):
                 raise ChannelBusy("the group moved; its file must be read anew", after_s=0.1) from None
             return await self.api.call(method, chat_id=error.new_chat_id, **parameters)
 

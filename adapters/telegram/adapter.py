@@ -7,13 +7,12 @@ from urllib.parse import urlsplit
 import anyio
 from anyio.abc import TaskGroup
 from starlette.routing import BaseRoute
-from telegram.error import InvalidToken, TelegramError
 
 from adapters.telegram.account import Account
-from adapters.telegram.api import POLL_SLACK_S, Api, Unknown
+from adapters.telegram.api import POLL_SLACK_S, Api
 from adapters.telegram.channel import TelegramChannel
 from adapters.telegram.diagnosis import diagnose
-from adapters.telegram.errors import mapped
+from adapters.telegram.errors import InvalidToken, TelegramError, Unknown, token_refused
 from adapters.telegram.intake import Intake
 from adapters.telegram.parse import Context, moved
 from adapters.telegram.polling import Polling, pause_after, pause_s
@@ -112,7 +111,7 @@ class TelegramAdapter:
             try:
                 me = await self._api.call("getMe")
             except (InvalidToken, Unknown) as error:
-                refusal = mapped(InvalidToken())
+                refusal = token_refused()
                 self._pulse.failed(str(refusal))
                 raise refusal from error
             except TelegramError as error:

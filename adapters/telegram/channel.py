@@ -4,18 +4,16 @@ from dataclasses import replace
 from typing import Any
 
 import anyio
-from telegram import InputFile
-from telegram.error import BadRequest
 
 from adapters.telegram import rich
 from adapters.telegram.account import Account
-from adapters.telegram.api import Unknown
 from adapters.telegram.drafts import DRAFT, ChatDrafts
 from adapters.telegram.envelope import envelope, keyboard
-from adapters.telegram.errors import in_channel_words, is_gone, speaks_of
+from adapters.telegram.errors import BadRequest, Unknown, in_channel_words, is_gone, speaks_of
 from adapters.telegram.files import UPLOAD_LIMIT, AccountFiles, upload_as
 from adapters.telegram.presence import ButtonAnswers, ChatPresence
 from adapters.telegram.render import TEXT_LIMIT, Rendered, is_caption, measure, plain, render
+from adapters.telegram.request import Upload
 from gateway.channels.channel import Capabilities, Files, History, Interactions, Presence, Streams
 from gateway.channels.document import Document, is_blank
 from gateway.channels.errors import ChannelRejected
@@ -189,8 +187,7 @@ class TelegramChannel:
     async def _upload(self, method: str, field: str, file: File, parameters: dict[str, Any]) -> SentRef:
         name = "".join(sign for sign in file.name if sign.isprintable()) or "file"  # it stands in a header
         async with await anyio.open_file(file.path, "rb") as opened:
-            upload = InputFile(opened.wrapped, filename=name, read_file_handle=False)
-            upload.mimetype = file.mime_type
+            upload = Upload(name, opened.wrapped, file.mime_type)
             result = await self._account.ask(method, self._chat, **{field: upload}, **parameters)
         return _sent(result, MEDIA)
 

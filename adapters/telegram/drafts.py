@@ -7,12 +7,9 @@ message that is edited.
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from telegram.error import BadRequest
-
 from adapters.telegram import rich
 from adapters.telegram.account import Account
-from adapters.telegram.api import Unknown
-from adapters.telegram.errors import in_channel_words, is_gone
+from adapters.telegram.errors import BadRequest, Unknown, in_channel_words, is_gone
 from adapters.telegram.render import TEXT_LIMIT, clipped, render
 from gateway.channels.document import Document, Plain, is_blank
 from gateway.channels.errors import ChannelBusy, ChannelRejected, ChannelUnsure

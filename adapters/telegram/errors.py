@@ -1,12 +1,22 @@
-"""What the library raises, in the channel's words (SPEC §1.2). Pure."""
+"""What can go wrong with a call of the Bot API, and the same in the channel's words (SPEC §1.2). Pure.
+
+TelegramError            says in `message` what the server or the line said
+├── NetworkError         nobody knows whether the server carried it out
+│   ├── TimedOut
+│   ├── NotSent          the server never saw the request
+│   └── ServerTrouble    by the server's own word nothing was carried out
+├── Flooded              429: not before `after_s`
+├── BadRequest           400: what was asked is wrong, or the place is closed
+├── Forbidden            403: the place is closed to this bot
+├── ChatMigrated         the group has a new id
+├── Conflict             409: another process polls, or a webhook is set
+├── InvalidToken         401
+└── Unknown              404: no such method here, or the token is malformed
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, NetworkError, TelegramError
-
-from adapters.telegram.api import Unknown
-from adapters.telegram.request import Flooded, NotSent, ServerTrouble
 from gateway.channels.errors import (
     ChannelBusy,
     ChannelError,
@@ -37,6 +47,69 @@ _GONE = (
 )
 
 
+class TelegramError(Exception):
+    """A call that brought no result."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class NetworkError(TelegramError):
+    """Nobody knows whether the server carried it out."""
+
+
+class TimedOut(NetworkError):
+    """No answer in time."""
+
+
+class NotSent(NetworkError):
+    """The server never saw the request."""
+
+
+class ServerTrouble(NetworkError):
+    """The server answered 5xx: by its own word nothing was carried out. 504 excepted, that is no word of its own.
+
+    Also a refusal of what stands in front of the server, as of an ingress while the server is started anew.
+    """
+
+
+class Flooded(TelegramError):
+    """429, with the seconds to wait."""
+
+    def __init__(self, after_s: float) -> None:
+        super().__init__(f"Telegram asks to wait {after_s:g} s")
+        self.after_s = after_s
+
+
+class BadRequest(TelegramError):
+    """The server finds fault with what was asked, or the place is closed."""
+
+
+class Forbidden(TelegramError):
+    """The place is closed to this bot."""
+
+
+class ChatMigrated(TelegramError):
+    """The group is a supergroup now, with another id."""
+
+    def __init__(self, new_chat_id: int) -> None:
+        super().__init__(f"the group has the new id {new_chat_id}")
+        self.new_chat_id = new_chat_id
+
+
+class Conflict(TelegramError):
+    """Another process polls with this token, or a webhook is set."""
+
+
+class InvalidToken(TelegramError):
+    """The server refuses the token."""
+
+
+class Unknown(TelegramError):
+    """This server has no such method: it is older, or somebody's own. Or the token is malformed."""
+
+
 def is_gone(description: str) -> bool:
     """Is the place closed to us, rather than this message wrong?"""
     text = description.lower()
@@ -45,7 +118,7 @@ def is_gone(description: str) -> bool:
 
 @contextmanager
 def in_channel_words() -> Iterator[None]:
-    """What the library raises inside leaves as a ChannelError."""
+    """A TelegramError inside leaves as a ChannelError."""
     try:
         yield
     except TelegramError as error:
@@ -53,19 +126,20 @@ def in_channel_words() -> Iterator[None]:
 
 
 def speaks_of(error: TelegramError, *signs: str) -> bool:
+    """Does the message hold one of these? Signs are lower case."""
     text = error.message.lower()
     return any(sign in text for sign in signs)
 
 
 def mapped(error: TelegramError) -> ChannelError:
-    """What the caller may do next. The order matters: most classes of the library are NetworkErrors."""
+    """What the caller may do next. The two sure NetworkErrors come before the others, which leave it open."""
     match error:
         case Flooded(after_s=after_s):
             return ChannelBusy(error.message, after_s=after_s)
         case NotSent() | ServerTrouble():
             return ChannelBusy(error.message, after_s=TROUBLE_S)
         case InvalidToken():
-            return ChannelFatal("Telegram refuses the bot token; take a fresh one from @BotFather (/token)")
+            return token_refused()
         case Forbidden():
             return ChannelGone(error.message)
         case ChatMigrated():
@@ -78,3 +152,8 @@ def mapped(error: TelegramError) -> ChannelError:
             return ChannelUnsure(error.message)
         case _:
             return ChannelUnsure(f"no answer to make sense of: {error.message}")
+
+
+def token_refused() -> ChannelFatal:
+    """For the calls that every token may make: there `Unknown` says that the token is malformed."""
+    return ChannelFatal("Telegram refuses the bot token; take a fresh one from @BotFather (/token)")

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import aiohttp
 import anyio
-from telegram.error import BadRequest
 
 from adapters.telegram.account import Account
-from adapters.telegram.errors import TROUBLE_S, in_channel_words, speaks_of
+from adapters.telegram.errors import TROUBLE_S, BadRequest, in_channel_words, speaks_of
 from adapters.telegram.request import CONNECT_S, READ_S
 from gateway.channels.errors import ChannelBusy, ChannelRejected
 from gateway.channels.inbound import Attachment

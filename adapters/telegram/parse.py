@@ -1,7 +1,4 @@
-"""A Telegram update, as raw JSON, in the house's own words. Pure; never decides who may talk.
-
-Raw JSON instead of the library's objects: building one and taking it apart again costs 0.3 ms an update.
-"""
+"""A Telegram update, as raw JSON, in the house's own words. Pure; never decides who may talk."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

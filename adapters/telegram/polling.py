@@ -1,7 +1,7 @@
 """Long polling by a loop of our own: an update is acknowledged only when it and all before it are stored.
 
-(The library's Updater acknowledges what it has merely queued. Telegram takes the next call's offset as the receipt.)
-While an update takes its time, others are asked for: a slow file in one chat keeps nobody else waiting.
+Telegram takes the next call's offset as the receipt. While an update takes its time, others are asked for: a slow file
+in one chat keeps nobody else waiting.
 """
 
 import logging
@@ -9,14 +9,20 @@ from collections.abc import Iterable, Sequence
 
 import anyio
 from anyio.abc import TaskGroup
-from telegram.error import Conflict, InvalidToken, TelegramError
 
-from adapters.telegram.api import POLL_SLACK_S, Api, Unknown
-from adapters.telegram.errors import mapped, speaks_of
+from adapters.telegram.api import POLL_SLACK_S, Api
+from adapters.telegram.errors import (
+    Conflict,
+    Flooded,
+    InvalidToken,
+    TelegramError,
+    Unknown,
+    speaks_of,
+    token_refused,
+)
 from adapters.telegram.intake import Intake
 from adapters.telegram.parse import UPDATES
 from adapters.telegram.pulse import Pulse
-from adapters.telegram.request import Flooded
 from adapters.telegram.wording import Json
 from agent.core.clock import Clock
 
@@ -157,7 +163,7 @@ class Polling:
     async def _recover(self, error: TelegramError, failures: int) -> None:
         match error:
             case InvalidToken() | Unknown():
-                raise mapped(InvalidToken()) from error
+                raise token_refused() from error
             case Conflict() if speaks_of(error, "webhook"):
                 self._pulse.trouble("a webhook is set for this bot (409); it is removed, polling goes on")
                 wait_s = await self._remove_webhook(failures)

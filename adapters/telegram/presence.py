@@ -3,10 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from telegram.error import BadRequest
-
 from adapters.telegram.account import Account
-from adapters.telegram.errors import in_channel_words, speaks_of
+from adapters.telegram.errors import BadRequest, in_channel_words, speaks_of
 from gateway.channels.errors import ChannelRejected
 
 ANSWER_LIMIT = 200  # characters of an answer to a button

@@ -1,4 +1,4 @@
-"""The `[[channels]]` section of a Telegram bot. Light on purpose: configuration is checked without the library."""
+"""The `[[channels]]` section of a Telegram bot. Light on purpose: configuration is checked without HTTP."""
 
 import re
 from typing import ClassVar, Literal
@@ -17,7 +17,7 @@ _SECRET = re.compile(r"[A-Za-z0-9_-]{1,256}")  # what the Bot API allows in a se
 class TelegramSettings(ChannelSettings):
     """One bot of @BotFather. Every key but `token` may be left out."""
 
-    adapter: ClassVar[str] = "adapters.telegram.loading:telegram_adapter"
+    adapter: ClassVar[str] = "adapters.telegram.adapter:TelegramAdapter"
 
     type: Literal["telegram"] = "telegram"
     token: SecretStr

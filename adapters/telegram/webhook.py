@@ -13,10 +13,9 @@ import anyio
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from telegram.error import BadRequest, InvalidToken, TelegramError
 
-from adapters.telegram.api import Api, Unknown
-from adapters.telegram.errors import mapped
+from adapters.telegram.api import Api
+from adapters.telegram.errors import BadRequest, InvalidToken, TelegramError, Unknown, token_refused
 from adapters.telegram.intake import Intake
 from adapters.telegram.parse import UPDATES
 from adapters.telegram.polling import pause_after, pause_s
@@ -91,7 +90,7 @@ class Webhook:
                 info = await api.call("getWebhookInfo")
             except TelegramError as error:
                 if isinstance(error, InvalidToken | Unknown):
-                    raise mapped(InvalidToken()) from error
+                    raise token_refused() from error
                 failures += 1
                 # Also an address that Telegram does not take: its DNS entry may be on its way.
                 refused = isinstance(error, BadRequest)

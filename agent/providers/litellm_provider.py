@@ -71,13 +71,9 @@ class LitellmProvider:
         images = () if card.sees is False else IMAGES
         self.takes = frozenset(settings.takes if settings.takes is not None else (*images, *card.documents, *TEXTS))
         self._max_output = card.max_output
-<<<<<<< HEAD
-        self._dialect = Dialect()
-        self.is_warm = False
-=======
         self._known = self._models.of(settings)
         self._dialect = speaking(Dialect(), self._known.facts.dialect)
->>>>>>> p9-window
+        self.is_warm = False
 
     async def warm_up(self) -> None:
         """The first call loads another second's worth of modules: make one that stays inside the library.

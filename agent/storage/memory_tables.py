@@ -22,6 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import ExecutableDDLElement
 
 from agent.storage.goal_tables import metadata as metadata  # with the memory's tables on it
+from agent.storage.partial import partial_index
 from agent.storage.tables import Id
 
 
@@ -75,13 +76,7 @@ memory = Table(
     Column("words", Text),  # as the index has them; None: they are still to be made
 )
 Index("ix_memory_slot", memory.c.slot, unique=True)
-Index(
-    "ix_memory_unindexed",
-    memory.c.session_id,
-    memory.c.message_id,
-    sqlite_where=memory.c.words.is_(None),
-    postgresql_where=memory.c.words.is_(None),
-)
+partial_index("ix_memory_unindexed", memory.c.session_id, memory.c.message_id, where="words IS NULL")
 Index("ix_memory_audience", memory.c.audience, memory.c.kind, memory.c.id)
 Index("ix_memory_conv", memory.c.conv, memory.c.id)
 for _statement in MEMORY_FULL_TEXT:

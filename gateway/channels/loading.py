@@ -1,23 +1,21 @@
 """Finds adapters by name: first the light settings class, then, when it is configured, the adapter itself."""
 
+from collections.abc import Mapping
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
 from gateway.channels.adapter import Adapter, ChannelSettings, Surroundings
 
 
-def known_types() -> tuple[str, ...]:
-    """The platforms that are installed, sorted."""
-    return tuple(sorted(entry_points(group="gateway.channels").names))
+def installed() -> Mapping[str, EntryPoint]:
+    """The platforms that are installed, by name. Looks through every installed package (10 ms): ask once."""
+    return {entry.name: entry for entry in sorted(entry_points(group="gateway.channels"), key=lambda one: one.name)}
 
 
-def settings_class(channel_type: str) -> type[ChannelSettings]:
+def settings_class(channel_type: str, platforms: Mapping[str, EntryPoint] | None = None) -> type[ChannelSettings]:
     """The settings of a platform. Raises KeyError for one that is not installed."""
-    (entry,) = entry_points(group="gateway.channels", name=channel_type) or [None]
-    if entry is None:
-        raise KeyError(channel_type)
-    return cast(type[ChannelSettings], entry.load())
+    return cast(type[ChannelSettings], (platforms or installed())[channel_type].load())
 
 
 def open_adapter(settings: ChannelSettings, surroundings: Surroundings) -> Adapter:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 from pydantic import TypeAdapter
 
-from gateway.channels.loading import known_types, settings_class
+from gateway.channels.loading import installed, settings_class
 from gateway.cli.options import config_option, settings_from
 from gateway.config.settings import Sections, Settings
 from gateway.telemetry.redaction import Redactor
@@ -42,7 +42,8 @@ def schema() -> None:
     """Print the JSON schema of the file, for editors."""
     whole = Sections.model_json_schema()
     whole["title"] = "Tieline configuration"
-    kinds = [settings_class(name).model_json_schema(ref_template="#/$defs/{model}") for name in known_types()]
+    platforms = installed()
+    kinds = [settings_class(name, platforms).model_json_schema(ref_template="#/$defs/{model}") for name in platforms]
     for kind in kinds:
         whole.setdefault("$defs", {}).update(kind.pop("$defs", {}))
     whole["properties"]["channels"] = {"type": "array", "items": {"anyOf": kinds}}

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from agent.providers.settings import from_environment
 from gateway.channels.adapter import ChannelSettings
-from gateway.channels.loading import known_types, settings_class
+from gateway.channels.loading import installed, settings_class
 from gateway.config.environment import overlaid
 from gateway.config.mistakes import ConfigError, lines, told_once
 from gateway.config.secrets import resolved
@@ -84,15 +84,16 @@ def _channels(entries: Any, mistakes: list[str]) -> tuple[ChannelSettings, ...]:
         mistakes.append("channels: write each account as a [[channels]] section")
         return ()
     found: list[ChannelSettings] = []
+    platforms = installed()
     for index, entry in enumerate(entries):
         prefix = f"channels[{index}]"
         kind = entry.get("type")
-        if kind not in known_types():
-            known = ", ".join(known_types())
+        if not isinstance(kind, str) or kind not in platforms:
+            known = ", ".join(platforms)
             mistakes.append(f"{prefix}.type: {kind!r} is no platform; use one of {known}" if kind else
                             f"{prefix}.type: missing; use one of {known}")  # fmt: skip
             continue
-        model = settings_class(kind)
+        model = settings_class(kind, platforms)
         try:
             found.append(model.model_validate(entry))
         except ValidationError as error:
@@ -103,7 +104,7 @@ def _channels(entries: Any, mistakes: list[str]) -> tuple[ChannelSettings, ...]:
         for name in dict.fromkeys(names)
         if names.count(name) > 1
     ]
-    found += [settings_class(name)(type=name) for name in ALWAYS if name not in names and name in known_types()]
+    found += [settings_class(name, platforms)(type=name) for name in ALWAYS if name not in names and name in platforms]
     return tuple(found)
 
 

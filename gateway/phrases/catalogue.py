@@ -14,19 +14,34 @@ FOLDER = Path(__file__).parent
 
 
 class Catalogue:
-    """Gives the sentence for a key; the agent's own keys included (`agent.core.phrases.Phrases`)."""
+    """Gives the sentence for a key; the agent's own keys included (`agent.core.phrases.Phrases`).
 
-    def __init__(self, languages: Mapping[str, Mapping[str, str]]) -> None:
-        self._languages = languages
+    A language is read when it is first spoken: 25 ms, that most processes need for English alone.
+    """
+
+    def __init__(self, files: Mapping[str, Path], spell: Callable[[str], str]) -> None:
+        """`files` by language, `en` among them. `spell` writes the commands in a sentence."""
+        self._files = files
+        self._spell = spell
+        self._read: dict[str, Mapping[str, str]] = {}
 
     def __call__(self, key: str, language: str, **values: object) -> str:
         """Raises KeyError for a key that English does not have: a programming error."""
-        sentences = self._languages.get(language.partition("-")[0].lower(), {})
-        return (sentences.get(key) or self._languages["en"][key]).format(**values)
+        name = language.partition("-")[0].lower()
+        sentence = self._sentences(name).get(key) if name in self._files else None
+        return (sentence or self._sentences("en")[key]).format(**values)
 
     @property
     def languages(self) -> tuple[str, ...]:
-        return tuple(sorted(self._languages))
+        """The languages that there are sentences in."""
+        return tuple(sorted(self._files))
+
+    def _sentences(self, language: str) -> Mapping[str, str]:
+        if language not in self._read:
+            said = tomllib.loads(self._files[language].read_text("utf-8"))
+            told = {**ENGLISH, **said} if language == "en" else said
+            self._read[language] = {key: self._spell(sentence) for key, sentence in told.items()}
+        return self._read[language]
 
 
 def spoken(folder: Path = FOLDER) -> tuple[str, ...]:
@@ -35,11 +50,5 @@ def spoken(folder: Path = FOLDER) -> tuple[str, ...]:
 
 
 def read_catalogue(folder: Path = FOLDER, *, spell: Callable[[str], str] = str) -> Catalogue:
-    """Every language file of the folder, commands in it as `spell` writes them.
-
-    Raises tomllib.TOMLDecodeError for one that is broken.
-    """
-    languages = {path.stem: tomllib.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.toml"))}
-    languages["en"] = {**ENGLISH, **languages["en"]}
-    languages = {name: {key: spell(text) for key, text in said.items()} for name, said in languages.items()}
-    return Catalogue(languages)
+    """Every language file of the folder, commands in it as `spell` writes them."""
+    return Catalogue({path.stem: path for path in folder.glob("*.toml")}, spell)

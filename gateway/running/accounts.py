@@ -1,14 +1,18 @@
-"""The signed-in accounts: opened one after another, kept running, each on its own; what they say goes to `admit`."""
+"""The signed-in accounts: opened one after another, kept running, each on its own.
+
+Those of platforms hear while the rest of the gateway is still being built.
+"""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import anyio
 from anyio.abc import TaskGroup
 
 from agent.core.crash_points import passing
 from agent.storage.errors import StorageTrouble
-from gateway.channels.adapter import Adapter, Admit, ChannelSettings, Health, State, Surroundings
+from gateway.channels.adapter import Adapter, Admit, ChannelSettings, Fullness, Health, State, Surroundings
 from gateway.channels.channel import Channel
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, ChannelUnsure, HouseTrouble
 from gateway.channels.inbound import Inbound, Receipt
@@ -24,26 +28,31 @@ KEPT_CHANNELS = 512
 _log = logging.getLogger("tieline.accounts")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gateway:
+    """What the accounts ask of the gateway once it is built.
+
+    `opened` hears of each adapter whose channels can be found. `failed` hears of accounts that will not run, with the
+    reason. `fullness` is what `Surroundings` lends; of a gateway that is not built it tells nothing.
+    """
+
+    admit: Admit
+    commands: Sequence[CommandSpec]
+    opened: Callable[[Adapter], None]
+    failed: Callable[[str, str], None]
+    fullness: Callable[[ConversationKey], Fullness | None] = lambda key: None
+
+
 class Accounts:
     """Finds the channel of a conversation; keeps every account going until cancelled."""
 
-    def __init__(
-        self,
-        settings: Sequence[ChannelSettings],
-        surroundings: Surroundings,
-        *,
-        opened: Callable[[Adapter], None],
-        failed: Callable[[str, str], None],
-    ) -> None:
-        """`opened` hears of each adapter once its channels can be found and before it runs.
-
-        `failed` hears of accounts that will not run, with the reason.
-        """
+    def __init__(self, settings: Sequence[ChannelSettings], surroundings: Surroundings) -> None:
         self._settings = settings
-        self._surroundings = surroundings
-        self._opened = opened
-        self._failed = failed
+        self._surroundings = replace(surroundings, fullness=self._fullness)
+        self._gateway: Gateway | None = None
+        self._built = anyio.Event()
         self._adapters: dict[str, Adapter] = {}
+        self._running: set[str] = set()
         self._broken: dict[str, Health] = {}
         self._channels: dict[ConversationKey, Channel] = {}
         self._open = anyio.Event()
@@ -71,48 +80,86 @@ class Accounts:
         adapter = self._adapters.get(channel_type)
         return adapter.health() if adapter is not None else Health(state=State.STARTING)
 
+    async def listen(self, tasks: TaskGroup) -> None:
+        """Open the accounts of platforms, and let each hear as soon as it is open; what it hears waits for `serve`.
+
+        Accounts behind an entrance of ours have nobody to sign in to: `serve` opens them.
+        """
+        for settings in self._settings:
+            if settings.entrance == "platform":
+                await self._open_one(settings)
+                self._start(settings.channel_type, tasks)
+
+    async def serve(self, gateway: Gateway, tasks: TaskGroup) -> None:
+        """Hand over to `gateway` what was heard and will be; open and start the accounts that are not open yet."""
+        self._gateway = gateway
+        for name, health in self._broken.items():
+            if health.state is State.FAILED:
+                gateway.failed(name, health.detail)
+        for adapter in self._adapters.values():
+            gateway.opened(adapter)
+        self._built.set()
+        await self.open_all()
+        for name, adapter in self._adapters.items():
+            self._start(name, tasks)
+            tasks.start_soon(self._publish, adapter, gateway.commands)
+
     async def open_all(self) -> None:
-        """Import and build each adapter in a thread, in the order of the configuration, the light ones first."""
-        for settings in sorted(self._settings, key=lambda one: one.type not in ("console", "web")):
-            try:
-                adapter = await anyio.to_thread.run_sync(open_adapter, settings, self._surroundings)
-            except ImportError as error:
-                self._break(settings.channel_type, f"{error}; the library of this platform is not installed")
-            except ChannelError as error:
-                self._break(settings.channel_type, str(error))
-            except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6: the other accounts go on
-                _log.exception("%s cannot be opened", settings.channel_type)
-                # Its words may hold the token; the log is redacted, a chat is not.
-                self._break(settings.channel_type, f"{type(error).__name__}; the log has more")
-            else:
-                self._adapters[adapter.channel_type] = adapter
-                self._opened(adapter)
+        """Open what is not open yet, the light ones first."""
+        for settings in sorted(self._settings, key=lambda one: one.entrance == "platform"):
+            await self._open_one(settings)
         self._open.set()
 
     async def wait_open(self) -> None:
+        """Return once all accounts are open, or cannot be."""
         await self._open.wait()
 
-    async def run(self, admit: Admit, commands: Sequence[CommandSpec], tasks: TaskGroup) -> None:
-        """Start each account's own task."""
+    async def _open_one(self, settings: ChannelSettings) -> None:
+        """Import and build the adapter, in a thread."""
+        name = settings.channel_type
+        if name in self._adapters or name in self._broken:
+            return
+        try:
+            adapter = await anyio.to_thread.run_sync(open_adapter, settings, self._surroundings)
+        except ImportError as error:
+            self._break(name, f"{error}; the library of this platform is not installed")
+        except ChannelError as error:
+            self._break(name, str(error))
+        except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6: the other accounts go on
+            _log.exception("%s cannot be opened", name)
+            # Its words may hold the token; the log is redacted, a chat is not.
+            self._break(name, f"{type(error).__name__}; the log has more")
+        else:
+            self._adapters[name] = adapter
+            if self._gateway is not None:
+                self._gateway.opened(adapter)
 
-        async def take_in(inbound: Inbound) -> Receipt:
-            if not self._taking_in:
-                # Neither stored nor acknowledged: the platform keeps it for the next start (G-27).
-                await anyio.sleep_forever()
-            try:
-                receipt = await admit(inbound)
-            except StorageTrouble as error:
-                _log.warning("what came could not be stored: %s", error, extra={"conversation": str(inbound.key)})
-                raise HouseTrouble("it could not be stored") from error
-            except Exception as error:  # the channel seam: a defect of the house in the one word that adapters know
-                _log.exception("what came could not be taken in", extra={"conversation": str(inbound.key)})
-                raise HouseTrouble(f"it could not be taken in ({type(error).__name__})") from error
-            passing("acknowledge")
-            return receipt
+    def _start(self, name: str, tasks: TaskGroup) -> None:
+        """Start the account's own task, if it is open and has none."""
+        if name in self._adapters and name not in self._running:
+            self._running.add(name)
+            tasks.start_soon(self._keep_running, self._adapters[name])
 
-        for adapter in self._adapters.values():
-            tasks.start_soon(self._keep_running, adapter, take_in)
-            tasks.start_soon(self._publish, adapter, commands)
+    async def _take_in(self, inbound: Inbound) -> Receipt:
+        """What adapters call `admit`. Raises HouseTrouble."""
+        while (gateway := self._gateway) is None:
+            await self._built.wait()
+        if not self._taking_in:
+            # Neither stored nor acknowledged: the platform keeps it for the next start (G-27).
+            await anyio.sleep_forever()
+        try:
+            receipt = await gateway.admit(inbound)
+        except StorageTrouble as error:
+            _log.warning("what came could not be stored: %s", error, extra={"conversation": str(inbound.key)})
+            raise HouseTrouble("it could not be stored") from error
+        except Exception as error:  # the channel seam: a defect of the house in the one word that adapters know
+            _log.exception("what came could not be taken in", extra={"conversation": str(inbound.key)})
+            raise HouseTrouble(f"it could not be taken in ({type(error).__name__})") from error
+        passing("acknowledge")
+        return receipt
+
+    def _fullness(self, key: ConversationKey) -> Fullness | None:
+        return self._gateway.fullness(key) if self._gateway is not None else None
 
     def stop_taking_in(self) -> None:
         """From now on nothing new is accepted; sending goes on."""
@@ -123,7 +170,7 @@ class Accounts:
             for adapter in self._adapters.values():
                 tasks.start_soon(self._close, adapter)
 
-    async def _keep_running(self, adapter: Adapter, admit: Admit) -> None:
+    async def _keep_running(self, adapter: Adapter) -> None:
         """Start it again whenever it stops, later each time; one that went well for a while begins anew."""
         name, clock = adapter.channel_type, self._surroundings.clock
         pause_s = FIRST_PAUSE_S
@@ -131,7 +178,7 @@ class Accounts:
             self._broken.pop(name, None)
             began = clock.monotonic()
             try:
-                await adapter.run(admit)
+                await adapter.run(self._take_in)
                 reason = "it ended by itself"
             except ChannelFatal as error:
                 self._break(name, str(error))
@@ -178,4 +225,5 @@ class Accounts:
     def _break(self, channel_type: str, reason: str) -> None:
         _log.error("%s cannot sign in: %s", channel_type, reason)
         self._broken[channel_type] = Health(state=State.FAILED, detail=reason)
-        self._failed(channel_type, reason)
+        if self._gateway is not None:
+            self._gateway.failed(channel_type, reason)

@@ -1,28 +1,21 @@
 """What rooms ask of each other through the house: a few lines each, handed out as callables by `gateway.building`."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
 
 from agent.between_turns import BetweenTurns
-from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.core.outbox import Answer, Question
 from agent.providers.known_models import USEFUL_WINDOW
 from agent.providers.registry import Registry as Providers
-from agent.storage.database import Database
-from agent.storage.errors import StorageError
-from agent.storage.moments import from_us, to_us
 from agent.style.user_model import UserModel
 from gateway.access.book import AccessBook
-from gateway.channels.adapter import STORED_MOST, Adapter, Place
-from gateway.channels.errors import HouseTrouble
+from gateway.channels.adapter import Adapter
 from gateway.channels.keys import ConversationKey
 from gateway.config.live import Live
 from gateway.config.settings import Settings
@@ -34,12 +27,9 @@ from gateway.dispatch.local import LocalDispatcher
 from gateway.running.agents import Waking
 from gateway.running.alerts import Alerts
 from gateway.running.chosen import Chosen
-from gateway.storage import adapter_store, places
 from gateway.telemetry.trouble import Troubles
 
 _log = logging.getLogger("tieline.house")
-
-KNOWN_FOR = timedelta(days=7)  # conversations that catch-up looks at (DESIGN §13.15)
 
 
 def held(live: Live, chosen: Chosen, conn: Connection, key: ConversationKey) -> Held:
@@ -52,7 +42,7 @@ def held(live: Live, chosen: Chosen, conn: Connection, key: ConversationKey) -> 
     return held_by(conn, key, chosen.around(key), configured)
 
 
-def opened(adapter: Adapter, mount: Callable[[Adapter], None], delivery: Delivery) -> None:
+def opened(mount: Callable[[Adapter], None], delivery: Delivery, adapter: Adapter) -> None:
     """Its routes are served, and what waited for the account is sent."""
     mount(adapter)
     delivery.look_again()
@@ -78,52 +68,6 @@ class Reports:
 
     def login_accepted(self, channel_type: str) -> None:
         self.troubles.over("delivery", channel_type)
-
-
-async def known_places(database: Database, clock: Clock, channel_type: str) -> Sequence[Place]:
-    """Conversations of the last seven days, newest first. Raises HouseTrouble."""
-    since = to_us(clock.now() - KNOWN_FOR)
-    with _lent():
-        found = await database.read(lambda conn: places.known_places(conn, channel_type, since=since))
-    return [
-        Place(
-            key=ConversationKey.parse(place.conversation),
-            last_message_id=place.last_message_id,
-            last_at=from_us(place.last_at),
-        )
-        for place in found
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """The `AdapterStore` of one scope."""
-
-    database: Database
-    clock: Clock
-    scope: str
-
-    async def get(self, key: str) -> str | None:
-        now = to_us(self.clock.now())
-        with _lent():
-            return await self.database.read(partial(adapter_store.get, scope=self.scope, key=key, now=now))
-
-    async def put(self, key: str, value: str, *, until: datetime) -> None:
-        if len(key) + len(value) > STORED_MOST:
-            raise ValueError(f"{len(key) + len(value)} characters are too many to keep for {key[:80]!r}")
-        ends, now = to_us(until), to_us(self.clock.now())
-        work = partial(adapter_store.put, scope=self.scope, key=key, value=value, until=ends, now=now)
-        with _lent():
-            await self.database.write(work)
-
-
-@contextmanager
-def _lent() -> Iterator[None]:
-    """Trouble of the database, as adapters know it."""
-    try:
-        yield
-    except (StorageError, SQLAlchemyError) as error:
-        raise HouseTrouble(str(error).partition("\n")[0]) from error
 
 
 def stop(
@@ -198,14 +142,6 @@ def mcp_health(troubles: Troubles, name: str, trouble: str | None, *, added: boo
     if added:
         fix = f"in a chat: `/mcp remove {name}`, then `/mcp add {name}` with its address anew"
     troubles.report("mcp", name, trouble, fix=fix)
-
-
-def storage_trouble(troubles: Troubles, reason: str | None) -> None:
-    if reason is None:
-        troubles.over("storage", "database")
-    else:
-        fix = "free some disk space, or look whether the database server runs"
-        troubles.report("storage", "database", reason, fix=fix, blocking=True)
 
 
 def user_model(live: Live, kept: UserModel) -> UserModel | None:

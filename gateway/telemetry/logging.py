@@ -27,7 +27,6 @@ _CHATTY = (
     "httpcore2",
     "uvicorn.error",
     "discord",
-    "telegram",
     "slack_sdk",
     "LiteLLM",
     "alembic",

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
-from telegram.error import NetworkError
 
 from adapters.discord.endpoint import BANNED_S, AccountHTTP, Limited
 from adapters.slack import api
 from adapters.slack.api import SlackApi
 from adapters.slack.settings import SlackSettings
 from adapters.telegram import request
-from adapters.telegram.request import AiohttpRequest
+from adapters.telegram.errors import NetworkError
+from adapters.telegram.request import Connections
 from agent.core.clock import SystemClock
 from gateway.channels.adapter import Surroundings
 from gateway.channels.errors import ChannelBusy
@@ -26,21 +26,21 @@ LONG = "x" * 300_000  # never one read
 async def test_telegram_is_read_to_the_end_of_an_answer() -> None:
     body = json.dumps({"ok": True, "result": LONG}).encode()
     async with serving(Piecewise(body=body)) as server:
-        asked = AiohttpRequest(connections=1)
+        asked = Connections(most=1)
         try:
-            assert await asked.do_request(f"{server.url}/getUpdates", "POST") == (200, body)
+            assert await asked.post(f"{server.url}/getUpdates", {}) == LONG
         finally:
-            await asked.shutdown()
+            await asked.aclose()
 
 
 async def test_telegram_is_not_read_for_ever() -> None:
     async with serving(Piecewise(body=b"9" * (request.LARGEST_ANSWER + 1))) as server:
-        asked = AiohttpRequest(connections=1)
+        asked = Connections(most=1)
         try:
             with pytest.raises(NetworkError, match=f"answered with more than {request.LARGEST_ANSWER} bytes"):
-                await asked.do_request(f"{server.url}/getUpdates", "POST")
+                await asked.post(f"{server.url}/getUpdates", {})
         finally:
-            await asked.shutdown()
+            await asked.aclose()
 
 
 def slack(server: Piecewise, home: Path) -> SlackApi:

@@ -1,9 +1,14 @@
 """The start is light: what is slow to import is loaded by name when it is configured (DESIGN §2, §11)."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from tests.fakes.waiting import until
+from tests.program.running import Program
 
 HEAVY = {
     *("aiohttp", "alembic", "anthropic", "discord", "jinja2", "litellm", "markdown_it", "mcp", "numpy", "openai"),
@@ -44,3 +49,23 @@ def test_the_house_loads_nothing_that_is_seldom_needed() -> None:
 def test_the_settings_of_every_platform_come_without_its_library() -> None:
     modules = [f"adapters.{name}.settings" for name in ("telegram", "discord", "slack", "web")]
     assert loaded_by("gateway.config.reading", *modules, "adapters.console").isdisjoint(HEAVY)
+
+
+LATER = {"apscheduler", "h11", "httpx", "jinja2", "markdown_it", "multipart", "nh3", "regex", "telegram", "yaml"}
+EARLY_MOST = 190  # modules of our own; all of them together are three times as many
+TELEGRAM = '[[channels]]\ntype = "telegram"\ntoken = "123456:TEST-token"\napi_base_url = "http://127.0.0.1:9"\n'
+
+
+async def test_a_platform_is_signed_in_to_before_the_rest_of_the_gateway_is_imported(tmp_path: Path) -> None:
+    program = Program(tmp_path / "home", TELEGRAM, {"PYTHONPROFILEIMPORTTIME": "1"})
+    program.start()
+    try:
+        await until(lambda: " gateway.house\n" in program.log.read_text(), longest_s=100.0)
+    finally:
+        program.kill()
+    names = re.findall(r"^import time:[ \d]+\|[ \d]+\| +([\w.]+)$", program.log.read_text(), re.MULTILINE)
+    early = names[: 1 + max(at for at, name in enumerate(names) if name.startswith("adapters.telegram."))]
+    assert {name.partition(".")[0] for name in early} & {*LATER, *HEAVY} <= {"aiohttp", "sqlalchemy"}
+    assert not [name for name in names if name.startswith("sqlalchemy.dialects.postgresql")]
+    ours = [name for name in early if name.partition(".")[0] in ("agent", "gateway", "adapters")]
+    assert len(ours) <= EARLY_MOST, f"{len(ours)} modules are imported before a platform is called"

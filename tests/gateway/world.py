@@ -30,6 +30,7 @@ from gateway.config.settings import Sections, Settings
 from gateway.house import House
 from gateway.phrases.catalogue import read_catalogue
 from gateway.router.notices import Notices
+from gateway.running.opening import open_all
 from gateway.storage import grants
 from gateway.storage.grants import Grant
 from gateway.storage.opening import open_database
@@ -153,17 +154,21 @@ class World:
         bus = EventBus(lambda error, event: None)
         bus.listen(lambda published: self.events.append(published.event))
         self.troubles = Troubles(self.clock)
+        settings, phrase = self._settings(), read_catalogue()
+        foundation = await open_all(
+            settings, clock=self.clock, troubles=self.troubles, phrase=phrase, web_url="http://127.0.0.1:8080"
+        )
         self.house = await build(
-            Live(self._settings(), {}),
+            Live(settings, {}),
+            foundation,
             clock=self.clock,
             bus=bus,
             metrics=Metrics(),
             troubles=self.troubles,
             lag=LoopLag(self.clock),
-            phrase=read_catalogue(),
+            phrase=phrase,
             adapter_opened=self._opened,
             version="1",
-            web_url="http://127.0.0.1:8080",
         )
         ready = anyio.Event()
 

@@ -39,7 +39,7 @@ from gateway.channels.inbound import Moved
 from gateway.channels.outbound import Button, File, Outbound, SentRef
 from gateway.delivery.markdown import parse
 from gateway.delivery.splitting import split
-from gateway.running.go_betweens import Kept
+from gateway.running.opening import Kept
 from tests.adapters.telegram.reading import intended, shown
 from tests.adapters.telegram.stage import GROUP, Stage, Telegram, acting, stage
 from tests.adapters.telegram.test_rich import merged, read
@@ -150,8 +150,8 @@ async def test_what_hangs_on_a_message(tmp_path: Path) -> None:
         assert rows[0][0] == {"text": "Yes", "callback_data": "y", "style": "primary"}
         assert rows[1][0] == {"text": "No", "callback_data": "n"}
         (call,) = actor.telegram.calls("sendMessage")
-        assert call["params"]["disable_notification"] == "true"
-        assert call["params"]["link_preview_options"] == '{"is_disabled": true}'
+        assert call["params"]["disable_notification"] is True
+        assert call["params"]["link_preview_options"] == {"is_disabled": True}
 
 
 @pytest.mark.parametrize("action", ["", "é" * 33])
@@ -181,7 +181,7 @@ async def test_a_topic_is_answered_in_the_topic(tmp_path: Path) -> None:
         await channel.presence.typing()
         (message,) = await actor.telegram.bot_messages(-1005)
         assert message["message_thread_id"] == 3
-        assert actor.telegram.calls("sendChatAction")[0]["params"]["message_thread_id"] == "3"
+        assert actor.telegram.calls("sendChatAction")[0]["params"]["message_thread_id"] == 3
         await actor.telegram.control("chats", chat=GROUP, closed_topics=[3])
         with pytest.raises(ChannelGone):
             await channel.send(final(frame("lost")))
@@ -674,7 +674,7 @@ async def test_an_answer_to_a_button_is_shown(tmp_path: Path) -> None:
         await actor.channel.interactions.acknowledge(actor.admitted[0].interaction or "", "n" * 500, visible=True)
         (call,) = actor.telegram.calls("answerCallbackQuery")
         assert call["status"] == 200
-        assert (len(call["params"]["text"]), call["params"]["show_alert"]) == (200, "true")
+        assert (len(call["params"]["text"]), call["params"]["show_alert"]) == (200, True)
 
 
 # -- a group that moves

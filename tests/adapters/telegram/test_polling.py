@@ -310,7 +310,7 @@ async def test_what_was_written_while_we_were_away_comes_too(tmp_path: Path) -> 
             assert said.sent_at is not None
             assert said.sent_at.year == 2023
         assert not [
-            call for call in telegram.double.calls if call.get("params", {}).get("drop_pending_updates") == "true"
+            call for call in telegram.double.calls if call.get("params", {}).get("drop_pending_updates") is True
         ]
 
 
@@ -323,7 +323,7 @@ async def test_a_webhook_in_the_way_is_removed_and_keeps_its_updates(tmp_path: P
             await eventually(lambda: actor.adapter.health().state is State.CONNECTED)
             await telegram.update(text="hi")
             await texts_come(actor, "hi")
-        assert telegram.calls("deleteWebhook")[0]["params"]["drop_pending_updates"] == "false"
+        assert telegram.calls("deleteWebhook")[0]["params"]["drop_pending_updates"] is False
 
 
 # -- trouble

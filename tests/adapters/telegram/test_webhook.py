@@ -45,7 +45,7 @@ async def test_updates_come_in_and_are_answered(tmp_path: Path) -> None:
         await eventually(lambda: texts(actor) == ["hello"])
         await eventually(lambda: actor.telegram.double.bots[TOKEN].delivered == 1)
         call = actor.telegram.calls("setWebhook")[0]["params"]
-        assert call["drop_pending_updates"] == "false"
+        assert call["drop_pending_updates"] is False
         assert actor.telegram.double.bots[TOKEN].webhook["url"].endswith("/channels/telegram/webhook")
 
 

@@ -8,12 +8,12 @@ import anyio
 import pytest
 
 from agent.storage.errors import StorageTrouble
-from gateway.channels.adapter import Adapter, Admit, ChannelSettings, State, Surroundings
+from gateway.channels.adapter import Adapter, Admit, ChannelSettings, Entrance, State, Surroundings
 from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelRejected, HouseTrouble
 from gateway.channels.inbound import Inbound, Outcome, Receipt
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import CommandSpec
-from gateway.running.accounts import FIRST_PAUSE_S, LONGEST_PAUSE_S, Accounts
+from gateway.running.accounts import FIRST_PAUSE_S, LONGEST_PAUSE_S, Accounts, Gateway
 from tests.fakes.channel import FakeAdapter
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running
@@ -31,6 +31,7 @@ class Flaky(FakeAdapter):
         self.starts = 0
         self.publishings: list[Exception] = []
         self.close_error: Exception | None = None
+        OPENED[str(surroundings.home)][settings.channel_type] = self
 
     async def run(self, admit: Admit) -> None:
         self.starts += 1
@@ -61,6 +62,10 @@ def refusing(settings: ChannelSettings, surroundings: Surroundings) -> Adapter:
     raise ValueError("the token 123:SECRET is no token")
 
 
+# Adapters are opened by name and get no more than settings and surroundings: they are found by the home.
+OPENED: dict[str, dict[str, Flaky]] = {}
+
+
 class FlakySettings(ChannelSettings):
     adapter: ClassVar[str] = "tests.gateway.running.test_accounts:Flaky"
 
@@ -73,7 +78,8 @@ class House:
     """The accounts and what is heard of them."""
 
     def __init__(self, clock: FakeClock, home: Path, *settings: ChannelSettings) -> None:
-        self.opened: dict[str, Flaky] = {}
+        self.opened = OPENED.setdefault(str(home), {})
+        self.told: list[str] = []  # the accounts that were opened, as the gateway hears of them
         self.failed: list[tuple[str, str]] = []
         self.admitted: list[Inbound] = []
         self.troubles: list[Exception] = []  # what the next messages meet
@@ -81,13 +87,11 @@ class House:
         async def known(channel_type: str) -> tuple[()]:
             return ()
 
-        def opened(adapter: Adapter) -> None:
-            self.opened[adapter.channel_type] = adapter  # type: ignore[assignment] # `Flaky`, as the settings say
-
-        self.accounts = Accounts(
-            settings,
-            Surroundings(clock=clock, home=home, known_places=known),
-            opened=opened,
+        self.accounts = Accounts(settings, Surroundings(clock=clock, home=home, known_places=known))
+        self.gateway = Gateway(
+            admit=self.admit,
+            commands=(HELP,),
+            opened=lambda adapter: self.told.append(adapter.channel_type),
             failed=lambda name, reason: self.failed.append((name, reason)),
         )
 
@@ -99,7 +103,7 @@ class House:
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
-            await self.accounts.run(self.admit, (HELP,), tasks)
+            await self.accounts.serve(self.gateway, tasks)
             await anyio.sleep_forever()
 
 
@@ -193,9 +197,9 @@ async def test_one_that_cannot_be_opened_leaves_the_others_alone(
     house = House(clock, tmp_path, bad, FlakySettings(type="slack"))
     assert house.accounts.health()["slack"].state is State.STARTING
     await house.accounts.open_all()
-    assert house.failed == [(f"telegram@{account}", reason)]
     async with running(house.run):
         await until(lambda: house.accounts.health()["slack"].hears)
+        assert house.failed == [(f"telegram@{account}", reason)]
         assert house.accounts.health()[f"telegram@{account}"].state is State.FAILED
 
 
@@ -209,6 +213,32 @@ async def test_when_nothing_is_taken_in_any_more_messages_stay_unacknowledged(ho
             await telegram.says("after")
         assert telegram.receipts == ["accepted"], "no receipt, so the platform keeps it"
         assert len(house.admitted) == 1
+
+
+class BehindOurEntrance(FlakySettings):
+    entrance: ClassVar[Entrance] = "sign_in"
+
+
+async def test_platforms_are_heard_before_the_gateway_is_built_and_wait_for_it(
+    clock: FakeClock, tmp_path: Path
+) -> None:
+    bad, page = RefusedSettings(type="discord", account="fatal"), BehindOurEntrance(type="web")
+    house = House(clock, tmp_path, FlakySettings(type="telegram"), bad, page)
+    async with anyio.create_task_group() as tasks:
+        await house.accounts.listen(tasks)
+        telegram = house.opened["telegram"]
+        await until(lambda: house.accounts.health()["telegram"].hears)
+        assert "web" not in house.opened, "nobody signs in to it, and its pages need the gateway"
+        tasks.start_soon(telegram.says, "early")
+        await anyio.wait_all_tasks_blocked()
+        assert (house.told, house.failed, house.admitted, telegram.receipts) == ([], [], [], [])
+
+        await house.accounts.serve(house.gateway, tasks)
+        await until(lambda: telegram.receipts == ["accepted"])
+        assert (house.told, telegram.starts) == (["telegram", "web"], 1)
+        assert house.failed == [("discord@fatal", "the token was refused")]
+        await until(lambda: house.accounts.health()["web"].hears)
+        tasks.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from agent.core.ids import ConversationId
 from agent.storage import conversation_rows, inbox_rows
 from agent.storage.database import Database
-from gateway.running.go_betweens import Kept
+from gateway.running.opening import Kept
 from gateway.storage import grants, inbox_view, pairings, places, settings_rows
 from gateway.storage.grants import Grant
 from gateway.storage.tables import adapter_store
