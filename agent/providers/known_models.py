@@ -89,6 +89,14 @@ def after_refusal(facts: ModelFacts, tokens: int, at: int) -> ModelFacts:
     return replace(facts, refused=smallest, refused_at=at, refusals=facts.refusals + 1)
 
 
+def after_telling(facts: ModelFacts, told: int, by: str, at: int) -> ModelFacts:
+    """Its server told the window. Another size than before is another start of it: what was refused before is over."""
+    now = replace(facts, told=told, told_by=by, told_at=at)
+    if told_exactly(now) is not None and told != facts.told and facts.refused is not None:
+        now = replace(now, refused=None, refused_at=at, refusals=0)
+    return now
+
+
 def believed(facts: ModelFacts, now: int) -> ModelFacts:
     """Without what is too old to be relied on: a refusal may have had another reason, a server may be another one."""
     days = 2 ** min(max(facts.refusals - 1, 0), MOST_DOUBLINGS)
@@ -129,7 +137,7 @@ class KnownModel:
 
     def told(self, told: Told) -> None:
         """Its server told the window."""
-        self.facts = replace(self.facts, told=told.tokens, told_by=told.by, told_at=self._owner.now())
+        self.facts = after_telling(self.facts, told.tokens, told.by, self._owner.now())
         self._owner.changed(self)
 
     def speaks(self, dialect: Mapping[str, Any]) -> None:

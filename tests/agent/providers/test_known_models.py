@@ -17,6 +17,7 @@ from agent.providers.known_models import (
     KnownModels,
     after_answer,
     after_refusal,
+    after_telling,
     believed,
 )
 from agent.providers.opening import LazyProvider, Surroundings
@@ -68,6 +69,20 @@ def test_after_a_refusal_the_smallest_counts() -> None:
     assert once == facts(refused=40, refused_at=1, refusals=1)
     assert after_refusal(once, 50, 2) == facts(refused=40, refused_at=2, refusals=2)
     assert after_refusal(once, 30, 2).refused == 30
+
+
+@pytest.mark.parametrize(
+    ("told", "by", "refused"),
+    [
+        pytest.param(32_768, "/props n_ctx", None, id="another size: it was started anew"),
+        pytest.param(8_192, "/props n_ctx", 7_000, id="the same as ever: what was too long for it still is"),
+        pytest.param(131_072, "/v1/models n_ctx_train", 7_000, id="what the model could hold says nothing"),
+    ],
+)
+def test_after_its_server_told_the_window(told: int, by: str, refused: int | None) -> None:
+    before = facts(told=8_192, told_by="/props n_ctx", refused=7_000, refused_at=1, refusals=1)
+    after = after_telling(before, told, by, 9)
+    assert (after.told, after.told_by, after.told_at, after.refused) == (told, by, 9, refused)
 
 
 @pytest.mark.parametrize(("refusals", "days"), [(1, 1), (2, 2), (3, 4), (6, 32), (60, 32)])
