@@ -17,6 +17,7 @@ from agent.storage.tables import outbox
 from gateway.channels.channel import Capabilities
 from gateway.channels.keys import ConversationKey
 from gateway.delivery.delivery import Delivery
+from gateway.delivery.egress import Guard
 from gateway.delivery.settings import Settings
 from gateway.phrases.catalogue import read_catalogue
 from tests.fakes.channel import DEFAULT, FakeChannel, Screen
@@ -77,6 +78,7 @@ class World:
         self.reports = Reports()
         self.absent: set[ConversationKey] = set()
         self.is_busy = False
+        self.guard = Guard()
         self._count = 0
         self.delivery = self._new()
 
@@ -90,6 +92,7 @@ class World:
             reports=self.reports,
             settings=self.settings,
             is_busy=lambda: self.is_busy,
+            guard=self.guard,
         )
 
     def screen(self, name: str = "1") -> Screen:
