@@ -6,7 +6,7 @@ The result is CommonMark as well wherever Discord allows it, so that it can be r
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from adapters.discord.escape import escaped, escaped_line_starts, has_markup, literal
 from adapters.discord.limits import LABEL_LIMIT, ROW_LENGTH, ROWS, TABLE_COLUMNS, TEXT_LIMIT
@@ -128,10 +128,17 @@ def _paragraph(children: Sequence[Inline]) -> str:
 
 
 def _fenced(code: str, language: str) -> str:
-    longest = max((len(run) for run in _BACKTICKS.findall(code)), default=0)
-    fence = "`" * max(3, longest + 1)
+    """Three backticks end a block on Discord wherever they stand, so a line that holds them goes between two blocks."""
     known = language if _LANGUAGE.fullmatch(language) else ""
-    return f"{fence}{known}\n{code}\n{fence}"
+    parts: list[str] = []
+    for outside, lines in groupby(code.split("\n"), key=lambda line: "```" in line):
+        inside = "\n".join(lines)
+        if outside:
+            parts.append(literal(inside))
+        elif inside or "```" not in code:
+            # A block without a letter would take the text behind it for its code.
+            parts.append(f"```{known}\n{inside if inside.strip(chr(10)) else inside + ' '}\n```")
+    return "\n".join(parts)
 
 
 def _list(block: List, other_marker: bool) -> str:
@@ -151,9 +158,7 @@ def _list(block: List, other_marker: bool) -> str:
 def _item(item: Item, *, apart: str) -> str:
     blocks = item.blocks
     if item.checked is None:
-        text = _blocks(blocks, apart=apart)
-        # "[x] " here would read as the box of a task.
-        return "\\" + text if re.match(r"\[[ xX]\]\s", text) else text
+        return _blocks(blocks, apart=apart)
     return f"[{'x' if item.checked else ' '}] {_blocks(blocks, apart=apart)}"
 
 
@@ -206,7 +211,7 @@ def _inline(inline: Inline, inside: str, before: str, after: Inline | None) -> s
             return _wrapped("~~", children, inside)
         case Italic(children):
             within_word = _is_word(before) or (isinstance(after, Text | Code) and _is_word(after.text[:1]))
-            sign = "*" if within_word or "_" in inside else "_"
+            sign = "*" if within_word or "_" in inside or _holds("_", children) else "_"
             return _wrapped(sign, children, inside)
 
 
@@ -218,12 +223,33 @@ def _wrapped(sign: str, children: Sequence[Inline], inside: str) -> str:
     """The style around its words; white space at its edges goes outside, where it breaks nothing."""
     if sign in inside.split():
         return _inlines(children, inside=inside)  # bold within bold says nothing new
+    if _holds(sign, children):
+        # The style would end at the sign: it stops before what cannot be escaped, and goes on behind it.
+        return "".join(
+            _inlines(tuple(run), inside=inside) if held else _wrapped(sign, tuple(run), inside)
+            for held, run in groupby(children, key=lambda child: _holds(sign, (child,)))
+        )
     text = _inlines(children, inside=f"{inside} {sign}")
     core = text.strip()
     if not core:
         return text
     at = text.index(core)
     return f"{text[:at]}{sign}{core}{sign}{text[at + len(core) :]}"
+
+
+def _holds(sign: str, children: Sequence[Inline]) -> bool:
+    """Does the sign stand where no backslash can be put: in code or in an address?"""
+    for child in children:
+        match child:
+            case Code(text) if sign in text:
+                return True
+            case Text(text) if "://" in text and sign in text:
+                return True
+            case Link(url, inner) if sign in url or _holds(sign, inner):
+                return True
+            case Bold(inner) | Italic(inner) | Strike(inner) if _holds(sign, inner):
+                return True
+    return False
 
 
 def _code(text: str) -> str:

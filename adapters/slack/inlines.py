@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from typing import assert_never
+from unicodedata import category
 
 from gateway.channels.document import Bold, Break, Code, Inline, Italic, Link, Strike, Text
 
@@ -26,13 +27,13 @@ def inline(
                 shown = text if raw_breaks else text.replace("\n", " ")
                 out += _text(shown, previous, after, in_link=in_link)
             case Bold(inner):
-                out += _wrapped("**", inner, in_link=in_link)
+                out += _styled("**", inner, previous, after, in_link=in_link)
             case Strike(inner):
-                out += _wrapped("~~", inner, in_link=in_link)
+                out += _styled("~~", inner, previous, after, in_link=in_link)
             case Italic(inner):
                 # An underscore opens and closes at the edge of a word only; a star would melt into bold's stars.
                 inside_word = previous.isalnum() or after.isalnum()
-                out += _wrapped("*" if inside_word else "_", inner, in_link=in_link)
+                out += _styled("*" if inside_word else "_", inner, previous, after, in_link=in_link)
             case Code(text):
                 out += _code(text)
             case Link(url, inner):
@@ -70,6 +71,35 @@ def _first_character(nodes: Sequence[Inline], behind: str) -> str:
             return "`"
         case _:
             return "*"
+
+
+def _styled(mark: str, children: Sequence[Inline], previous: str, after: str, *, in_link: bool) -> str:
+    """The children between marks. A mark between a letter and punctuation is none: such punctuation goes outside.
+
+    Between a letter and code or a link it would be shown, so the words go without it there.
+    """
+    first, *rest = _merged(children) or [Text("")]
+    lead = trail = ""
+    if _is_letter(previous):
+        if not isinstance(first, Text):
+            return inline(children, in_link=in_link, before=previous, behind=after)
+        count = next((at for at, one in enumerate(first.text) if _is_letter(one)), len(first.text))
+        lead, first = first.text[:count], Text(first.text[count:])
+    *rest, last = [first, *rest]
+    if _is_letter(after):
+        if not isinstance(last, Text):
+            return inline(children, in_link=in_link, before=previous, behind=after)
+        count = next((at for at, one in enumerate(reversed(last.text)) if _is_letter(one)), len(last.text))
+        end = len(last.text) - count
+        last, trail = Text(last.text[:end]), last.text[end:]
+    marked = _wrapped(mark, [*rest, last], in_link=in_link)
+    before = _text(lead.replace("\n", " "), previous, mark[0], in_link=in_link)
+    return before + marked + _text(trail.replace("\n", " "), mark[0], after, in_link=in_link)
+
+
+def _is_letter(character: str) -> bool:
+    """To the parser everything is one that is neither white space nor punctuation nor a symbol."""
+    return bool(character) and not character.isspace() and category(character)[0] not in "PS"
 
 
 def _wrapped(mark: str, children: Sequence[Inline], *, in_link: bool) -> str:

@@ -4,7 +4,7 @@ Pure. mrkdwn has no escapes for its marks and no tables: those become aligned co
 """
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from adapters.slack.text import escaped
@@ -30,6 +30,8 @@ from gateway.channels.document import (
     Text,
 )
 
+FENCE = "```"
+
 
 def mrkdwn(document: Document) -> str:
     """The whole document; a reader of a `Plain` block sees exactly its text."""
@@ -46,7 +48,7 @@ def _block(block: Block) -> str:
             title = _inline(children).replace("\n", " ").replace("*", "")
             return f"*{title}*" if title.strip() else ""
         case CodeBlock(code, _):
-            return f"```\n{escaped(code)}\n```"
+            return f"{FENCE}\n{escaped(code)}\n{FENCE}"
         case Quote(blocks):
             inner = "\n\n".join(_block(one) for one in blocks)
             return "\n".join(f"> {line}".rstrip() for line in inner.split("\n"))
@@ -54,7 +56,7 @@ def _block(block: Block) -> str:
             lines = [_item(item, start, offset) for offset, item in enumerate(items)]
             return ("\n" if tight else "\n\n").join(lines)
         case Table(header, rows, aligns):
-            return f"```\n{escaped(_aligned([header, *rows], aligns))}\n```"
+            return f"{FENCE}\n{escaped(_aligned([header, *rows], aligns))}\n{FENCE}"
         case Rule():
             return "─" * 10
     assert_never(block)
@@ -66,11 +68,37 @@ def _item(item: Item, start: int | None, offset: int) -> str:
         marker = "☑" if item.checked else "☐"
     inner = "\n".join(_block(block) for block in item.blocks)
     first, *rest = inner.split("\n")
-    return "\n".join([f"{marker} {first}".rstrip(), *(f"    {line}" if line else "" for line in rest)])
+    if first == FENCE:
+        first, rest = "", [first, *rest]
+    return "\n".join([f"{marker} {first}".rstrip(), *_indented(rest)])
+
+
+def _indented(lines: Sequence[str]) -> Iterator[str]:
+    """Code stays at the margin: what is put before its lines would be part of it."""
+    inside = False
+    for line in lines:
+        is_fence = line == FENCE
+        yield line if inside or is_fence or not line else f"    {line}"
+        inside = inside != is_fence
 
 
 def _inline(children: Sequence[Inline]) -> str:
-    return "".join(_node(node) for node in children)
+    out = ""
+    for number, node in enumerate(children):
+        after = _words(children[number + 1 : number + 2])[:1]
+        # Slack takes a mark beside a letter for one: the words go without it.
+        out += _bare(node) if out[-1:].isalnum() or after.isalnum() else _node(node)
+    return out
+
+
+def _bare(node: Inline) -> str:
+    match node:
+        case Bold(children) | Italic(children) | Strike(children):
+            return _inline(children)
+        case Code(text):
+            return escaped(text)
+        case _:
+            return _node(node)
 
 
 def _node(node: Inline) -> str:

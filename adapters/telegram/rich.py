@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from adapters.telegram.render import LINKABLE
 from gateway.channels.document import (
     Block,
     Bold,
@@ -183,7 +184,15 @@ def _inline(inline: Inline) -> str:
         case Strike(children):
             return f"<s>{_inlines(children)}</s>"
         case Link(url, children):
-            return f'<a href="{escape(url)}">{_inlines(children) or escape(url, quote=False)}</a>'
+            return _link(url, _inlines(children))
+
+
+def _link(url: str, label: str) -> str:
+    """The server takes away an address that nobody could open."""
+    shown = escape(url, quote=False)
+    if url.lower().startswith(LINKABLE):
+        return f'<a href="{escape(url)}">{label or shown}</a>'
+    return f"{label} ({shown})" if label and label != shown else shown
 
 
 def _line(text: str) -> str:

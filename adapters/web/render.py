@@ -200,8 +200,8 @@ def _inline(inline: Inline) -> str:
 
 def _link(url: str, children: Sequence[Inline]) -> str:
     label = _inlines(children) or _text(url)
-    if url.partition(":")[0].lower() not in _SCHEMES:
-        return label  # nothing that a click could run
+    if url.partition(":")[0].lower() not in _SCHEMES:  # nothing that a click could run
+        return label if not url or label == _text(url) else f"{label} ({_text(url)})"
     return f'<a href="{escape(url)}" target="_blank">{label}</a>'
 
 

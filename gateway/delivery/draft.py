@@ -11,41 +11,23 @@ from agent.core.clock import Clock
 from agent.core.long_texts import worked_on
 from agent.core.outbox import Audience
 from gateway.channels.channel import Channel
-from gateway.channels.document import Document, Paragraph, Plain, Text, is_blank
+from gateway.channels.document import Document, Plain
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelUnsure
 from gateway.channels.keys import UserId
 from gateway.channels.outbound import Outbound, SentRef
 from gateway.delivery import pacing
 from gateway.delivery.budget import Budget
 from gateway.delivery.egress import Guard
+from gateway.delivery.growing import Growing
 from gateway.delivery.leftovers import CALL_DEADLINE_S
-from gateway.delivery.markdown import LONG_TEXT, parse
+from gateway.delivery.markdown import LONG_TEXT
 from gateway.delivery.refs import Shown
 from gateway.delivery.rest import Rest
 from gateway.delivery.showing import Showing
-from gateway.delivery.splitting import Measure, split
 
 log = logging.getLogger("tieline.delivery")
 
-ROOM = 8  # units kept for the "…" before a tail
 EARLIER_PAUSE_S = 0.1
-
-
-def frame_of(text: str, limit: int, measure: Measure, guard: Guard = Guard()) -> Document:  # noqa: B008 - frozen
-    """What one message shows of the text so far: all of it, or its end when it has outgrown one message.
-
-    What may be the beginning of a secret waits for the rest.
-    """
-    document = guard.document(parse(guard.growing(text)))
-    if is_blank(document):
-        return (Plain("…"),)
-    parts = split(document, limit, measure)
-    if len(parts) == 1:
-        return parts[0]
-    last = split(document, limit - ROOM, measure)[-1]
-    if isinstance(first := last[0], Plain):
-        return (Plain("…" + first.text), *last[1:])
-    return (Paragraph((Text("…"),)), *last)
 
 
 class Draft:
@@ -85,6 +67,7 @@ class Draft:
         self._changed: anyio.Event | None = None  # there while the next change is waited for
         self._rest = Rest(clock)
         self._pace = pacing.first_frame(channel.capabilities.stream_every_s, clock.monotonic())
+        self._growing = self._begun()
 
     @staticmethod
     def possible(channel: Channel) -> bool:
@@ -115,7 +98,12 @@ class Draft:
     def void(self) -> None:
         """The text so far is wrong (G-24): the next frame shows what comes instead, in the same message."""
         self._pieces.clear()
+        self._growing = self._begun()
         self._touch()
+
+    def _begun(self) -> Growing:
+        capabilities = self._channel.capabilities
+        return Growing(capabilities.text_limit, capabilities.measure, self._guard)
 
     def _touch(self) -> None:
         self._version += 1
@@ -152,12 +140,12 @@ class Draft:
     async def _frame(self, pace: pacing.Pace) -> pacing.Pace:
         version, text = self._version, self.words
         self._pieces = [text]
-        capabilities = self._channel.capabilities
-        document = await worked_on(
-            text,
-            lambda text: frame_of(text, capabilities.text_limit, capabilities.measure, self._guard),
-            long=LONG_TEXT,
-        )
+        document = await worked_on(text, self._growing.frame, long=LONG_TEXT)
+        if not document:
+            if self._shown is None:  # a platform's stream that begins with a placeholder could not go on
+                self._shown_version = version
+                return pace
+            document = (Plain("…"),)
         try:
             await self._show(document)
         except ChannelBusy as error:

@@ -17,12 +17,39 @@ def is_joint(text: str, at: int) -> bool:
         return False
     if unicodedata.category(after)[0] == "M" or "\U0001f3fb" <= after <= "\U0001f3ff" or after >= "\U000e0020":
         return False  # combining marks and variation selectors, skin tones, flag tags
+    if after >= "\u1100" and _is_one_syllable(before, after):
+        return False
     if _is_regional(before) and _is_regional(after):
         run = at
         while run and _is_regional(text[run - 1]):
             run -= 1
         return (at - run) % 2 == 0
     return not ("\ud800" <= before <= "\udbff" and "\udc00" <= after <= "\udfff")
+
+
+def _is_one_syllable(before: str, after: str) -> bool:
+    """Are these parts of one Hangul syllable: a consonant, a vowel, a final consonant (Unicode, UAX 29, GB6 to GB8)?"""
+    match _hangul(before):
+        case "L":
+            return _hangul(after) in ("L", "V", "LV", "LVT")
+        case "V" | "LV":
+            return _hangul(after) in ("V", "T")
+        case "T" | "LVT":
+            return _hangul(after) == "T"
+    return False
+
+
+def _hangul(character: str) -> str:
+    code = ord(character)
+    if 0x1100 <= code < 0x1160 or 0xA960 <= code < 0xA980:
+        return "L"
+    if 0x1160 <= code < 0x11A8 or 0xD7B0 <= code < 0xD7CB:
+        return "V"
+    if 0x11A8 <= code < 0x1200 or 0xD7CB <= code < 0xD800:
+        return "T"
+    if 0xAC00 <= code < 0xD7A4:
+        return "LV" if (code - 0xAC00) % 28 == 0 else "LVT"
+    return ""
 
 
 def _is_regional(character: str) -> bool:

@@ -33,6 +33,7 @@ from gateway.channels.document import (
     Text,
     is_blank,
 )
+from gateway.delivery.markdown_rules import References, with_our_rules
 
 LONG_TEXT = 1_000  # characters; there is Markdown that takes ten times as long as most, so more goes to a thread
 DEEPEST = 60  # levels of nesting; the parser drops text below its limit, so such a text is not parsed at all
@@ -43,11 +44,10 @@ _INLINE = re.compile(r"[*_`~\[\]<>&\\|\0]")
 _LINE = re.compile(
     r"[ ]{0,3}(?:#{1,6}(?:[ \t]|$)|[-+](?:[ \t]|$)|\d{1,9}[.)](?:[ \t]|$)|(?:-[ \t]*){2,}$|=+[ \t]*$)|[ ]{0,3}\t|[ ]{4}"
 )
-_PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST}).enable(["table", "strikethrough"])
-_WITHOUT_REFERENCES = (
+_PARSER = with_our_rules(
     MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST})
     .enable(["table", "strikethrough"])
-    .disable("reference")
+    .disable(["html_block", "html_inline"])  # they would be asked at each line, and answer no
 )
 _TASK = re.compile(r"\[([ xX])\][ \t]+(?=\S)")
 _ALIGNS: dict[str, Align] = {"text-align:left": "left", "text-align:center": "center", "text-align:right": "right"}
@@ -60,12 +60,12 @@ def parse(text: str) -> Document:
     if not _INLINE.search(text) and not any(_LINE.match(line) for line in text.splitlines()):
         return (Plain(text),)
     document = _blocks(text)
-    if document is None or _adds_nothing(document, text):
+    if document is None or adds_nothing(document, text):
         return (Plain(text),)
     return document
 
 
-def _adds_nothing(document: Document, text: str) -> bool:
+def adds_nothing(document: Document, text: str) -> bool:
     """Are there only paragraphs, and did the parser take away nothing but white space?"""
     if is_blank(document):
         return True
@@ -85,25 +85,23 @@ def _adds_nothing(document: Document, text: str) -> bool:
 
 def _blocks(text: str) -> Document | None:
     """None when it is nested too deeply to be read without loss."""
-    env: dict[str, dict[str, dict[str, str]]] = {}
-    tokens = _PARSER.parse(text, env)
-    defined = {reference["href"] for reference in env.get("references", {}).values()}
-    if defined and not defined <= set(_hrefs(tokens)):
+    references = References()
+    tokens = _PARSER.parse(text, {"references": references})
+    if len(references.used) < len(references):
         # "[Result]: 42" is a definition that nothing refers to: it would vanish.
-        tokens = _WITHOUT_REFERENCES.parse(text)
+        tokens = _PARSER.parse(text, {"references": References(frozenset(references.used))})
     if any(_depth(token) >= DEEPEST - 2 for token in tokens):
         return None
+    return blocks_of(tokens)
+
+
+def blocks_of(tokens: Sequence[Token]) -> Document:
+    """The blocks that a parser's tokens describe."""
     return _Reader(tokens).blocks_until("")
 
 
 def _depth(token: Token) -> int:
     return max((child.level for child in token.children), default=0) if token.children else token.level
-
-
-def _hrefs(tokens: Sequence[Token]) -> Iterator[str]:
-    for token in tokens:
-        for child in token.children or ():
-            yield str(child.attrs.get("href") or child.attrs.get("src") or "")
 
 
 class _Reader:

@@ -94,9 +94,10 @@ import agent.tools.web.search
 import agent.tools.web.targets
 import gateway.channels.plain_text
 import gateway.delivery.composing
-import gateway.delivery.draft
 import gateway.delivery.egress
+import gateway.delivery.growing
 import gateway.delivery.joints
+import gateway.delivery.literal
 import gateway.delivery.markdown
 import gateway.delivery.spans
 import gateway.delivery.splitting
@@ -309,7 +310,7 @@ def _of(render: Callable[[Document], object], longest: int) -> Case:
 
 
 def _frame(measure: Callable[[Document], int], limit: int, text: str) -> object:
-    return gateway.delivery.draft.frame_of(text, limit, measure, GUARD)
+    return gateway.delivery.growing.Growing(limit, measure, GUARD).frame(text)
 
 
 def _cut(text: str) -> object:
@@ -504,7 +505,7 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
     ),
     "gateway.channels.plain_text": (_of(gateway.channels.plain_text.as_text, WEB_ANSWER),),
     "gateway.delivery.composing": (Case(_composed, LONG_TEXT),),
-    "gateway.delivery.draft": (
+    "gateway.delivery.growing": (
         *(Case(frame, LONG_TEXT) for frame in FRAMES),
         Case(FRAMES[1], 4 * LONG_TEXT, IN_A_THREAD),
     ),
@@ -515,6 +516,7 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
         Case(gateway.delivery.egress.untracked, 8_000),
     ),
     "gateway.delivery.joints": (Case(_cut, ANSWER, IN_A_THREAD),),
+    "gateway.delivery.literal": (Case(gateway.delivery.literal.literal_spans, ANSWER // 4, IN_A_THREAD),),
     "gateway.delivery.markdown": (
         Case(gateway.delivery.markdown.parse, LONG_TEXT),
         Case(gateway.delivery.markdown.parse, ANSWER // 4, IN_A_THREAD),
@@ -594,6 +596,7 @@ ELSEWHERE: Mapping[str, str] = {
     "agent.tools.files.grep": "its expressions are those of agent.tools.patterns; turns with every tool go through it",
     "agent.tools.mcp.settings": _OPERATOR,
     "agent.tools.toolbox": _TURN,
+    "gateway.delivery.markdown_rules": "rules of the parser that gateway.delivery.markdown runs",
     "gateway.delivery.plan_prompts": _OURS,
     "gateway.delivery.prompts": _OURS,
     "gateway.delivery.rows": _OURS,

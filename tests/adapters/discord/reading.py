@@ -14,7 +14,7 @@ _INLINE = (
     ("link", re.compile(r"\[((?:\\.|[^\[\]\\])*)\]\(\s*<?(https?://[^\s>)]*(?:\([^\s)]*\)[^\s>)]*)*)>?\s*\)")),
     ("strong", re.compile(r"\*\*((?:\\[\s\S]|[^\\])+?)\*\*(?!\*)")),
     ("underline", re.compile(r"__((?:\\[\s\S]|[^\\])+?)__(?!_)")),
-    ("em_", re.compile(r"\b_((?:__|\\[\s\S]|[^\\_])+?)_\b")),
+    ("em_", re.compile(r"_((?:__|\\[\s\S]|[^\\_])+?)_\b")),
     (
         "em",
         re.compile(r"\*(?=\S)((?:\*\*|\\[\s\S]|\s+(?:\\[\s\S]|[^\s*\\]|\*\*)|[^\s*\\])+?)\*(?!\*)"),
@@ -53,8 +53,6 @@ def _inline(text: str) -> str:
     out, at = [], 0
     while at < len(text):
         for kind, rule in _INLINE:
-            if kind == "em_" and at and (text[at - 1].isalnum() or text[at - 1] == "_"):
-                continue
             found = rule.match(text, at)
             if found is None:
                 continue

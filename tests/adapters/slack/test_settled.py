@@ -26,12 +26,23 @@ LONG = Path(__file__).with_name("long_answer.md").read_text()[:2500]
         pytest.param("x\n\n```py\na = 1\n``", "x\n\n```py\na = 1\n", id="perhaps its end"),
         pytest.param("x **y**\n\n```py", "x **y**", id="code, its language perhaps not whole"),
         pytest.param("x **y**\n\n| a | b |\n|---|---|\n| c", "x **y**", id="a table grows"),
+        pytest.param("```\n", "", id="a bare fence"),
+        pytest.param("```py\n\n", "", id="a fence with nothing in it"),
         pytest.param("**", "", id="nothing sure yet"),
         pytest.param("", "", id="nothing"),
     ],
 )
 def test_settled(so_far: str, streamed: str) -> None:
     assert settled(parse(so_far)) == streamed
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["```\nx = 1\ny = 2\n```\nDone.", "```py\nx = 1\n```\nDone **now**", "~~~\n\nx\n~~~\nb", "- ```\n  x\n  ```\n"],
+)
+def test_a_stream_that_begins_with_a_fence_goes_on(text: str) -> None:
+    whole = markdown(parse(text))
+    assert all(whole.startswith(settled(parse(text[:end]))) for end in range(1, len(text) + 1))
 
 
 def test_an_ordinary_answer_is_hardly_ever_taken_back() -> None:

@@ -22,9 +22,9 @@ from gateway.channels.adapter import Place, State, Surroundings
 from gateway.channels.errors import HouseTrouble
 from gateway.channels.inbound import Inbound, Outcome, Receipt, Said
 from gateway.channels.keys import UserId
-from gateway.delivery.markdown import parse
 from tests.contracts.channel_contract import Act, Fault, Seen, eventually
 from tests.doubles.slack_api import BOT_USER, TEAM, SlackDouble
+from tests.fakes.commonmark import read
 from tests.fakes.readable import readable
 
 SECRET = "s3cret"
@@ -176,13 +176,13 @@ def shown(message: dict[str, Any]) -> str:
     texts = [_block_text(block) for block in blocks if block["type"] in ("markdown", "rich_text", "section")]
     if texts:
         return "\n\n".join(texts)
-    return readable(parse(message["text"])) if markdown else unescaped(message["text"])
+    return readable(read(message["text"])) if markdown else unescaped(message["text"])
 
 
 def _block_text(block: dict[str, Any]) -> str:
     match block["type"]:
         case "markdown":
-            return readable(parse(block["text"]))
+            return readable(read(block["text"]))
         case "rich_text":
             return "".join(part["text"] for element in block["elements"] for part in element["elements"])
         case _:

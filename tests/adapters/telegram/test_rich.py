@@ -130,6 +130,11 @@ def test_the_server_reads_the_document(document: Document) -> None:
     assert merged(read(parse_rich({"html": rich.html(document)}))) == merged(document)
 
 
+def test_an_address_that_nobody_can_open_is_shown() -> None:
+    link = Paragraph((Link("docs/a.md", (Text("guide"),)), Text(", "), Link("docs/b.md", ())))
+    assert rich.html((link,)) == "<p>guide (docs/a.md), docs/b.md</p>"
+
+
 @pytest.mark.parametrize(
     ("document", "gains"),
     [

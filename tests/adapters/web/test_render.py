@@ -59,10 +59,19 @@ def said(*inlines: Inline) -> Paragraph:
             '<p><a href="https://a.example/?a=1&amp;b=2" target="_blank" rel="noopener noreferrer nofollow">x</a></p>',
             id="a link tells its target nothing",
         ),
-        pytest.param(said(Link("javascript:alert(1)", (Text("x"),))), "<p>x</p>", id="no link that runs"),
+        pytest.param(
+            said(Link("javascript:alert(1)", (Text("x"),))), "<p>x (javascript:alert(1))</p>", id="no link that runs"
+        ),
         pytest.param(said(Link("JaVaScript:alert(1)", ())), "<p>JaVaScript:alert(1)</p>", id="in no spelling"),
-        pytest.param(said(Link("data:text/html,<script>", (Text("x"),))), "<p>x</p>", id="no data link"),
-        pytest.param(said(Link("//evil.example", (Text("x"),))), "<p>x</p>", id="no link without a scheme"),
+        pytest.param(
+            said(Link("data:text/html,<script>", (Text("x"),))),
+            "<p>x (data:text/html,&lt;script&gt;)</p>",
+            id="no data link",
+        ),
+        pytest.param(
+            said(Link("//evil.example", (Text("x"),))), "<p>x (//evil.example)</p>", id="no link without a scheme"
+        ),
+        pytest.param(said(Link("a.md", (Text("a.md"),))), "<p>a.md</p>", id="an address is not said twice"),
         pytest.param(
             said(Link('tel:1"onclick="x', (Text("x"),))),
             '<p><a href="tel:1&quot;onclick=&quot;x" target="_blank" rel="noopener noreferrer nofollow">x</a></p>',

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.channels.plain_text import as_text
-from gateway.delivery.draft import frame_of
 from gateway.delivery.egress import JOINER, Guard, untracked
+from gateway.delivery.growing import Growing
 from gateway.delivery.markdown import parse
 from gateway.telemetry.redaction import Redactor
 from tests.fakes.readable import readable
@@ -52,7 +52,7 @@ def test_what_leaves(text: str, left: str) -> None:
 @given(st.text(alphabet="ab *_`-\n", max_size=20), st.text(alphabet="cd *\n", max_size=20), st.integers(0, 80))
 def test_no_frame_of_a_growing_answer_shows_the_beginning_of_a_secret(before: str, after: str, cut: int) -> None:
     text = f"{before} {SECRET} {after}"
-    shown = readable(frame_of(text[:cut], 4096, lambda document: len(readable(document)), GUARD))
+    shown = readable(Growing(4096, lambda document: len(readable(document)), GUARD).frame(text[:cut]))
     assert SECRET[:4] not in shown
 
 

@@ -113,6 +113,23 @@ def test_a_blank_text_is_no_document(text: str) -> None:
         pytest.param("a\n\n***\n\nb", (paragraph("a"), Rule(), paragraph("b")), id="rule"),
         pytest.param("[a](http://x 'title')", (Paragraph((Link("http://x", (Text("a"),)),)),), id="link"),
         pytest.param("[a][1]\n\n[1]: http://x", (Paragraph((Link("http://x", (Text("a"),)),)),), id="reference"),
+        pytest.param(
+            "[a][1], [Result]\n\n[1]: http://x\n[Result]: 42\n[2]: http://y",
+            (
+                Paragraph((Link("http://x", (Text("a"),)), Text(", "), Link("42", (Text("Result"),)))),
+                paragraph("[2]: http://y"),
+            ),
+            id="an unused definition leaves the others alone",
+        ),
+        pytest.param(
+            "[1]: http://x\n[2]: http://y\n[3]: z\n[a][2]",
+            (
+                paragraph("[1]: http://x"),
+                Paragraph((Text("[3]: z"),)),
+                Paragraph((Link("http://y", (Text("a"),)),)),
+            ),
+            id="definitions nobody uses are text",
+        ),
         pytest.param("![alt](http://x)", (Paragraph((Link("http://x", (Text("alt"),)),)),), id="picture"),
         pytest.param("![](http://x)", (Paragraph((Link("http://x", (Text("http://x"),)),)),), id="nameless picture"),
         pytest.param("<http://x>", (Paragraph((Link("http://x", (Text("http://x"),)),)),), id="address in angles"),

@@ -13,7 +13,9 @@ from agent.storage.database import Database
 from gateway.channels.document import CodeBlock, Plain, is_blank
 from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected, ChannelUnsure
 from gateway.channels.outbound import Outbound, SentRef
-from gateway.delivery.draft import frame_of
+from gateway.delivery.egress import Guard
+from gateway.delivery.growing import Growing
+from gateway.delivery.markdown import parse
 from gateway.delivery.refs import Shown, decode, encode
 from tests.fakes.channel import DEFAULT, Act
 from tests.fakes.clock import FakeClock
@@ -85,6 +87,26 @@ async def test_an_answer_goes_on_below_what_a_person_was_asked(world: World, see
         await voice.end()
         assert world.screen().texts == ["May I?", "I will write it. Done."]
     assert await world.notes() == 0
+
+
+async def test_nothing_stands_there_while_there_is_nothing_to_see(world: World) -> None:
+    """A stream of the platform that began with a placeholder could not go on with the answer."""
+    asked: list[str] = []
+
+    def begun(text: str) -> int:
+        asked.append(text)
+        return len(text) if "." in text else 0  # what may become a secret waits
+
+    world.guard = Guard(begun=begun)
+    async with world.process() as delivery:
+        voice = delivery.outbox_for(key())
+        voice.begin(audience())
+        voice.preview("Not yet")
+        await world.until(lambda: asked == ["Not yet"])
+        voice.preview(", now.")
+        await world.until(lambda: world.screen().texts == ["Not yet, now."])
+        await voice.end()
+    assert world.screen().calls[0].text == "Not yet, now."
 
 
 @pytest.mark.requirement("G-24")
@@ -486,25 +508,25 @@ async def test_the_first_piece_stands_where_the_preview_stood_whenever_the_proce
     [
         pytest.param("hello", "hello", id="plain"),
         pytest.param("**bo", "**bo", id="open emphasis is text"),
-        pytest.param("", "…", id="nothing yet"),
+        pytest.param("", "", id="nothing yet"),
         pytest.param("x " * 100 + "end", "… x x x x x x x x x x x x x x x x x x end", id="the end of what outgrew it"),
     ],
 )
 def test_what_a_frame_shows(text: str, shown: str) -> None:
-    frame = readable(frame_of(text, 60, utf16_length))
+    frame = readable(Growing(60, utf16_length).frame(text))
     assert frame == shown or (len(frame) <= 60 and frame.startswith("…") and frame.endswith(shown[-10:]))
 
 
 def test_an_open_fence_is_closed_in_a_frame() -> None:
-    assert frame_of("```py\nx = 1", 60, utf16_length) == (CodeBlock("x = 1", "py"),)
+    assert Growing(60, utf16_length).frame("```py\nx = 1") == (CodeBlock("x = 1", "py"),)
 
 
 @settings(deadline=None, max_examples=40)
 @given(markdown_texts, st.integers(0, 1500), st.integers(100, 400))
 def test_every_frame_fits_and_shows_something(text: str, so_far: int, limit: int) -> None:
-    frame = frame_of(text[:so_far], limit, utf16_length)
+    frame = Growing(limit, utf16_length).frame(text[:so_far])
     assert utf16_length(frame) <= limit
-    assert not is_blank(frame)
+    assert not is_blank(frame) or is_blank(parse(text[:so_far]))
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,14 @@ def test_no_character_is_torn(text: str, limit: int) -> None:
         assert is_joint(before + after, len(before))
 
 
+def test_a_syllable_of_hangul_in_parts_is_one_character() -> None:
+    text = unicodedata.normalize("NFD", "한국어 말")
+    joints = [at for at in range(len(text) + 1) if is_joint(text, at)]
+    assert [text[start:end] for start, end in itertools.pairwise(joints)] == [
+        unicodedata.normalize("NFD", syllable) for syllable in "한국어 말"
+    ]
+
+
 @pytest.mark.requirement("G-10")
 @MEASURES
 @settings(deadline=None, max_examples=40)

@@ -20,6 +20,7 @@ from gateway.channels.keys import ConversationKey
 from gateway.delivery import rows
 from gateway.delivery.call_journal import CallJournal, open_journal
 from gateway.delivery.delivery import Delivery
+from gateway.delivery.egress import Guard
 from gateway.delivery.rows import Claimed
 from gateway.delivery.settings import Settings
 from gateway.phrases.catalogue import read_catalogue
@@ -81,6 +82,7 @@ class World:
         self.reports = Reports()
         self.absent: set[ConversationKey] = set()
         self.is_busy = False
+        self.guard = Guard()
         self._count = 0
         self.journals: Callable[[Path], CallJournal] = open_journal
         self.journal = CallJournal(home)
@@ -99,6 +101,7 @@ class World:
             reports=self.reports,
             settings=self.settings,
             is_busy=lambda: self.is_busy,
+            guard=self.guard,
         )
 
     def screen(self, name: str = "1") -> Screen:
