@@ -10,8 +10,8 @@ FROZEN = {
     "starters/floor_bot.py": "ed4416b89add3ff74db87cc2159b4928cad098328aafb49899361a02aa7e4653",
     "drivers/floor.py": "502aadc9115b4184d891a03d07a40d76da5a5756c3b5daefdd16aa1b9288bdfa",
     "process.py": "5d7833d6e69b41823a19b4cc8b0a5ef76ab389e768c438ba13bbb9ae324d3dbb",
-    "rig.py": "4deccca8c86e018e5a20a9bd3a449490ff89486d896cde21de7b3d9f1ab43c53",
-    "doubles.py": "e07790b6aa9f506cb30d6c4382e7e59bcd765d235bff173c385adffd39604a48",
+    "rig.py": "5bf2ed80df40f274b3da0c836f74aea4bbcf8f3d772c2f1e3272fc933c0c576e",
+    "doubles.py": "6d97987ffaeee7a52e69ed28cd21910ef056fad76d998649b639cf3775a2f715",
     "performance.py": "334041680c6b28134f0a343973e3f0311c0d2efc74d7fd8c0765d4523a44e868",
 }
 

@@ -117,6 +117,7 @@ class Llm(LlmDouble):
         self.crosstalk = 0
         super().__init__()
         self.settings |= {"context_window": 2_000_000, "pieces": False}  # as `unhindered` has it
+        self.settings["longest_description"] = 1_000_000  # one of nanobot's tools says more than OpenAI takes
 
     def choose(self, facts: dict[str, Any]) -> dict[str, Any]:
         reply: dict[str, Any] = super().choose(facts)

@@ -126,9 +126,9 @@ class Rig:
         self.texts[chat].append((at, message, text))
         for match in DONE.finditer(text):
             for token in TOKEN_RE.finditer(match[1]):
-                if not self.answered[token[0]]:
-                    self.order[chat].append(token[0])
                 if message > 0:
+                    if not self.answered[token[0]]:
+                        self.order[chat].append(token[0])
                     self.answered[token[0]].setdefault(message, at)
                     if token[0] in self._awaited:
                         self._awaited[token[0]].set()
