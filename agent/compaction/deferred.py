@@ -20,7 +20,7 @@ TIMEOUT_S = 30.0
 MAX_TOKENS = 300  # of one summary
 MOST_RESULT = 2_000  # characters of a result that the summariser is given: a sentence or two need no more
 LEAST_AT_ONCE, MOST_AT_ONCE = 4, 8  # pairs in one question: fewer wait for more
-WORTH = 120  # raw tokens of a pair as the model sees it; below, a summary would save nothing worth its cost
+WORTH = 400  # raw tokens of a pair as the model sees it; of shorter ones a summary costs more than it saves
 LABEL = "[tool summary]"
 
 SYSTEM = """\
