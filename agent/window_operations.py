@@ -50,6 +50,10 @@ class WindowOperations:
             fillings=fillings_of(fixed, window, scale),
             cleared=sum(window[position].is_cleared for position in window.results),
             compactions=tally.compactions,
+            asked=tally.asked,
+            answered=tally.answered,
+            put_back=tally.put_back,
+            missed=tuple(one.tool for one in states.message.compaction.guidelines.kept),
             badge=badge_of(tally.last_before, tally.last_after, tally.last_at_ms, now_ms),
             origin=provider.window_origin if isinstance(provider, LazyProvider) else None,
         )

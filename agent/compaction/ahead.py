@@ -12,9 +12,10 @@ from agent.compaction.asking import Ask
 from agent.compaction.breaker import Breaker
 from agent.compaction.deferred import LEAST_AT_ONCE, pairs_to_summarise, summaries_of, that_fit
 from agent.compaction.draining import oldest
-from agent.compaction.rungs import leaving_from
+from agent.compaction.probe import Probed
+from agent.compaction.rungs import leaving_from, spared
 from agent.compaction.state import CompactionState, Load, Options, SessionSummary
-from agent.compaction.summaries import structured
+from agent.compaction.summaries import Brief, structured
 from agent.compaction.window import Entry, Window
 from agent.core.errors import AgentError
 
@@ -26,12 +27,15 @@ log = logging.getLogger("tieline.compaction")
 
 
 class Ahead:
-    """One conversation's. `failed` is told when no summary of the session could be had."""
+    """One conversation's. `failed` is told when no summary of the session could be had, `probed` what one knew."""
 
-    def __init__(self, *, state: CompactionState, ask: Ask, failed: Callable[[], None]) -> None:
+    def __init__(
+        self, *, state: CompactionState, ask: Ask, failed: Callable[[], None], probed: Callable[[Probed], None]
+    ) -> None:
         self._state = state
         self._ask = ask
         self._failed = failed
+        self._probed = probed
         self._options = Options()
         self._found: list[Callable[[], None]] = []
 
@@ -40,7 +44,9 @@ class Ahead:
         self._options = options
         state, window = self._state, self._state.window
         cutoff = options.memory.tool_call_cutoff
-        due = pairs_to_summarise(window, window.results, state.tiers, cutoff=cutoff, end=len(window))
+        kept = spared(state, load)
+        results = [position for position in window.results if position not in kept]
+        due = pairs_to_summarise(window, results, state.tiers, cutoff=cutoff, end=len(window))
         if len(due) >= LEAST_AT_ONCE:
             pairs = [(window[position - 1], window[position]) for position in due]
             fitting = that_fit(pairs, state.count, load.raw(int(load.window * MOST_ASKED)))
@@ -71,13 +77,15 @@ class Ahead:
         first, last = window[0].key, window[end - 1].key
         leaving = leaving_from(state, end)
         try:
-            text = await structured(self._ask, [entry.stored for entry in leaving], provider=memory.summary_provider)
+            brief = Brief(missed=state.guidelines.for_summary, provider=memory.summary_provider)
+            summary = await structured(self._ask, [entry.stored for entry in leaving], brief)
         except (AgentError, TimeoutError) as error:
             log.info("no summary was made ahead of time: %s", error)
             self._failed()
             return
         state.breaker = Breaker()
-        self._found.append(partial(self._remember, window, first, last, text))
+        self._probed(summary)
+        self._found.append(partial(self._remember, window, first, last, summary.text))
 
     def _defer(self, window: Window, key: int, text: str) -> None:
         if window is not self._state.window:

@@ -13,14 +13,16 @@ from agent.compaction.cooldown import compacted, exhausted
 from agent.compaction.draining import HARD, HIGH, Rung, boundary
 from agent.compaction.excerpts import Excerpt, digest, last_resort
 from agent.compaction.forgetting import retentions
+from agent.compaction.probe import Probed
 from agent.compaction.state import CompactionState, Load, Options
-from agent.compaction.summaries import in_parts, structured
+from agent.compaction.summaries import Brief, in_parts, structured
 from agent.compaction.window import Entry
 from agent.core.context_events import (
     AutoCompactCircuitBreakerTripped,
     CompactComplete,
     CompactExhausted,
     CompactTriggered,
+    SummaryProbed,
 )
 from agent.core.crash_points import passing
 from agent.core.errors import AgentError
@@ -143,6 +145,22 @@ class Compactor:
         self._publish(done)
         return done
 
+    def probed(self, summary: Probed, rung: Rung, run: RunId | None) -> None:
+        """Note what a summary knew when it was asked, and say so."""
+        tally = self._state.tally
+        tally.asked, tally.answered = tally.asked + summary.asked, tally.answered + summary.answered
+        tally.put_back += summary.put_back
+        if summary.asked:
+            event = SummaryProbed(
+                conversation=self._conversation,
+                run=run,
+                rung=rung,
+                asked=summary.asked,
+                answered=summary.answered,
+                put_back=summary.put_back,
+            )
+            self._publish(event)
+
     def failed(self, run: RunId | None) -> None:
         """A summary could not be had; the third time in a row the breaker opens (R-43)."""
         state = self._state
@@ -159,24 +177,28 @@ class Compactor:
         self, leaving: Sequence[Entry], load: Load, options: Options, run: RunId | None, *, rung: Rung, keep: str
     ) -> tuple[str, bool]:
         """The text that stands for the messages, and whether no model wrote it."""
-        state, provider = self._state, options.memory.summary_provider
+        state, brief = (
+            self._state,
+            Brief(keep=keep, missed=self._state.guidelines.for_summary, provider=options.memory.summary_provider),
+        )
         messages = [entry.stored for entry in leaving]  # also what was cleared since: it is read here for the last time
         if state.breaker.allows(state.turn):
             state.asked_this_turn = True
             try:
                 if rung == "high":
-                    text = await structured(self._ask, messages, keep=keep, provider=provider)
+                    summary = await structured(self._ask, messages, brief)
                 else:
                     # A scale below 1 comes from tools, which are counted high: plain text is not.
                     most = min(int(load.window * ONE_CALL), load.raw(int(load.window * ONE_CALL)))
                     parts = parts_of(messages, most * CHARS_A_TOKEN)
-                    text = await in_parts(self._ask, parts, keep=keep, provider=provider)
+                    summary = await in_parts(self._ask, parts, brief)
             except (AgentError, TimeoutError) as error:
                 log.warning("no summary from a model, a digest takes its place: %s", error, extra={"run": run})
                 self.failed(run)
             else:
                 state.breaker = Breaker()
-                return text, False
+                self.probed(summary, rung, run)
+                return summary.text, False
         most = min(rungs.MOST_DIGEST, 2 * sum(entry.tokens for entry in leaving))
         written = digest([entry.stored for entry in leaving], most_chars=most)
         if self._count_text(written) >= sum(entry.tokens for entry in leaving):

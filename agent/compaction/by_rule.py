@@ -43,7 +43,7 @@ class Trimmer:
 
     def microcompact(self, load: Load, options: Options, run: RunId | None) -> None:
         """L0: old results."""
-        self._cleared(rungs.microcompact(self._state, options), load, run)
+        self._cleared(rungs.microcompact(self._state, options, rungs.spared(self._state, load)), load, run)
 
     def fold(self, load: Load, run: RunId | None) -> None:
         """Deferred summaries take their pairs' places."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from agent.compaction.asking import Ask, Question
 from agent.compaction.changes import Fold, Folded
+from agent.compaction.excerpts import bounded, harmless
 from agent.compaction.scrubbing import scrubbed
 from agent.compaction.tiers import Tier, Tiers
 from agent.compaction.window import Entry, Window
@@ -17,8 +18,9 @@ from agent.core.messages import Message, SummaryPart, ToolUse
 LONGEST = 8_000  # characters of one summary
 TIMEOUT_S = 30.0
 MAX_TOKENS = 300  # of one summary
+MOST_RESULT = 2_000  # characters of a result that the summariser is given: a sentence or two need no more
 LEAST_AT_ONCE, MOST_AT_ONCE = 4, 8  # pairs in one question: fewer wait for more
-WORTH = 120  # raw tokens of a pair as the model sees it; below, a summary would save nothing worth its cost
+WORTH = 400  # raw tokens of a pair as the model sees it; of shorter ones a summary costs more than it saves
 LABEL = "[tool summary]"
 
 SYSTEM = """\
@@ -102,8 +104,8 @@ def read_summaries(answer: str, count: int) -> dict[int, str]:
 
 
 def _pair(number: int, request: Entry, response: Entry) -> str:
-    calls = "\n".join(_call(use) for use in request.stored.tool_uses)
-    results = "\n".join(part.content for part in response.stored.tool_results)
+    calls = harmless("\n".join(_call(use) for use in request.stored.tool_uses))
+    results = harmless("\n".join(bounded(part.content, MOST_RESULT) for part in response.stored.tool_results))
     return f'<pair number="{number}">\n<request>\n{calls}\n</request>\n<response>\n{results}\n</response>\n</pair>'
 
 

@@ -16,10 +16,11 @@ from agent.compaction.by_model import Compactor
 from agent.compaction.by_rule import Trimmer
 from agent.compaction.cooldown import Cooldown
 from agent.compaction.dumps import Dumps
+from agent.compaction.guidelines import Missed
 from agent.compaction.housekeeping import Housekeeping
 from agent.compaction.ladder import Limits, Standing, Step, limits_for, next_step
 from agent.compaction.state import CompactionState, Load, Options
-from agent.core.context_events import CompactComplete, MemoryFlushed, ReactiveCompactTriggered
+from agent.core.context_events import CompactComplete, LookedUpAgain, MemoryFlushed, ReactiveCompactTriggered
 from agent.core.errors import AgentError
 from agent.core.events import Event
 from agent.core.ids import ConversationId, RunId
@@ -82,7 +83,12 @@ class Engine:
             count_text=count_text,
             before=before_compact,
         )
-        self._ahead = Ahead(state=state, ask=ask, failed=lambda: self._compactor.failed(self._run))
+        self._ahead = Ahead(
+            state=state,
+            ask=ask,
+            failed=lambda: self._compactor.failed(self._run),
+            probed=lambda summary: self._compactor.probed(summary, "mid", self._run),
+        )
 
     def begin_turn(self, run: RunId, options: Options) -> None:
         """A turn begins: before anything in it may compact (SPEC §8.7)."""
@@ -97,6 +103,7 @@ class Engine:
     async def before_call(self, load: Load, *, idle_minutes: float = 0.0) -> None:
         """Make room, as far as the pressure calls for it, before a request is built (W-27, R-48)."""
         state, options = self.state, self.options
+        self._learn()
         self._take_found(load)
         if load.first:
             self._trimmer.clear_stale(load, options, self._run, idle_minutes)
@@ -235,6 +242,35 @@ class Engine:
         count = self._trimmer.digest(load, self.options, target, self._limits(load).room)
         if count:
             self._compactor.completed(load, "digest", count, before, mechanical=True, run=self._run)
+
+    def _learn(self) -> None:
+        """What was looked up again since the last look, soon after it had left: later compactions know it.
+
+        Costs what is new in the window.
+        """
+        state, window = self.state, self.state.window
+        place = len(window) - 1
+        while place > 0 and window[place].key > state.looked_upto:
+            uses = {use.id: use for use in window[place - 1].message.tool_uses}
+            for result in window[place].message.tool_results:
+                use = uses.get(result.tool_use_id)
+                missed = state.guidelines.missed(use, result) if use is not None else None
+                if missed is not None:
+                    self._note_missed(missed)
+            place -= 1
+        state.looked_upto = window.newest_key
+
+    def _note_missed(self, missed: Missed) -> None:
+        state = self.state
+        state.guidelines, state.settled = state.guidelines.learnt(missed), 0
+        event = LookedUpAgain(
+            conversation=self._conversation,
+            run=self._run,
+            tool=missed.tool,
+            again=missed.again,
+            turns=missed.turns,
+        )
+        self._publish(event)
 
     # Between turns
 

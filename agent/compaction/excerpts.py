@@ -110,14 +110,14 @@ def _written(message: Message, answered: Collection[str], without: Collection[st
         match part:
             case TextPart() | SummaryPart():
                 if part.text.strip():
-                    pieces.append(_harmless(part.text))
+                    pieces.append(harmless(part.text))
             case ToolUse() if part.id in answered:
-                pieces.append(f"<call tool={json.dumps(part.name)}>{_harmless(_arguments(part))}</call>")
+                pieces.append(f"<call tool={json.dumps(part.name)}>{harmless(_arguments(part))}</call>")
             case ToolResult():
-                content = LEFT_OUT if part.tool_use_id in without else _harmless(_bounded(part.content))
+                content = LEFT_OUT if part.tool_use_id in without else harmless(bounded(part.content))
                 pieces.append(f"<result{' error' if part.is_error else ''}>{content}</result>")
             case FilePart():
-                pieces.append(f"<file>{_harmless(part.name)}</file>")
+                pieces.append(f"<file>{harmless(part.name)}</file>")
             case ToolUse() | Thinking() | RedactedThinking() | CompactionPart():
                 pass
     if not pieces:
@@ -126,17 +126,18 @@ def _written(message: Message, answered: Collection[str], without: Collection[st
     return f"<{message.role}>\n{body}\n</{message.role}>"
 
 
-def _bounded(text: str) -> str:
-    if len(text) <= MOST_RESULT:
+def bounded(text: str, most: int = MOST_RESULT) -> str:
+    """The text, or its beginning and end of `most` characters in all."""
+    if len(text) <= most:
         return text
-    half = MOST_RESULT // 2
-    return f"{text[:half]}\n[… {len(text) - MOST_RESULT} characters …]\n{text[-half:]}"
+    half = most // 2
+    return f"{text[:half]}\n[… {len(text) - most} characters …]\n{text[-half:]}"
 
 
 def _arguments(use: ToolUse) -> str:
     return json.dumps(dict(use.input), ensure_ascii=False)
 
 
-def _harmless(text: str) -> str:
+def harmless(text: str) -> str:
     """No message can close its own frame."""
     return text.replace("</", "<\\/")

@@ -22,9 +22,14 @@ STOP_WORDS = frozenset(
 Frequencies = Mapping[str, float]
 
 
+def telling_words(text: str) -> list[str]:
+    """The words that say something about a subject, in lower case, in order."""
+    return [word for word in _WORD.findall(text.lower()) if word not in STOP_WORDS]
+
+
 def frequencies(text: str) -> dict[str, float]:
     """The share of each telling word among all of them; empty for a text without any."""
-    words = Counter(word for word in _WORD.findall(text.lower()) if word not in STOP_WORDS)
+    words = Counter(telling_words(text))
     total = words.total()
     return {word: count / total for word, count in words.items()} if total else {}
 

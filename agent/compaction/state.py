@@ -3,9 +3,10 @@
 from dataclasses import dataclass, field, replace
 
 from agent.compaction.breaker import Breaker
-from agent.compaction.changes import Change, moved, moved_out
+from agent.compaction.changes import Change, Drain, moved, moved_out
 from agent.compaction.cooldown import Cooldown, advanced
 from agent.compaction.focus import Focus
+from agent.compaction.guidelines import Guidelines
 from agent.compaction.settings import Level, MemorySettings, MicrocompactSettings, SubgoalSettings
 from agent.compaction.subgoal_watch import SubgoalWatch
 from agent.compaction.tiers import NoTiers, Tiers
@@ -73,6 +74,9 @@ class Tally:
     prunes: int = 0
     sidequests: int = 0  # answers that named something
     sidequest_evicted: int = 0  # results
+    asked: int = 0  # questions to summaries, those they answered, facts that were put back into them
+    answered: int = 0
+    put_back: int = 0
     tokens_saved: int = 0
     last_before: int = 0
     last_after: int = 0
@@ -91,6 +95,8 @@ class CompactionState:
     breaker: Breaker = field(default_factory=Breaker)
     focus: Focus = field(default_factory=Focus)
     tally: Tally = field(default_factory=Tally)
+    guidelines: Guidelines = field(default_factory=Guidelines)
+    guidelines_written: Guidelines = field(default_factory=Guidelines)  # those the store has
     turn: int = 0
     own: int = 0
     aloud: bool = False  # orphans that are taken out are logged: a dump is on (Z-81)
@@ -101,10 +107,17 @@ class CompactionState:
     summary: SessionSummary | None = None
     summary_written: SessionSummary | None = None  # the one the store has
     released: bool = False  # since the last pass the active subgoal has let messages go
+    looked_upto: int = 0  # the key of the newest entry of which is known whether it looked something up again
     settled: int = 0  # of the window's results: how many the next microcompaction need not look at
 
     def __post_init__(self) -> None:
         self.window = Window(self.count)
+
+    @property
+    def has_learnt(self) -> bool:
+        """Whether the store must be told of the guidelines; how many turns have gone by alone is not worth it."""
+        now, then = self.guidelines, self.guidelines_written
+        return now.kept is not then.kept or now.gone is not then.gone or now.left != then.left
 
     def forget(self) -> None:
         """The store knows better: the window is read again, and what went by its positions is void."""
@@ -120,12 +133,14 @@ class CompactionState:
         """Another session, or a cleared one: nothing that was true of the old one counts."""
         self.forget()
         self.focus = Focus()
+        self.guidelines = self.guidelines.without_words()
         self.cooldown, self.breaker = Cooldown(), Breaker()
         self.flushed = self.warned = self.exhaustion_untold = False
 
     def begin_turn(self, options: Options) -> None:
         """A turn begins, before anything in it may compact."""
         self.turn += 1
+        self.guidelines = replace(self.guidelines, turn=self.guidelines.turn + 1)
         self.cooldown = advanced(self.cooldown)
         self.asked_this_turn = False
         self.focus.turns += 1
@@ -135,6 +150,8 @@ class CompactionState:
     def change(self, change: Change) -> int:
         """Make a change to the window and let everything that goes by positions follow; raw tokens freed."""
         results = len(self.window.results)
+        learnt = self.guidelines.after(change, self.window)
+        self.guidelines = learnt.faded() if isinstance(change, Drain) and learnt.kept else learnt
         freed = self.window.apply(change)
         self.watch.subgoals.follow(change)  # also while another strategy counts: it may be switched back (Z-44)
         if len(self.window.results) != results:

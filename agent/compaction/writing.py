@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from agent.compaction import guidelines
 from agent.compaction.state import CompactionState, SessionSummary
 from agent.compaction.window import Unwritten, Window
 from agent.core.messages import Message, Part, ToolResult, ToolUse
@@ -25,7 +26,7 @@ def writing_of(state: CompactionState) -> Writing | None:
     window = state.window
     unwritten = window.unwritten
     remembered = summary_to_write(state)
-    if not unwritten.any and remembered is None:
+    if not (unwritten.any or remembered is not None or state.has_learnt):
         return None
     by_key = {entry.key: entry for entry in window if entry.key in _touched(unwritten)}
     places = _places(window) if unwritten.placed else {}
@@ -43,6 +44,7 @@ def writing_of(state: CompactionState) -> Writing | None:
             if key in by_key and (id := by_key[key].stored.id) is not None
         ),
         summary=remembered,
+        guidelines=guidelines.written(state.guidelines) if state.has_learnt else None,
     )
     return Writing(changes=changes, inserted=tuple(inserted), placed=tuple(placed))
 
@@ -51,7 +53,7 @@ def settle(state: CompactionState, writing: Writing, ids: Sequence[int]) -> None
     """The changes are in the store; `ids` are those of what was inserted, in order."""
     window = state.window
     window.unwritten = Unwritten()
-    state.summary_written = state.summary
+    state.summary_written, state.guidelines_written = state.summary, state.guidelines
     known: dict[int, tuple[int, int | None]] = {key: (place, None) for key, place in writing.placed}
     known |= {key: (place, id) for (key, place), id in zip(writing.inserted, ids, strict=True)}
     if not known:
@@ -84,6 +86,9 @@ def fill(state: CompactionState, loaded: LoadedWindow) -> None:
         if one.message.id is not None and one.message.id == loaded.summary_upto and loaded.summary:
             state.summary = SessionSummary(text=loaded.summary, end=len(window))
     state.summary_written = state.summary
+    learnt = guidelines.read(loaded.guidelines)
+    state.guidelines = state.guidelines_written = learnt if loaded.told_here else learnt.without_words()
+    state.looked_upto = window.newest_key
 
 
 def _shown(message: Message, cleared: Mapping[str, str]) -> Message:

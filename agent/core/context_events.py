@@ -87,6 +87,33 @@ class CompactComplete(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryProbed(Event):
+    """A summary was asked what its text can answer; `put_back` of what it did not know stands in it now.
+
+    `rung` is mid (made ahead of time), high, hard or reactive.
+    """
+
+    name: ClassVar[str] = "summary_probed"
+    rung: str
+    asked: int
+    answered: int
+    put_back: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookedUpAgain(Event):
+    """A model looked up what had left its window `turns` turns before; later compactions keep more of that kind.
+
+    `tool` names whose result it was, "" for words of the conversation. `again`: the same call was made again.
+    """
+
+    name: ClassVar[str] = "looked_up_again"
+    tool: str
+    again: bool
+    turns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactExhausted(Event):
     """Compacting gains nothing any more (SPEC §8.7)."""
 

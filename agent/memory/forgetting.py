@@ -11,6 +11,7 @@ from functools import partial
 
 from sqlalchemy import Connection, delete, insert, or_, select, update
 
+from agent.core.ids import ConversationId
 from agent.core.messages import (
     CompactionPart,
     FilePart,
@@ -27,7 +28,7 @@ from agent.memory.gathering import Meant, parts_of, texts_of
 from agent.memory.target import FORGOTTEN, Target, chunks
 from agent.storage.memory_tables import entity, memory_erasure, relation, user_model
 from agent.storage.payloads import encode_parts
-from agent.storage.transcript_tables import cleared_result, message, passage
+from agent.storage.transcript_tables import cleared_result, guideline, message, passage
 
 Step = Callable[[Connection], object]
 
@@ -56,6 +57,7 @@ def _finish(conn: Connection, *, target: Target, meant: Meant, at: int) -> None:
     _styles(conn, target)
     _names(conn, target)
     traces.commands(conn, target, meant.conversations)
+    _guidelines(conn, target, meant.conversations)
     # The file may have been rebuilt since the beginning.
     mine = (memory_erasure.c.conv == target.scope.conversation, memory_erasure.c.at == at)
     conn.execute(update(memory_erasure).where(*mine).values(cleaned_at=None))
@@ -99,6 +101,14 @@ def _styles(conn: Connection, target: Target) -> None:
     elif target.scope.is_private:
         theirs |= (user_model.c.person == target.scope.person) & (user_model.c.audience != "")
     conn.execute(delete(user_model).where(theirs))
+
+
+def _guidelines(conn: Connection, target: Target, conversations: Sequence[ConversationId]) -> None:
+    """What compactions have learnt says what was looked for: what holds the words goes, or all of it."""
+    for some in chunks(conversations):
+        for row in conn.execute(select(guideline).where(guideline.c.conv.in_(some))).all():
+            if not target.words or target.holds(row.body):
+                conn.execute(delete(guideline).where(guideline.c.conv == row.conv))
 
 
 def _names(conn: Connection, target: Target) -> None:

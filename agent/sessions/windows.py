@@ -19,7 +19,7 @@ from agent.storage.conflicts import or_update
 from agent.storage.hot import Hot
 from agent.storage.moments import from_us, to_us
 from agent.storage.payloads import encode_parts
-from agent.storage.transcript_tables import cleared_result
+from agent.storage.transcript_tables import cleared_result, guideline
 from agent.storage.transcript_tables import message as message_table
 from agent.storage.transcript_tables import session as session_table
 
@@ -43,9 +43,12 @@ _VISIBLE = Hot(
     .limit(bindparam("most"))
 )
 _CLEARED = select(cleared_result).where(cleared_result.c.session_id == bindparam("session"))
-_SUMMARY = select(session_table.c.summary, session_table.c.summary_upto).where(
-    session_table.c.id == bindparam("session")
-)
+_LEARNT = select(
+    session_table.c.summary, session_table.c.summary_upto, guideline.c.body, guideline.c.session_id.label("told_in")
+).select_from(session_table.outerjoin(guideline, guideline.c.conv == session_table.c.conv))
+_SUMMARY = _LEARNT.where(session_table.c.id == bindparam("session"))
+_GUIDE = or_update(insert(guideline), key=("conv",), columns=("session_id", "body", "at"))
+_HUSH = update(guideline).where(guideline.c.conv == bindparam("conversation")).values(session_id="")
 _BY_ID = message_table.c.id == bindparam("row")
 _PARTS = select(message_table.c.parts).where(_BY_ID)
 _HIDE = update(message_table).where(_BY_ID).values(agent_visible=False, compacted_at=bindparam("at"))
@@ -77,12 +80,17 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedWindow:
-    """Oldest first. `summary` covers everything up to the message `summary_upto`; `damaged` rows were left out."""
+    """Oldest first. `summary` covers everything up to the message `summary_upto`; `damaged` rows were left out.
+
+    `guidelines` are the conversation's, as compaction wrote them; `told_here`: in this session.
+    """
 
     entries: tuple[Loaded, ...]
     summary: str = ""
     summary_upto: int | None = None
     damaged: int = 0
+    guidelines: str = ""
+    told_here: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +106,14 @@ class WindowChanges:
     cleared: tuple[tuple[Message, str, str], ...] = ()  # (message, call, what stands there)
     deferred: tuple[tuple[int, str], ...] = ()
     summary: tuple[str, int | None] | None = None
+    guidelines: str | None = None
 
     @property
     def any(self) -> bool:
         return bool(
-            self.hidden or self.inserted or self.placed or self.cleared or self.deferred or self.summary is not None
-        )
+            self.hidden or self.inserted or self.placed or self.cleared or self.deferred
+            or self.summary is not None or self.guidelines is not None
+        )  # fmt: skip
 
 
 def load(conn: Connection, session: SessionId, *, most: int = MOST_LOADED) -> LoadedWindow:
@@ -141,6 +151,8 @@ def load(conn: Connection, session: SessionId, *, most: int = MOST_LOADED) -> Lo
         summary=(summary.summary or "") if summary is not None else "",
         summary_upto=summary.summary_upto if summary is not None else None,
         damaged=len(rows) - len(entries),
+        guidelines=(summary.body or "") if summary is not None else "",
+        told_here=summary is not None and summary.told_in == session,
     )
 
 
@@ -163,7 +175,14 @@ def write(
     if changes.summary is not None:
         text, upto = changes.summary
         conn.execute(_SUMMARISE, {"session": session, "written": text or None, "upto": upto if text else None})
+    if changes.guidelines is not None:
+        conn.execute(_GUIDE, {"conv": conversation, "session_id": session, "body": changes.guidelines, "at": at})
     return [_insert(conn, session, conversation, message, place, at) for message, place in changes.inserted]
+
+
+def hush_guidelines(conn: Connection, conversation: ConversationId) -> None:
+    """What was looked for is told to no summary any more: people have taken back or cleared what it is about."""
+    conn.execute(_HUSH, {"conversation": conversation})
 
 
 def _keep(

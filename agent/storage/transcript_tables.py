@@ -89,6 +89,16 @@ cleared_result = Table(
 )
 Index("ix_cleared_result_session", cleared_result.c.session_id)
 
+# What a conversation's compactions have learnt of what was looked up after them: `agent.compaction.guidelines`.
+guideline = Table(
+    "guideline",
+    metadata,
+    Column("conv", Text, primary_key=True),
+    Column("session_id", Text, nullable=False),  # whose words it holds; "": no session may see them
+    Column("body", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+)
+
 # What left a window, in pieces that can be searched (SQLite: passage_fts).
 passage = Table(
     "passage",

@@ -23,13 +23,21 @@ class Filling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextView:
-    """Scaled tokens. `cleared` results stand in the window as a notice. `origin`: where the window's size is from."""
+    """Scaled tokens. `cleared` results stand in the window as a notice. `origin`: where the window's size is from.
+
+    Summaries made since the agent woke were `asked` so many questions, of which they `answered` some; so many facts
+    were `put_back` into them. `missed` names the tools ("": words) whose results were looked up again after one.
+    """
 
     used: int
     window: int
     fillings: tuple[Filling, ...]
     cleared: int
     compactions: int
+    asked: int
+    answered: int
+    put_back: int
+    missed: tuple[str, ...]
     badge: str
     origin: WindowOrigin | None = None
 

@@ -13,7 +13,7 @@ from agent.ledger import rows
 from agent.ledger.bills import Entry
 from agent.memory.index import take_back
 from agent.providers.metering import Spent, read_of
-from agent.sessions import runs, store
+from agent.sessions import runs, store, windows
 from agent.sessions.records import Stored
 from agent.sessions.runs import Checkpoint
 from agent.storage import audit_rows
@@ -135,6 +135,7 @@ def write_staged(conn: Connection, staged: StagedChanges, states: States, at: in
     session = states.session.id
     if staged.hide_from is not None and session is not None:
         store.hide_from(conn, session, staged.hide_from, also_from_people=staged.hide_from_people)
+        windows.hush_guidelines(conn, states.session.conversation)
         if staged.hide_from_people:
             take_back(conn, session, staged.hide_from)
     if session is not None:

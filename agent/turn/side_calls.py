@@ -45,8 +45,7 @@ class SideCalls:
     async def __call__(self, question: Question) -> str:
         states = self._states
         slot = states.provider.slot
-        # The tags around what is asked about make no structured text of it, which would count double.
-        asked = count_by_bytes(question.system) + count_by_bytes(f".{question.text}")
+        asked = count_by_bytes(question.system) + count_by_bytes(question.text, framed=True)
 
         def prepare(provider: Provider) -> Attempt:
             window = provider.context_window or DEFAULT_WINDOW

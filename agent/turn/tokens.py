@@ -32,15 +32,19 @@ KEPT_MODELS = 8
 CountText = Callable[[str], int]
 
 
-def count_by_bytes(text: str) -> int:
-    """Tokens of a text guessed from its bytes: structured text 2 a token, mostly non-ASCII 3, other 4, rounded up."""
+def count_by_bytes(text: str, *, framed: bool = False) -> int:
+    """Tokens of a text guessed from its bytes: structured text 2 a token, mostly non-ASCII 3, other 4, rounded up.
+
+    `framed`: tags of ours stand around it, which do not make a conversation structured text.
+    """
     if not text:
         return 0
+    structured = not framed and _looks_structured(text)
     if text.isascii():
         size = len(text)
-        return -(-size // (2 if _looks_structured(text) else 4))
+        return -(-size // (2 if structured else 4))
     encoded = text.encode("utf-8", "replace")
-    if _looks_structured(text):
+    if structured:
         divisor = 2
     else:
         head = encoded[:256]

@@ -49,6 +49,12 @@ async def context(call: Call) -> Reply:
     ]
     if seen.cleared:
         lines += ["", phrase("context_cleared", language, count=seen.cleared)]
+    if seen.asked:
+        values = {"asked": seen.asked, "answered": seen.answered, "put_back": seen.put_back}
+        lines += ["", phrase("context_probed", language, **values)]
+    if seen.missed:
+        kinds = ", ".join(f"`{tool}`" if tool else phrase("context_said", language) for tool in seen.missed)
+        lines += ["", phrase("context_missed", language, kinds=kinds)]
     if seen.badge:
         lines += ["", phrase("context_badge", language, badge=seen.badge)]
     return Reply(text="\n".join(lines), private=True)

@@ -13,6 +13,7 @@ from agent.plans.graph import aborted
 from agent.storage.conversation_rows import ensure, lock_row
 from agent.storage.memory_tables import memory_place
 from agent.storage.tables import approval_rule, conversation, ephemeral, metadata
+from agent.storage.transcript_tables import guideline
 from gateway.storage.tables import access_grant, channel_preference, channel_setting, schedule
 
 
@@ -48,6 +49,7 @@ def rekey(conn: Connection, old: ConversationId, new: ConversationId) -> bool:
     _move_preference(conn, old, new)
     _free_names(conn, old, new)
     _leave_rules(conn, old, new)
+    _keep_guidelines(conn, old, new)
     _keep_one_goal(conn, old, new)
     _keep_one_plan(conn, old, new)
     follow(conn, old, new)
@@ -90,6 +92,13 @@ def _leave_rules(conn: Connection, old: str, new: str) -> None:
     kept = approval_rule.alias()
     same = and_(kept.c.conv == new, kept.c.tool == approval_rule.c.tool, kept.c.covers == approval_rule.c.covers)
     conn.execute(delete(approval_rule).where(approval_rule.c.conv == old, exists().where(same)))
+
+
+def _keep_guidelines(conn: Connection, old: str, new: str) -> None:
+    """What compactions have learnt goes with the session that goes on, the older place's."""
+    former = guideline.alias()
+    gone = and_(guideline.c.conv == new, exists().where(former.c.conv == old))
+    conn.execute(delete(guideline).where(gone))
 
 
 def _keep_one_goal(conn: Connection, old: str, new: str) -> None:

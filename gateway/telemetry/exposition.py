@@ -70,6 +70,10 @@ class _Collector:
             ("tieline_hard_compactions", "Those at the hard threshold.", totals.hard_compactions),
             ("tieline_compaction_tokens_saved", "Tokens they freed.", totals.compaction_tokens_saved),
             ("tieline_tool_outputs_pruned", "Results of tools that pruning left out.", totals.pruned_outputs),
+            ("tieline_summary_questions", "Questions that summaries were asked.", totals.probe_questions),
+            ("tieline_summary_questions_answered", "Those they could answer.", totals.probe_answered),
+            ("tieline_summary_facts_put_back", "What they lacked and hold now.", totals.probe_put_back),
+            ("tieline_looked_up_again", "Times a model looked up what had just left.", totals.looked_up_again),
             ("tieline_compaction_breaker_trips", "Times the breaker of summaries opened.", totals.breaker_trips),
             ("tieline_event_listener_failures", "Events a listener could not take.", self.metrics.lost_events),
         ):

@@ -7,7 +7,13 @@ from bisect import bisect_left
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 
-from agent.core.context_events import AutoCompactCircuitBreakerTripped, CompactComplete, ToolOutputsPruned
+from agent.core.context_events import (
+    AutoCompactCircuitBreakerTripped,
+    CompactComplete,
+    LookedUpAgain,
+    SummaryProbed,
+    ToolOutputsPruned,
+)
 from agent.core.events import ContextBuilt, LoopEnded, LoopFailed, Published, ToolEnded
 from agent.core.ids import ConversationId
 from agent.core.learning_events import LearningFailed, SkillDrafted, SkillPicked
@@ -31,6 +37,7 @@ COUNTED = (
     ContextDegraded,
     DecisionCompleted,
     LearningFailed,
+    LookedUpAgain,
     LoopEnded,
     LoopFailed,
     OutputSlotEscalated,
@@ -39,6 +46,7 @@ COUNTED = (
     RetryScheduled,
     SkillDrafted,
     SkillPicked,
+    SummaryProbed,
     ToolEnded,
     ToolOutputsPruned,
 )
@@ -104,6 +112,10 @@ class MetricsSnapshot:
     compaction_last_after: int = 0
     compaction_last_at_ms: int = 0  # 0: never (Z-72)
     pruned_outputs: int = 0
+    looked_up_again: int = 0
+    probe_questions: int = 0  # to summaries, and those they answered; what they lacked and was put back into them
+    probe_answered: int = 0
+    probe_put_back: int = 0
     breaker_trips: int = 0
     provider: str = ""
     model: str = ""
@@ -226,6 +238,12 @@ def _count(numbers: MetricsSnapshot, published: Published) -> None:
                 numbers.compaction_last_at_ms = at_ms
         case ToolOutputsPruned(pruned=pruned):
             numbers.pruned_outputs += pruned
+        case LookedUpAgain():
+            numbers.looked_up_again += 1
+        case SummaryProbed(asked=asked, answered=answered, put_back=put_back):
+            numbers.probe_questions += asked
+            numbers.probe_answered += answered
+            numbers.probe_put_back += put_back
         case AutoCompactCircuitBreakerTripped():
             numbers.breaker_trips += 1
         case ContextDegraded():

@@ -21,7 +21,7 @@ from agent.sessions.windows import WindowChanges
 from agent.storage.database import Database
 from agent.storage.fence import check_epoch
 from agent.storage.tables import conversation
-from agent.storage.transcript_tables import cleared_result, message, passage
+from agent.storage.transcript_tables import cleared_result, guideline, message, passage
 from agent.turn.settings import Settings
 from gateway.storage.opening import open_database
 from tests.agent.test_compaction import REACTIVE, Lookup
@@ -58,7 +58,7 @@ async def forgotten(world: World, home: Path) -> Erased:
 
 async def left(world: World) -> list[str]:
     """Everything of transcript and index that holds the words."""
-    columns = (message.c.parts, message.c.deferred, passage.c.text, cleared_result.c.text)
+    columns = (message.c.parts, message.c.deferred, passage.c.text, cleared_result.c.text, guideline.c.body)
     found = await world.database.read(lambda conn: [one for c in columns for one in conn.execute(select(c)).scalars()])
     return [one for one in found if one is not None and SECRET in one]
 

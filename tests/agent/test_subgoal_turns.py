@@ -71,6 +71,25 @@ async def test_a_subgoal_is_asked_about_after_the_turn_and_shown(
     assert asked.startswith("<messages>\nuser: tea, please")
 
 
+async def test_as_shipped_a_subgoal_that_nobody_has_named_yet_holds_no_result_back(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    """A chat that was nearly empty gets long results in one turn: nobody was asked what it is about."""
+    scripts = [calls("echo", {"text": f"{number} " + "row " * 3_000}, id=f"c{number}") for number in range(8)]
+    provider = ScriptedProvider(context_window=32_000, scripts=[*scripts, says("looked", usage=Usage())])
+    world = world_of(sqlite_database, tmp_path, provider, Settings())
+    await world.say("look at all of it")
+    window = world.agent.message.window
+    active = world.agent.message.compaction.watch.subgoals.active_subgoal()
+    assert active is not None
+    assert active.description == ""
+    assert active.end >= len(window) - 1
+    shown = [window[position].is_cleared for position in window.results]
+    assert shown[0]
+    assert not shown[-1]
+    assert provider.asides == []
+
+
 @pytest.mark.requirement("H-10", "H-39")
 @pytest.mark.parametrize(
     "chosen", [settings("reactive"), settings("subgoal_mig", enabled=False)], ids=["another strategy", "switched off"]

@@ -318,8 +318,8 @@ async def test_a_memory_that_fails_costs_no_turn(world: World) -> None:
 
 
 REACHED = """
-    memory memory_vector entity relation user_model skill_outcomes message passage cleared_result session session_goal
-    goal inbox outbox turn tool_call approval approval_rule plan task evolved_prompts
+    memory memory_vector entity relation user_model skill_outcomes message passage cleared_result guideline session
+    session_goal goal inbox outbox turn tool_call approval approval_rule plan task evolved_prompts
 """
 NO_WORDS = """
     conversation control ephemeral usage budget_grant memory_place memory_erasure memory_backlog memory_session

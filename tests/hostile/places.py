@@ -39,7 +39,9 @@ import adapters.web.render
 import adapters.web.rooms
 import adapters.web.shelf
 import agent.compaction.excerpts
+import agent.compaction.guidelines
 import agent.compaction.pinning
+import agent.compaction.probe
 import agent.compaction.relevance
 import agent.compaction.scrubbing
 import agent.compaction.sidequest
@@ -300,6 +302,25 @@ def _excerpt(text: str) -> object:
     )
 
 
+def _probed(text: str) -> object:
+    half = text[: len(text) // 2]
+    use = ToolUse(id=CallId("a"), name="a", input={"a": text[:60], "b": [text[:9]] * 9})
+    messages = (Message(role="user", parts=(ToolResult(tool_use_id=CallId("a"), content=text),)),) * 9
+    asked = (
+        *agent.compaction.probe.questions_in(f"a => {half[:99]}\n{half}\n" + f"=> {half[:9]}\n" * 99, text),
+        *agent.compaction.probe.questions_of((*messages, Message(role="assistant", parts=(use,)))),
+    )
+    return agent.compaction.probe.probed(half, asked, len(text))
+
+
+def _looked_up(text: str) -> object:
+    use = ToolUse(id=CallId("a"), name="recall_transcript", input={"query": text[:500]})
+    known = agent.compaction.guidelines.Guidelines(left=0)
+    missed = known.missed(use, ToolResult(tool_use_id=CallId("a"), content=f"[message {text}"))
+    agent.compaction.guidelines.call_of(ToolUse(id=CallId("a"), name="read", input={"a": text}))
+    return missed, agent.compaction.guidelines.read(text)
+
+
 def _rendered(render: Callable[[Document], object], text: str) -> object:
     return render((*gateway.delivery.markdown.parse(text[:200]), *_document(text)))
 
@@ -379,7 +400,9 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
     "adapters.web.rooms": (Case(adapters.web.rooms.split, 8_000),),
     "adapters.web.shelf": (Case(adapters.web.shelf.safe_name, 8_000),),
     "agent.compaction.excerpts": (Case(_excerpt, WEB_MESSAGE),),
+    "agent.compaction.guidelines": (Case(_looked_up, WEB_MESSAGE),),
     "agent.compaction.pinning": (Case(agent.compaction.pinning.states_rule, WEB_MESSAGE),),
+    "agent.compaction.probe": (Case(_probed, ANSWER),),
     "agent.compaction.relevance": (Case(agent.compaction.relevance.frequencies, WEB_MESSAGE, IN_A_THREAD),),
     "agent.compaction.scrubbing": (Case(agent.compaction.scrubbing.scrubbed, ANSWER),),
     "agent.compaction.sidequest": (Case(lambda text: agent.compaction.sidequest.named_in(text, 9, 0.5), ANSWER),),

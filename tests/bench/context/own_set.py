@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tests.bench.context.scribe import Dice, Scribe
+from tests.bench.context.worlds.correspondence import Correspondence
 from tests.bench.context.worlds.ledger import Ledger
 from tests.bench.context.worlds.library import Library
 from tests.bench.context.worlds.operations import Operations
@@ -48,6 +49,13 @@ PLANS = (
     Plan("ledger-1", Ledger, 51, 38, bulk=1.5),
     Plan("ledger-2", Ledger, 52, 56, bulk=3.2),
     Plan("ledger-3", Ledger, 53, 24, bulk=1.6),
+)
+
+
+# People's own words fill the window here, and no result can go in their place. Not part of the measured set.
+PASTED = (
+    Plan("correspondence-1", Correspondence, 61, 90),
+    Plan("correspondence-2", Correspondence, 66, 120, bulk=2.5),
 )
 
 

@@ -1,7 +1,7 @@
 """Plays a session through the real context engine and measures each request that would have been sent."""
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -70,13 +70,14 @@ async def play(
     *,
     model: Summariser | None = None,
     watch: Callable[[Event], None] = lambda event: None,
+    read: Callable[[Sequence[Message]], None] = lambda sent: None,
 ) -> Measured:
     """Run the session through an engine with these options and a model with that window (tokens).
 
-    `model` answers the engine's questions. `watch` is told each event of the engine.
+    `model` answers the engine's questions. `watch` is told each event of the engine, `read` each request's messages.
     """
     with Transcript() as transcript:
-        return await _play(recording, options, window, count, transcript, model or Summariser(count), watch)
+        return await _play(recording, options, window, count, transcript, model or Summariser(count), watch, read)
 
 
 async def _play(
@@ -87,6 +88,7 @@ async def _play(
     transcript: Transcript,
     model: Summariser,
     watch: Callable[[Event], None],
+    read: Callable[[Sequence[Message]], None],
 ) -> Measured:
     estimator = Estimator(count)
     state = CompactionState(count=estimator.message)
@@ -127,6 +129,7 @@ async def _play(
                 first = False
                 transcript.write(state)
                 sent = state.window.messages
+                read(sent)
                 check(recording.id, state, sent, said)
                 measured.checked += len(state.tiers.active(len(sent))) + sum(entry.pinned for entry in state.window)
                 measured.sizes.append(load.tokens(state.window))

@@ -4,13 +4,14 @@ import pytest
 
 from tests.gateway.world import ANN, BOB, GROUP, World
 
+QUESTIONS = "<questions>\nWhich was the first? => bird number 1\n</questions>"
 SUMMARY = "<summary>\nGoal: birds\nAccomplished: seen\nKey Decisions: none\nRelevant Files: none\n</summary>"
 
 
 @pytest.fixture(autouse=True)
 def summariser(world: World) -> None:
     world.script(
-        {"match": {"system_contains": "You write the memory"}, "reply": {"text": SUMMARY}},
+        {"match": {"system_contains": "You write the memory"}, "reply": {"text": QUESTIONS + SUMMARY}},
         {"match": {}, "reply": {"text": "fine"}},
     )
 
@@ -31,6 +32,8 @@ async def test_compact_summarises_now_and_status_shows_what_it_gained(world: Wor
     assert "conversation summary" in str(world.llm.bodies[-1]["messages"])
     assert "Compaction: " in await world.asks("/status", "Status")
     shown = await world.asks("/context", "What fills my window")
+    assert "\n\nQuestions to my summaries: 1; answered: 0; put back into them: 1\n" in shown
+    assert "- Which was the first? bird number 1" in str(world.llm.bodies[-1]["messages"])
     assert "\n\nLast compaction: " in shown, "right after a list it would be part of its last line"
 
 

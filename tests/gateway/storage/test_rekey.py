@@ -14,7 +14,7 @@ from agent.storage import conversation_rows, ephemeral_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.fence import check_epoch
 from agent.storage.tables import conversation, metadata
-from agent.storage.transcript_tables import message, session
+from agent.storage.transcript_tables import guideline, message, session
 from gateway.storage import grants, preferences, settings_rows
 from gateway.storage.grants import Grant
 from gateway.storage.preferences import Preference
@@ -33,6 +33,7 @@ def furnish(conn: Connection, key: ConversationId, name: str) -> int:
     conn.execute(insert(session), session_row)
     conn.execute(conversation.update().where(conversation.c.key == key).values(session_id=name))
     conn.execute(insert(message), {"session_id": name, "conv": key, "role": "user", "parts": "[]", "created_at": 1})
+    conn.execute(insert(guideline), {"conv": key, "session_id": name, "body": name, "at": 1})
     outbox_rows.add(conn, conversation=key, inbox_id=None, part=0, dedup=name, say=Say(text=name), at=1)
     ephemeral_rows.note(conn, conversation=key, kind="status", ref="5", at=1)
     settings_rows.put(conn, key, "persona", name, at=1)
@@ -97,6 +98,7 @@ async def test_where_both_have_something_the_new_places_settings_and_the_older_s
         "old",
         "new",
     ]
+    assert await database.read(lambda conn: conn.execute(select(guideline.c.body)).scalars().all()) == ["old"]
     names = await database.read(lambda conn: conn.execute(select(schedule.c.text, schedule.c.name)).all())
     assert sorted(map(tuple, names)) == [("new", "report"), ("old", None)]  # known by its number from now on
     with pytest.raises(Fenced):

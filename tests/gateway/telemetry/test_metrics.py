@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.core.context_events import CompactComplete
+from agent.core.context_events import CompactComplete, LookedUpAgain, SummaryProbed
 from agent.core.events import (
     ContextBuilt,
     Event,
@@ -127,6 +127,16 @@ def test_turns_between_two_hard_compactions_are_counted_by_conversation() -> Non
     metrics = counted(*a_turn(A), hard(A), *apart, hard(A))
     assert (metrics.turns_after_hard.count, metrics.turns_after_hard.total) == (1, 3.0)
     assert metrics.totals.hard_compactions == 3
+
+
+def test_what_summaries_knew_and_what_was_looked_up_again_is_counted() -> None:
+    probed = SummaryProbed(conversation=A, rung="high", asked=7, answered=5, put_back=2)
+    metrics = counted(probed, probed, LookedUpAgain(conversation=A, tool="read", again=True, turns=1))
+    own = metrics.of(A)
+    assert (own.probe_questions, own.probe_answered, own.probe_put_back, own.looked_up_again) == (14, 10, 4, 1)
+    text = exposition(metrics, Gauges()).decode()
+    assert "tieline_summary_facts_put_back_total 4.0" in text
+    assert "tieline_looked_up_again_total 1.0" in text
 
 
 @pytest.mark.requirement("R-46")
