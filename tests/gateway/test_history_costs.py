@@ -84,6 +84,8 @@ async def turn_of(world: World, text: str) -> int:
 async def test_a_plain_turn_takes_few_commits_and_statements(world: World) -> None:
     for text in ("good morning", "how are you", "and the weather"):
         await world.answered(text)
+    await until(lambda: not world.house.dispatcher.running)
+    assert await world.house.delivery.drain(20)
     said: list[str] = []
     await on_each_connection(world.database, lambda raw: raw.set_trace_callback(said.append))
     await world.asks("thank you")

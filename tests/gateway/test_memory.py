@@ -322,9 +322,10 @@ REACHED = """
     session_goal goal inbox outbox turn tool_call approval approval_rule plan task evolved_prompts
 """
 NO_WORDS = """
-    conversation control ephemeral usage budget_grant memory_place memory_erasure memory_backlog memory_session
+    conversation ephemeral usage budget_grant memory_place memory_erasure memory_backlog memory_session
     memory_unindexed access_grant
     channel_preference channel_setting pairing pairing_attempt person_zone schedule_run skill_arm skill_trust
+    adapter_store model_fact
 """  # ids, numbers and choices
 NAMED_IN_THE_DOCS = "schedule"  # /schedules delete
 
