@@ -82,6 +82,27 @@ def test_a_new_database_is_the_same_as_a_migrated_one(engine: Engine) -> None:
 
 
 @pytest.mark.requirement("Z-69")
+@pytest.mark.parametrize("made", ["at once", "by migrations"])
+def test_a_turn_reads_the_rows_that_are_open_and_no_others(tmp_path: Path, made: str) -> None:
+    """SQLite takes the newest of two indexes that promise as much, and knows nothing of how full they will be."""
+    engine = sqlite_engine(tmp_path / "x.db")
+    with engine.begin() as conn:
+        if made == "at once":
+            create(conn, SCHEMA)
+        else:
+            migrating.upgrade(conn, SCHEMA.migrations)
+        plans = {
+            table: [row[3] for row in conn.execute(text(f"EXPLAIN QUERY PLAN SELECT * FROM {table} WHERE {which}"))]
+            for table, which in {
+                "outbox": "conv = 'a' AND status IN ('new', 'sending') ORDER BY id LIMIT 1",
+                "inbox": "conv = 'a' AND status = 'new' ORDER BY CASE kind WHEN 'message' THEN 1 ELSE 2 END, id LIMIT 9",
+            }.items()
+        }
+    assert "ix_outbox_open" in plans["outbox"][0]
+    assert "ix_inbox_new" in plans["inbox"][0]
+    engine.dispose()
+
+
 def test_every_migration_can_be_taken_back(engine: Engine) -> None:
     revisions = migrating.known_revisions(SCHEMA.migrations)
     with engine.begin() as conn:

@@ -1,5 +1,8 @@
 """Rows that are being sent name who notes the calls for them; adapters keep what they learnt; `control` was never used.
 
+Of two indexes that promise as much, SQLite takes the one made last: since `0015_forgetting` that of all rows of a place,
+so that each turn read everything ever sent there. The one of open rows is made anew.
+
 Revision ID: 0017_calls
 """
 
@@ -23,6 +26,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("scope", "key", name=op.f("pk_adapter_store")),
     )
     op.drop_table("control")
+    op.drop_index("ix_outbox_open", table_name="outbox")
+    where = sa.text("status in ('new', 'sending')")
+    op.create_index("ix_outbox_open", "outbox", ["conv", "id"], sqlite_where=where, postgresql_where=where)
 
 
 def downgrade() -> None:
