@@ -1,7 +1,7 @@
 """Rows that are being sent name who notes the calls for them; adapters keep what they learnt; `control` was never used.
 
-Of two indexes that promise as much, SQLite takes the one made last: since `0015_forgetting` that of all rows of a place,
-so that each turn read everything ever sent there. The one of open rows is made anew.
+Of two indexes that promise as much, SQLite takes the one made last. Since 0015_forgetting that was the one of all rows
+of a place, so that each turn read everything ever sent there. The one of open rows is made anew.
 
 Revision ID: 0017_calls
 """
