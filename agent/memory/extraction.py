@@ -96,8 +96,11 @@ def parsed(answer: str, messages: int) -> Iterator[Read]:
     """The relations in an answer; lines that are none are passed over."""
     count = 0
     for line in answer.split("\n"):  # a line of JSON may hold what ends a line elsewhere, as U+2028
+        text = line.strip().strip("`,")
+        if not text.startswith("{"):
+            continue
         try:
-            value = json.loads(line.strip().strip("`,"))
+            value = json.loads(text)
             one = Read(
                 subject=" ".join(str(value["subject"]).split())[:LONGEST_NAME],
                 word=" ".join(str(value["relation"]).lower().split())[:LONGEST_WORD],

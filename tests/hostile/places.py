@@ -69,11 +69,13 @@ import agent.providers.openai_stream
 import agent.providers.replies
 import agent.providers.sse
 import agent.providers.tool_ids
+import agent.providers.window_discovery
 import agent.sessions.passages
 import agent.skills.feedback
 import agent.skills.matching
 import agent.skills.parsing
 import agent.skills.scanning
+import agent.skills.sentences
 import agent.skills.signatures
 import agent.style.detector
 import agent.tools.arguments
@@ -219,6 +221,9 @@ _SKILLS = agent.skills.matching.Index([agent.skills.parsing.parsed(_TEA, folder=
 _SKILLS.warm()
 
 
+_LOOKED_AT = agent.skills.matching.BEGINNING + agent.skills.matching.END  # characters of a message
+
+
 def _scores(text: str) -> object:
     return _SKILLS.scores(text)
 
@@ -277,6 +282,11 @@ def _chat_completions(text: str) -> object:
     }
     body = json.dumps({"choices": [{"delta": delta}]}).encode("utf-8", "replace")
     return list(agent.providers.openai_stream.Reading("a").events([body]))
+
+
+def _told_window(text: str) -> object:
+    body = {"data": [{"id": text, "max_model_len": text, "meta": {text[:100]: text}}]}
+    return agent.providers.window_discovery.in_list(body, "model", "/v1/models")
 
 
 def _messages(text: str) -> object:
@@ -466,6 +476,7 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
         Case(agent.skills.feedback.kept_as, WEB_MESSAGE),
         Case(agent.skills.feedback.pleased, WEB_MESSAGE),
     ),
+    "agent.providers.window_discovery": (Case(_told_window, MCP_RESULT),),
     "agent.skills.matching": (
         Case(agent.skills.matching.called_in, WEB_MESSAGE),
         Case(agent.skills.matching.without_call, WEB_MESSAGE),
@@ -473,6 +484,7 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
     ),
     "agent.skills.parsing": (Case(_skill, ANSWER, IN_A_THREAD),),
     "agent.skills.scanning": (Case(_skill, ANSWER, IN_A_THREAD),),
+    "agent.skills.sentences": (Case(lambda text: list(agent.skills.sentences.sentences(text, "en")), _LOOKED_AT),),
     "agent.skills.signatures": (
         Case(agent.skills.signatures.signature_of, WEB_MESSAGE),
         Case(agent.skills.signatures.name_of, agent.skills.signatures.LONGEST_SIGNATURE),

@@ -106,6 +106,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gateway/cli/doctor.py _ailments": (".read", NO_BODY),
     "gateway/cli/terminal.py Terminal._until_the_end": (".read", NO_BODY),
     "gateway/cli/trying.py _first_piece": (".stream", OPENS),
+    "gateway/delivery/call_journal.py _read": (".read", NO_BODY),
     "gateway/web/control.py Control._do": (f".stream {WHOLE}", BY_HELPER),
     "gateway/web/control_client.py call": (".read", OURSELVES),
     "gateway/web/control_client.py channel_call": (".read", OURSELVES),
