@@ -88,6 +88,7 @@ async def test_a_plain_turn_takes_few_commits_and_statements(world: World) -> No
     assert await world.house.delivery.drain(20)
     said: list[str] = []
     await on_each_connection(world.database, lambda raw: raw.set_trace_callback(said.append))
+    said.clear()  # the end of the write that set it
     await world.asks("thank you")
     await until(lambda: not world.house.dispatcher.running)
     assert await world.house.delivery.drain(20)
