@@ -114,7 +114,7 @@ class Brain:
                 assert whisper is not None
                 await channel.delete(whisper)
             case Pressed():
-                await channel.edit(SentRef(inbound.message_id), Outbound(document=parse("It runs again. *Noted.*")))
+                await channel.edit(SentRef(inbound.message_id), Outbound(document=parse("It runs again. **Noted.**")))
 
     async def answer(self, key: ConversationKey, text: str, reply_to: str | None = None) -> None:
         channel = self.web.channel(key.channel_id)

@@ -41,6 +41,13 @@ STATUS_LINES = (phrase("queued", "en", count=1), "🔧 calculate", "The model se
 
 
 ASKED = phrase("approval_asked", "en", tool="current_time")
+
+
+def _is_question(text: str) -> bool:
+    """Whether it asks for the approval; Discord's text has its signs escaped."""
+    return ASKED in text.replace("\\_", "_")
+
+
 RULINGS = (
     phrase("approval_told_yes", "en"),
     phrase("approval_nothing", "en"),
@@ -215,11 +222,11 @@ class Sweep:
 
     def _without_the_approval(self, cell: Cell, texts: list[str]) -> list[str]:
         """See that it was asked once and that the call ran at most once; what is left of the screen."""
-        assert sum(ASKED in text for text in texts) == 1, texts
+        assert sum(_is_question(text) for text in texts) == 1, texts
         query = "select verdict from tool_call where tool = 'current_time' order by id desc limit 1"
         ran = self._rows(query)[0][0]
         assert ran == ("interrupted" if cell.point == "approval.executed" else "ran"), ran
-        return [text for text in texts if ASKED not in text and not text.startswith(RULINGS)]
+        return [text for text in texts if not _is_question(text) and not text.startswith(RULINGS)]
 
     async def _approve(self) -> None:
         """As text, which every channel takes, once the question stands there."""
@@ -340,7 +347,7 @@ def _more_than(count: int, seen: list[str]) -> bool:
 
 
 def _flat(text: str) -> str:
-    return " ".join(text.replace("`", "").replace("*", "").split())
+    return " ".join(text.replace("`", "").replace("*", "").replace("\\_", "_").split())
 
 
 @asynccontextmanager
