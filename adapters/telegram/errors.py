@@ -1,4 +1,4 @@
-"""What can go wrong with a call of the Bot API, and the same in the channel's words (SPEC §1.2). Pure.
+"""Errors of a call of the Bot API, and the same in the channel's words (SPEC §1.2). Pure.
 
 TelegramError            says in `message` what the server or the line said
 ├── NetworkError         nobody knows whether the server carried it out

@@ -143,7 +143,7 @@ def _form(parameters: Mapping[str, Any]) -> aiohttp.FormData:
 
 
 def _result(status: int, payload: bytes, retry_after: str | None) -> Any:
-    """What the method gave. Raises the TelegramError that the answer stands for."""
+    """The result of the method. Raises the TelegramError that the answer stands for."""
     answer = _answer(payload)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         raise Flooded(_wait_s(answer, retry_after))

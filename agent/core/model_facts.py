@@ -1,4 +1,4 @@
-"""What was found out about a model at one address of an API, beyond what is configured. Pure."""
+"""Facts learned about a model at one address of an API, beyond what is configured. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

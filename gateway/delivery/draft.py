@@ -142,7 +142,7 @@ class Draft:
         self._pieces = [text]
         document = await worked_on(text, self._growing.frame, long=LONG_TEXT)
         if not document:
-            if self._shown is None:  # a platform's stream that begins with a placeholder could not go on
+            if self._shown is None:  # a stream that begins with "…" could not take it back
                 self._shown_version = version
                 return pace
             document = (Plain("…"),)
