@@ -24,6 +24,7 @@ from agent.core.events import (
 from agent.core.ids import ConversationId
 from agent.core.outbox import Outbox
 from agent.core.phrases import ENGLISH, english
+from agent.providers.provider import TextDelta
 from agent.storage.database import Database
 from agent.turn.settings import AgentSettings, Settings
 from tests.agent.world import World
@@ -194,6 +195,20 @@ class TestEvents:
         await world.say("hi")
         assert world.names().count("loop:start") == 1
         assert sum(name in ENDS for name in world.names()) == 1
+
+    async def test_also_a_run_that_somebody_stops(self, sqlite_database: Database, tmp_path: Path) -> None:
+        endless = Script(chunks=(TextDelta("Once upon"),), stalls=True)
+        world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[endless]))
+        work = await world.admit("tell me a story")
+        async with anyio.create_task_group() as group:
+            group.start_soon(world.run, work)
+            await until(lambda: bool(world.outbox.preview_text))
+            assert world.agent.stop("stop")
+        assert world.names().count("loop:start") == 1
+        assert [name for name in world.names() if name in ENDS] == ["loop:end"]
+        ended = world.events[-1]
+        assert isinstance(ended, LoopEnded)
+        assert not ended.success
 
     async def test_also_a_run_whose_storage_fails(self, sqlite_database: Database, tmp_path: Path) -> None:
         mortal = MortalDatabase(sqlite_database)

@@ -25,6 +25,7 @@ from agent.storage.database import Database
 from agent.storage.payloads import encode_parts
 from agent.storage.transcript_tables import message as message_table
 from agent.storage.transcript_tables import session as session_table
+from agent.turn.fitting import ceiling
 from agent.turn.settings import ContextSettings, Settings
 from tests.agent.world import KEY, World, offering
 from tests.fakes.provider import SUMMARY, ScriptedProvider, calls, fails, says
@@ -148,6 +149,45 @@ async def test_level_off_stops_and_says_what_helps(sqlite_database: Database, tm
     assert not any(
         isinstance(event, CompactComplete | MidCompactLayer1Ran | MidCompactLayer2Ran) for event in world.events
     )
+
+
+@pytest.mark.requirement("B-26")
+async def test_what_is_kept_for_the_answer_is_never_filled(sqlite_database: Database, tmp_path: Path) -> None:
+    model = provider()
+    world = World(sqlite_database, tmp_path, model, settings=settings(level="off"))
+    room = ceiling(SMALL, ContextSettings())
+    assert room < SMALL - 2_000, "what lies between is for the answer"
+    words = 0
+    while (await world.say(f"{words}: " + "word " * 200))[0] == "ok":
+        words += 1
+    sizes = [world.agent.metrics.estimator.messages(request.messages) for request in model.requests]
+    assert len(sizes) > 3
+    assert max(sizes) <= room, "no request went out that took from it"
+    assert "/compact" in (await world.say("and now?"))[0]
+    assert len(model.requests) == len(sizes)
+
+
+@pytest.mark.requirement("B-24")
+async def test_words_that_outgrow_the_window_within_one_turn_are_compacted(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    model = provider()
+    world = World(sqlite_database, tmp_path, model, settings=settings(micro=0.99), tools=(Lookup("row"),))
+    for number in range(3):
+        await world.say(f"{number}: " + "word " * 300)
+    before = len(model.requests)
+    looks = [calls("lookup", {"n": number}, text="word " * 800, id=f"call_{number}") for number in range(8)]
+    uncounted = [
+        replace(look, chunks=tuple(one for one in look.chunks if not isinstance(one, Usage))) for look in looks
+    ]
+    model.scripts = [*uncounted, says("made it", usage=Usage())]
+    assert (await world.say("look eight times"))[-1].endswith("made it")
+    requests = model.requests[before:]
+    assert len(requests) == 9, "each was asked once: no server had to refuse it"
+    room = ceiling(SMALL, ContextSettings())
+    assert max(world.agent.metrics.estimator.messages(request.messages) for request in requests) <= room
+    done = [event for event in world.events if isinstance(event, CompactComplete | MidCompactLayer1Ran)]
+    assert done, [event.name for event in world.events]
 
 
 async def test_the_first_request_and_rules_stay_word_for_word(sqlite_database: Database, tmp_path: Path) -> None:

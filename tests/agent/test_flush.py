@@ -1,5 +1,6 @@
 """Lasting notes before the first compaction of a cycle: in silence, by the memory's tools alone (SPEC §17.2)."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,29 @@ async def test_its_calls_go_the_way_of_every_call(
     assert why in result.content
     assert not world.agent.memory.path.exists()
     assert await recorded(world) == [("write_notes", "denied")]
+
+
+@pytest.mark.requirement("B-16", "B-22")
+async def test_what_a_person_changes_in_the_file_stands_in_the_next_prompt(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    model = provider()
+    world = World(sqlite_database, tmp_path, model, settings=settings())
+    path = world.agent.memory.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    seen = []
+    for number, notes in enumerate(("- likes plovers\n", "- likes herons\n", "- herons, no more plovers\n", "")):
+        path.write_text(notes)
+        os.utime(path, ns=(number * 10**9, number * 10**9))  # not within one tick of the disk's clock
+        await world.say(f"what now {number}")
+        seen.append(model.requests[-1].system.volatile)
+    assert [("likes plovers" in one, "herons" in one) for one in seen] == [
+        (True, False),
+        (False, True),
+        (False, True),
+        (False, False),
+    ]
+    assert "no more plovers" in seen[2]
 
 
 async def recorded(world: World) -> list[tuple[str, str]]:

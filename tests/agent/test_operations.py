@@ -141,6 +141,24 @@ async def test_resume_goes_back_by_id_or_to_the_one_before(database: Database, t
     assert world.agent.operations.take_staged().any is False
 
 
+@pytest.mark.requirement("W-64")
+async def test_resume_goes_back_to_the_session_used_last_not_to_the_one_begun_last(
+    database: Database, tmp_path: Path
+) -> None:
+    world = world_of(database, tmp_path, ScriptedProvider())
+    for text in ("oldest", "middle", "newest"):
+        await world.say("/new")
+        await world.say(text)
+        world.clock.advance(1)
+    oldest = next(session.id for session in await world.agent.operations.sessions() if session.title == "oldest")
+    assert await world.say(f"/resume {oldest}") == ["oldest"]
+    await world.say("again in the oldest")
+    world.clock.advance(1)
+    await world.say("/new")
+    await world.say("one more")
+    assert await world.say("/resume") == ["oldest"], "the middle and the newest began later, and were used before it"
+
+
 async def test_clear_hides_everything_from_the_model_and_nothing_from_people(
     database: Database, tmp_path: Path
 ) -> None:

@@ -96,6 +96,24 @@ async def test_it_has_its_own_history_and_gives_back_one_answer(database: Databa
     assert (started.request, started.steps, ended.steps, ended.is_error) == (f"{started.run}-sub", 10, 2, False)
 
 
+@pytest.mark.requirement("R-31", "R-50")
+async def test_its_task_list_is_that_of_the_session(database: Database, tmp_path: Path) -> None:
+    task = [
+        calls("task_create", {"description": "count the cups"}),
+        calls("task_update", {"task_id": 1, "status": "completed", "output": "four"}, id="u"),
+        calls("task_list", {}, id="l"),
+        says("it is on the list"),
+    ]
+    provider = Two(hand("keep a list"), says("ok"), tasks={"keep a list": task})
+    tools = offering("Agent", "task_create", "task_update", "task_list")
+    world = a_world(database, tmp_path, provider, agent_md=tools)
+    assert await world.say("have a list made") == ["ok"]
+    told = [request.messages[-1].tool_results[0].content for request in provider.errands[1:]]
+    assert told == ["Task 1 is on the list, pending.", "Task 1 is completed.", "1 [completed] count the cups"]
+    kept = await world.agent.operations.tasks()
+    assert [(one.description, one.status) for one in kept] == [("count the cups", "completed")]
+
+
 @pytest.mark.requirement("R-35")
 async def test_each_step_is_noted_counted_and_told(sqlite_database: Database, tmp_path: Path) -> None:
     provider = Two(

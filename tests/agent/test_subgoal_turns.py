@@ -10,6 +10,7 @@ import pytest
 from agent.compaction.settings import (
     AgentCompressionSettings,
     CompressionSettings,
+    Level,
     MemorySettings,
     MicrocompactSettings,
     StrategyName,
@@ -26,10 +27,10 @@ from tests.fakes.waiting import until
 TEA = "CURRENT: make tea\nCOMPLETED: NONE"
 
 
-def settings(strategy: StrategyName = "subgoal_mig", *, enabled: bool = True) -> Settings:
+def settings(strategy: StrategyName = "subgoal_mig", *, enabled: bool = True, level: Level = "safe") -> Settings:
     return Settings(
         agent=AgentSettings(compression=AgentCompressionSettings(subgoal_config=SubgoalSettings(enabled=enabled))),
-        context=ContextSettings(microcompact=MicrocompactSettings(min_pressure=0.9)),
+        context=ContextSettings(compaction=level, microcompact=MicrocompactSettings(min_pressure=0.9)),
         memory=MemorySettings(
             compression=CompressionSettings(pruning_strategy=strategy), prune_protect_tokens=100, tool_call_cutoff=99
         ),
@@ -92,7 +93,9 @@ async def test_as_shipped_a_subgoal_that_nobody_has_named_yet_holds_no_result_ba
 
 @pytest.mark.requirement("H-10", "H-39")
 @pytest.mark.parametrize(
-    "chosen", [settings("reactive"), settings("subgoal_mig", enabled=False)], ids=["another strategy", "switched off"]
+    "chosen",
+    [settings("reactive"), settings("subgoal_mig", enabled=False), settings("subgoal_mig", level="off")],
+    ids=["another strategy", "switched off", "compaction is off"],
 )
 async def test_nothing_is_asked_when_it_is_off(sqlite_database: Database, tmp_path: Path, chosen: Settings) -> None:
     provider = ScriptedProvider(context_window=8_000, otherwise=says("ok", usage=Usage()))
@@ -102,7 +105,7 @@ async def test_nothing_is_asked_when_it_is_off(sqlite_database: Database, tmp_pa
         await world.say("and milk")
         await anyio.wait_all_tasks_blocked()
     assert provider.asides == []
-    assert (await world.agent.operations.status()).subgoals == 0
+    assert (await world.agent.operations.status()).active_subgoal == ""
 
 
 @pytest.mark.requirement("Z-56", "H-04", "H-19", "H-35")

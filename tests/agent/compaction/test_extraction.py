@@ -6,6 +6,8 @@ import pytest
 from agent.compaction.asking import Question
 from agent.compaction.changes import Cleared, Clearing
 from agent.compaction.extraction import Extracted, parse, question_about, tail_of
+from agent.compaction.settings import CompressionSettings
+from agent.compaction.strategies import strategy_for
 from agent.compaction.subgoal_watch import ASK_FROM, EVERY, MOST_ACTIVE, SubgoalWatch
 from agent.compaction.tiers import Tier
 from agent.compaction.window import Window
@@ -196,6 +198,26 @@ async def test_a_failed_extraction_is_no_trouble_but_subgoals_are_unknown_until_
     window.append(text_message("user", "again"))
     await answer(watch, window, "CURRENT: book\nCOMPLETED: NONE")
     assert watch.known
+
+
+@pytest.mark.requirement("H-11")
+async def test_a_failure_after_subgoals_were_known_falls_back_until_the_next_answer() -> None:
+    watch, window = watched("a" * 300)
+    await answer(watch, window, "CURRENT: book\nCOMPLETED: NONE")
+    assert watch.known
+    chosen = CompressionSettings(pruning_strategy="subgoal_mig")
+    assert strategy_for(chosen, subgoals_known=watch.known) == "subgoal_mig"
+
+    async def fails(question: Question) -> str:
+        raise ProviderBusy("not now")
+
+    await watch.run(say(watch, window, *(f"words {number}" for number in range(EVERY))), fails)
+    watch.poll(window, BIG)
+    assert watch.subgoals.active_subgoal() is not None, "the subgoal is still there, and may be old"
+    assert strategy_for(chosen, subgoals_known=watch.known) == "task_aware"
+    window.append(text_message("user", "again"))
+    await answer(watch, window, "CURRENT: fly\nCOMPLETED: NONE")
+    assert strategy_for(chosen, subgoals_known=watch.known) == "subgoal_mig"
 
 
 def test_nothing_is_asked_while_the_window_holds_little() -> None:

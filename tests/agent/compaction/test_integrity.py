@@ -7,6 +7,7 @@ import pytest
 from agent.compaction.changes import Change, Drain, Replacement
 from agent.compaction.integrity import answer, mend, orphans_in
 from agent.compaction.window import Window
+from agent.core.errors import AgentError, ProviderBusy
 from agent.core.messages import Message, TextPart, ToolResult, ToolUse, text_message
 from agent.turn.requests import sound
 from tests.agent.compaction.test_engine import Life
@@ -61,13 +62,16 @@ def test_it_is_silent_unless_a_dump_is_on(caplog: pytest.LogCaptureFixture) -> N
 
 
 @pytest.mark.requirement("Z-78", "Z-79")
-async def test_they_are_looked_for_after_every_hard_compaction_and_every_fold() -> None:
+@pytest.mark.parametrize("failing", [None, ProviderBusy("down")], ids=["a model summarises", "a digest stands in"])
+async def test_they_are_looked_for_after_every_hard_compaction_and_every_fold(failing: AgentError | None) -> None:
     hard = Life()
+    hard.model.failing = failing
     hard.talk(30, 310)
     hard.state.window.append(results("gone"))
     hard.state.window.append(text_message("assistant", "hm"))
     hard.begin()
     await hard.engine.before_call(hard.load())
+    assert "conversation summary" in hard.contents[0] if failing is None else "collapse" in hard.contents[0]
     assert orphans_in(hard.state.window) == []
     folded = Life()
     folded.state.window.append(USER)

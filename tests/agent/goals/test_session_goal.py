@@ -60,6 +60,19 @@ async def test_it_is_active_then_completed_then_the_next(database: Database, tmp
     assert world.outbox.statuses.count("🎯 Goal reached: write a poem about the sea") == 1
 
 
+@pytest.mark.requirement("Z-83")
+async def test_a_new_session_starts_without_it(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider()
+    world = World(sqlite_database, tmp_path, provider, settings=FOLLOWED)
+    world.built_ins.commands["/new"] = new
+    await world.say("write a poem about the sea")
+    assert "write a poem about the sea" in provider.requests[-1].system.volatile
+    await world.say("/new")
+    await world.say("hello")
+    assert "poem" not in provider.requests[-1].system.volatile
+    assert (await world.agent.operations.session_goal()).text != "write a poem about the sea"
+
+
 @pytest.mark.requirement("Z-93")
 async def test_what_nobody_asked_for_is_completed_without_a_line(sqlite_database: Database, tmp_path: Path) -> None:
     scripts = [says("I am the bot. All done.")]

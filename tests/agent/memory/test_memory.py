@@ -1,10 +1,12 @@
 """Kept, found, failed and missed, on both databases."""
 
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+import anyio
 import pytest
 from sqlalchemy import Connection, insert, select, text
 
@@ -351,6 +353,24 @@ async def test_noting_a_miss_never_waits(database: Database, clock: FakeClock) -
     await database.write(ruin)
     log.note(CHAT, "lost", "hybrid")
     await log.flush()
+
+
+@pytest.mark.requirement("Z-139")
+async def test_recall_answers_while_misses_cannot_be_written(sqlite_database: Database, clock: FakeClock) -> None:
+    room = Room(sqlite_database, clock, vectors=False)
+    free = threading.Event()
+    async with anyio.create_task_group() as group:
+        group.start_soon(sqlite_database.write, lambda conn: free.wait(60))  # SQLite's one writer is busy
+        group.start_soon(room.memory.misses.run)
+        try:
+            with anyio.fail_after(20):
+                for number in range(2 * BATCH):
+                    assert await room.texts(f"xylophone {number}", strategy="hybrid") == []
+        finally:
+            free.set()
+        group.cancel_scope.cancel()
+    await room.memory.misses.flush()
+    assert len(await room.missed()) >= BATCH
 
 
 async def test_what_no_database_takes_is_given_up(database: Database, clock: FakeClock) -> None:

@@ -80,6 +80,28 @@ def test_text_thinking_and_calls_become_parts_in_their_order() -> None:
     assert (reply.text, reply.stop_reason, reply.usage) == ("I'll look.", "tool_use", Usage(prompt=3, output=4))
 
 
+@pytest.mark.requirement("Z-13", "R-14")
+def test_text_after_a_call_stays_after_it() -> None:
+    reply = collected(
+        TextDelta("First "),
+        TextDelta("I look."),
+        ToolCallStart(0, "call_1", "echo"),
+        ToolCallDelta(0, "{}"),
+        ToolCallDone(0),
+        TextDelta("Now "),
+        TextDelta("I wait."),
+        ToolCallStart(1, "call_2", "echo"),
+        ToolCallDone(1),
+        Done("tool_use"),
+    )
+    assert reply.parts == (
+        TextPart(text="First I look."),
+        ToolUse(id="call_1", name="echo", input={}),
+        TextPart(text="Now I wait."),
+        ToolUse(id="call_2", name="echo", input={}),
+    )
+
+
 @pytest.mark.requirement("Z-19")
 @given(st.text(), st.text())
 def test_thinking_is_kept_byte_for_byte(thinking: str, signature: str) -> None:

@@ -26,6 +26,7 @@ from agent.storage.database import Database
 from agent.storage.transcript_tables import message as message_table
 
 KEY, ONE, TWO = ConversationId("telegram:77"), SessionId("aaaa-1"), SessionId("aabb-2")
+THREE, FOUR = SessionId("bbbb-3"), SessionId("cccc-4")
 EVERY_PART: tuple[Part, ...] = (
     TextPart(text="héllo 🙂"),
     ToolUse(id="a", name="echo", input={"text": "x", "deep": {"list": [1, 2.5, None, True]}}),
@@ -162,7 +163,14 @@ async def test_sessions_are_listed_found_and_counted(database: Database) -> None
         latest = store.latest_but(conn, KEY, ONE)
         assert latest is not None
         assert latest.id == TWO
-        store.set_state(conn, TWO, "terminated")
+        begun(conn, THREE, at=3)
+        begun(conn, FOUR, at=4)
+        store.grow(conn, TWO, messages=1, prompt=1, output=1, at=11)
+        latest = store.latest_but(conn, KEY, FOUR)
+        assert latest is not None
+        assert latest.id == TWO, "three began later, and two was used last"
+        for ended in (TWO, THREE, FOUR):
+            store.set_state(conn, ended, "terminated")
         assert store.latest_but(conn, KEY, ONE) is None
 
     await database.write(work)
