@@ -40,6 +40,7 @@ from gateway.telemetry.trouble import Troubles
 from tests.fakes.channel import FakeAdapter, FakeChannel, Screen
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.running import running
+from tests.fakes.starting import started
 from tests.fakes.waiting import until
 
 ANN, BOB, ZOE = "77", "78", "99"  # the owner, a member, a stranger
@@ -106,6 +107,8 @@ SCREENS: dict[str, dict[ConversationKey, Screen]] = {}
 class World:
     """One process after another on the same home. `house` is the one that runs."""
 
+    starts_the_program: ClassVar[bool] = True
+
     def __init__(
         self,
         home: Path,
@@ -150,6 +153,7 @@ class World:
     @asynccontextmanager
     async def process(self) -> AsyncIterator["World"]:
         """A process: started, and killed without a word at the end."""
+        started()
         await self._give()
         bus = EventBus(lambda error, event: None)
         bus.listen(lambda published: self.events.append(published.event))
