@@ -135,6 +135,7 @@ async def build(
         is_busy=lag.is_busy,
         guard=Guard(redact.found, redact.begun),
     )
+    reachable = partial(go_betweens.reachable, accounts, delivery)
     approvals = Approvals(database, clock, lambda: live.settings.approvals, changed=delivery.prompts.changed)
     notices = Notices(database, clock, delivery.wake)
     alerts = Alerts(
@@ -159,6 +160,7 @@ async def build(
         deliver=delivery.wake,
         work=lambda conversation: dispatcher.wake(conversation),
         tell_owner=alerts.tell,
+        reachable=reachable,
     )
     embedders = Embedders(settings=lambda: live.settings.memory.semantic, providers=lambda: providers, ledger=ledger)
     memory = Memory(
@@ -289,6 +291,7 @@ async def build(
         ring=lambda conversation: dispatcher.wake(conversation),
         goal_buttons=goal_buttons(phrase),
         goal_role=goal_role(book, live),
+        reachable=reachable,
         fleet=fleet,
         plan_buttons=plan_buttons(phrase),
     )

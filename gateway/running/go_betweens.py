@@ -24,6 +24,7 @@ from gateway.conversations.choices import held as held_by
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
 from gateway.dispatch.local import LocalDispatcher
+from gateway.running.accounts import Accounts
 from gateway.running.agents import Waking
 from gateway.running.alerts import Alerts
 from gateway.running.chosen import Chosen
@@ -68,6 +69,12 @@ class Reports:
 
     def login_accepted(self, channel_type: str) -> None:
         self.troubles.over("delivery", channel_type)
+
+
+def reachable(accounts: Accounts, delivery: Delivery, conversation: ConversationId) -> bool:
+    """Whether what is said there can be sent, as far as the account's login goes."""
+    name = ConversationKey.parse(conversation).channel_type
+    return not (accounts.is_refused(name) or delivery.is_refused(name))
 
 
 def stop(

@@ -29,6 +29,7 @@ from gateway.scheduler.settings import SchedulerSettings
 
 MOST_COUNTED = 100  # moments that are looked at after a downtime; of more, the oldest are not told apart
 AT_ONCE = 4  # agents woken together; the others follow one after another
+LOGIN_PAUSE = timedelta(minutes=1)  # between two looks of a one-shot whether the account's login is taken again
 TRY_AGAIN = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30))
 
 _log = logging.getLogger("tieline.scheduler")
@@ -39,12 +40,14 @@ class Surroundings:
     """What firing asks of the house; all of it is quick and does no I/O but through the connection.
 
     `why_not` says why nothing may be done for the schedule's creator there, or None; `role` is the creator's now, which
-    may be less than it was when they set it.
+    may be less than it was when they set it. `reachable` says whether the account can send there at all, which
+    nobody in the chat can help.
     """
 
     phrase: Catalogue
     settings: SchedulerSettings
     why_not: Callable[[Schedule], str | None]
+    reachable: Callable[[ConversationId], bool]
     role: Callable[[Schedule], AccessRole]
     quiet: Callable[[Connection, ConversationId], Quiet | None]
 
@@ -71,7 +74,7 @@ class Done:
 def act(conn: Connection, schedule: Schedule, now: datetime, around: Surroundings, done: Done) -> None:
     """Do what is due. The schedule was read under a lock in this transaction."""
     assert schedule.due is not None
-    if _is_out_of_reach(conn, schedule, now, around, done):
+    if _is_out_of_reach(conn, schedule, now, around, done) or _is_unheard(conn, schedule, now, around, done):
         return
     quiet = around.quiet(conn, schedule.conversation) if schedule.recurs else None
     until = quiet.ends_after(now) if quiet is not None else None
@@ -185,6 +188,25 @@ def _is_out_of_reach(conn: Connection, schedule: Schedule, now: datetime, around
     done.outcomes.append(("unreachable", (now - schedule.due.at).total_seconds()))
     if not count_failure(conn, schedule, why, now, around, done) and schedule.recurs:
         advance(conn, schedule, after=max(now, schedule.due.at), now=now)
+    return True
+
+
+def _is_unheard(conn: Connection, schedule: Schedule, now: datetime, around: Surroundings, done: Done) -> bool:
+    """The account's login is refused: no model is paid for what nobody can read (Z-36).
+
+    A recurring schedule waits for its next moment, a one-shot for the login. Neither counts as failed, as neither did.
+    A reminder costs nothing: it is said, and sent when the login is taken again.
+    """
+    assert schedule.due is not None
+    if schedule.plan.action == "remind" or around.reachable(schedule.conversation):
+        return False
+    key, at = f"{_attempt(schedule, schedule.due.key)}@login", to_us(schedule.due.at)
+    if ledger.note(conn, schedule, key=key, due_at=at, outcome="unreachable", at=to_us(now)):
+        done.outcomes.append(("unreachable", (now - schedule.due.at).total_seconds()))
+    if schedule.recurs:
+        advance(conn, schedule, after=max(now, schedule.due.at), now=now)
+    else:
+        store.move(conn, schedule.id, schedule.due, now + LOGIN_PAUSE, held=False, at=to_us(now))
     return True
 
 

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute
 from gateway.channels.adapter import Admit, Diagnosis, Health, State
 from gateway.channels.channel import Attempt, Capabilities, Files, History, Interactions, Presence, Streams
 from gateway.channels.document import Document
-from gateway.channels.errors import ChannelRejected
+from gateway.channels.errors import ChannelFatal, ChannelRejected
 from gateway.channels.inbound import Attachment, Inbound, Pressed, Said, Sender
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import CommandSpec, Outbound, SentRef
@@ -324,12 +324,19 @@ class FakeAdapter:
         self._channels: dict[str, FakeChannel] = {}
         self._admit: Admit | None = None
         self._running = anyio.Event()
+        self._refused = anyio.Event()
 
     async def run(self, admit: Admit) -> None:
         self._admit = admit
         self.state = State.CONNECTED
         self._running.set()
-        await anyio.sleep_forever()
+        await self._refused.wait()
+        self.state = State.FAILED
+        raise ChannelFatal("token revoked")
+
+    def refuse_login(self) -> None:
+        """The platform takes the account's token no longer, and its connection notices."""
+        self._refused.set()
 
     def channel(self, channel_id: str) -> FakeChannel:
         if channel_id not in self._channels:
