@@ -60,7 +60,9 @@ async def test_what_nobody_asked_for_is_read_only_where_it_can_be_sure(
     terms = LEXICON.terms(asked)
 
     def work(conn: Connection) -> bool:
-        return bool(index.search(conn, SCOPE, terms, kinds=("fact", "said"), most=40, names=LEXICON.names, only_sure=True))
+        return bool(
+            index.search(conn, SCOPE, terms, kinds=("fact", "said"), most=40, names=LEXICON.names, only_sure=True)
+        )
 
     assert await database.read(work) is shown
 
