@@ -403,6 +403,7 @@ class ChannelContract:
         assert {said.key for said in heard} == {harness.channel.key}
         assert {said.sender.id for said in heard} == {harness.person}
         assert not any(said.sender.is_bot for said in heard)
+        _check_name(heard[0])
 
     async def test_the_bots_own_words_are_not_admitted(self, harness: Harness) -> None:
         await harness.channel.send(plain("my own words"))
@@ -461,7 +462,7 @@ class ChannelContract:
         for said in (among, asked):
             assert said.chat_type is not ChatType.DIRECT
             assert said.key != harness.channel.key
-            assert ConversationKey.parse(str(said.key)) == said.key
+            _check_name(said)
 
     async def test_a_file_can_be_fetched_within_a_limit(self, harness: Harness, tmp_path: Path) -> None:
         applies("file" in harness.happenings, "people cannot send files here")
@@ -527,6 +528,17 @@ def _said(harness: Harness) -> list[Said]:
 
 def _heard(harness: Harness, kind: type[Kind]) -> list[Kind]:
     return [inbound for inbound in harness.admitted if isinstance(inbound, kind)]
+
+
+def _check_name(said: Said) -> None:
+    """The key can be stored and read, and the place around it, if it names one, is a place that the message names too.
+
+    An id of the platform's with a `:` in it would look like a thread of a place that is none: see `place_id`.
+    """
+    assert ConversationKey.parse(str(said.key)) == said.key
+    around = said.key.around
+    named = (said.place, said.parent, *said.grantable, said.sender.id)  # or all that one person has
+    assert around is None or around.channel_id in named, said.key
 
 
 def _unknown_like(message_id: str) -> str:
