@@ -32,7 +32,7 @@ class SignedIn:
 
 
 class Asked(NamedTuple):
-    """A secret that `tieline init` asks for: its key in the settings, the question, whether nothing works without it."""
+    """A secret that `tieline init` asks for: its key in the settings, the question, whether it must be given."""
 
     key: str
     question: str

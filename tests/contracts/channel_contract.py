@@ -478,15 +478,6 @@ class ChannelContract:
             await files.fetch(attachment, tmp_path / "cut", limit=499)
         assert not (tmp_path / "cut").exists()
 
-    async def test_history_gives_what_people_said_after_a_message(self, harness: Harness) -> None:
-        history = there(harness.channel.history, "this platform keeps no history")
-        ids = [await harness.says(text) for text in ("one", "two", "three")]
-        await harness.channel.send(plain("mine"))
-        read = await history.since(ids[0], limit=10)
-        assert [said.text for said in read] == ["two", "three"]
-        assert [said.message_id for said in read] == ids[1:]
-        assert all(said.from_history for said in read)
-
     # -- the account
 
     async def test_the_account_hears_and_its_channels_keep_their_key(self, harness: Harness) -> None:

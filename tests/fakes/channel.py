@@ -225,11 +225,6 @@ class FakeChannel:
         await anyio.Path(to).write_bytes(content)
         return len(content)
 
-    async def since(self, message_id: str | None, *, limit: int) -> Sequence[Said]:
-        ids = [said.message_id for said in self.screen.said]
-        start = ids.index(message_id) + 1 if message_id in ids else 0
-        return [replace(said, from_history=True) for said in self.screen.said[start:]][:limit]
-
     async def find(self, key: str, attempt: Attempt | None = None) -> SentRef | None:
         found = await self.call("find", key, "", lambda: self.screen.by_key.get(key, ""))
         return SentRef(found) if found else None
