@@ -47,7 +47,6 @@ from gateway.commands.desk import Desk
 from gateway.commands.house import House as CommandHouse
 from gateway.commands.plan_buttons import plan_buttons
 from gateway.config.live import SHIPPED_SKILLS, Live
-from gateway.conversations.audiences import places_of
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.call_journal import open_journal
 from gateway.delivery.delivery import Delivery
@@ -167,7 +166,7 @@ async def build(
         database,
         clock,
         settings=lambda: live.settings.memory,
-        places=lambda conversation: places_of(ConversationKey.parse(conversation), chosen.parents.get(conversation)),
+        places=partial(go_betweens.places, live, chosen),
         vectors=Vectors(database, embedders.current, least=lambda: live.settings.memory.semantic.min_similarity),
     )
     skills = Skills(

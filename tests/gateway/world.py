@@ -100,6 +100,20 @@ class AccountSettings(ChannelSettings):
     adapter: ClassVar[str] = "tests.gateway.world:Account"
 
 
+class TopicSettings(AccountSettings):
+    """As Telegram's: everybody in a chat can read its topics."""
+
+    place_parts: ClassVar[int | None] = 1
+
+
+class ThreadSettings(AccountSettings):
+    """As Slack's: everybody in a team's channel can read its threads."""
+
+    place_parts: ClassVar[int | None] = 2
+
+
+KINDS = {"telegram": TopicSettings, "slack": ThreadSettings}
+
 # Adapters are opened by name and get no more than settings and surroundings: their screens are found by the home.
 SCREENS: dict[str, dict[ConversationKey, Screen]] = {}
 
@@ -145,7 +159,7 @@ class World:
         loaded = load(path, {"TIELINE_HOME": str(self.home)})
         sections = {name: getattr(loaded, name) for name in Sections.model_fields}
         channels = tuple(
-            AccountSettings(type=kind, account=account or "default")
+            KINDS.get(kind, AccountSettings)(type=kind, account=account or "default")
             for kind, _, account in (name.partition("@") for name in self.account_names)
         )
         return Settings.model_construct(**sections, channels=channels, home=self.home, source=None)
