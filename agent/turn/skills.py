@@ -116,8 +116,11 @@ def load_skill(run: Run, states: States, name: str) -> str:
         names = [one.name for one in snapshot.offered]
         near = get_close_matches(slug(name), names, n=3) or names[:20]
         raise ToolError(f"there is no skill {name!r}; there is: {', '.join(near)}")
-    _set_environment(run, (skill,))
-    return f"Skill {skill.name}, words of the house:\n\n{skill.told}"
+    lifecycle = states.lifecycle
+    lifecycle.set_environment({name: value for name, value in skill.env if name not in lifecycle.env})
+    later = [name for name, value in skill.env if run.execution.env.get(name) != value]
+    note = f"\n\nWhat it sets for programs counts from the next message on: {', '.join(later)}." if later else ""
+    return f"Skill {skill.name}, words of the house:\n\n{skill.told}{note}"
 
 
 def _may_be_called(skill: Skill, run: Run) -> bool:
