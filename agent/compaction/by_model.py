@@ -90,8 +90,7 @@ class Compactor:
             if load.tokens(state.window) <= hard_limit:
                 state.cooldown = compacted(options.memory.compaction_cooldown_turns)
                 return self.completed(load, rung, 0, before, mechanical=True, run=run)
-        tail = HIGH_TAIL if rung == "high" else options.memory.compaction_preserve_tail
-        end = boundary(state.window, len(state.window) - tail)
+        end = self.end_of_old(options, rung)
         leaving = rungs.leaving_from(state, end)
         if len(leaving) < 2 and options.uses_subgoals:
             # One subgoal holds all there is: its oldest part must do without protection, or nothing could ever leave.
@@ -120,6 +119,12 @@ class Compactor:
             state.cooldown = compacted(options.memory.compaction_cooldown_turns)
         state.flushed = state.warned = False  # another cycle begins
         return self.completed(load, rung, freed.count, before, mechanical=mechanical, run=run)
+
+    def end_of_old(self, options: Options, rung: Rung) -> int:
+        """How many messages of the window the rung takes for old."""
+        window = self._state.window
+        tail = HIGH_TAIL if rung == "high" else options.memory.compaction_preserve_tail
+        return boundary(window, len(window) - tail)
 
     def completed(
         self, load: Load, rung: Rung, messages: int, before: int, *, mechanical: bool, run: RunId | None

@@ -160,6 +160,21 @@ async def save_records(run: Run, states: States) -> None:
     run.records_stored += len(records)
 
 
+async def save_spent(run: Run, states: States) -> None:
+    """Put on disk what a run's calls cost where no commit of a turn follows. Raises Fenced or StorageTrouble."""
+    entries = states.runtime.ledger.unwritten(run.work.inbox_id)
+    conversation, epoch = states.session.conversation, run.work.epoch
+    if not entries:
+        return
+
+    def write(conn: Connection) -> None:
+        check_epoch(conn, conversation, epoch)
+        rows.add(conn, entries)
+
+    await states.runtime.database.write(write)
+    states.runtime.ledger.written(entries)
+
+
 def write_staged(conn: Connection, staged: StagedChanges, states: States, at: int) -> None:
     """Make a command's changes to the session. Call it in a fenced transaction."""
     session = states.session.id
