@@ -39,6 +39,7 @@ def capabilities(address: Address, settings: SlackSettings) -> Capabilities:
         stream_every_s=settings.stream_every_s,
         upload_limit=settings.upload_limit_mib * 1024 * 1024,
         idempotent_send="lookup",
+        command_prefix=f"{settings.slash_command} ",
     )
 
 

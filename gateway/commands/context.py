@@ -129,7 +129,11 @@ async def dump_format(call: Call) -> Reply:
     return Reply(text=phrase("dump_format_set", language, form=form), private=True)
 
 
-FOCUS = Command(name="focus", run=focus, group="more")
-SIDEQUEST = Command(name="sidequest", run=sidequest, group="more")
-DEBUG_DUMP = Command(name="debug-dump", run=debug_dump, group="more", usage="[on|off]", admin=True)
-DUMP_FORMAT = Command(name="dump-format", run=dump_format, group="more", usage="json|raw|trace", admin=True)
+FOCUS = Command(name="focus", feature="memory.focus", run=focus, group="more")
+SIDEQUEST = Command(name="sidequest", feature="memory.sidequest", run=sidequest, group="more")
+DEBUG_DUMP = Command(
+    name="debug-dump", choices=("on", "off"), run=debug_dump, group="more", usage="[on|off]", admin=True
+)
+DUMP_FORMAT = Command(
+    name="dump-format", choices=FORMS, run=dump_format, group="more", usage="json|raw|trace", admin=True
+)

@@ -282,8 +282,9 @@ FOR_ADMINS = frozenset({"export", "off", "on"})
 
 MEMORY = Command(
     name="memory",
+    everyday=True,
     run=memory,
     group="chat",
     usage="[list | search … | add … | forget number/words/all | notes | export | off | on]",
 )
-GRAPH = Command(name="graph", run=graph, group="chat", usage="[names]")
+GRAPH = Command(name="graph", feature="memory.graph", run=graph, group="chat", usage="[names]")

@@ -250,6 +250,7 @@ def _unknown(call: Call, name: str) -> Reply:
 
 PROVIDER = Command(
     name="provider",
+    everyday=True,
     run=provider,
     group="model",
     usage="[name | reset | lock | unlock] [account]",

@@ -102,7 +102,14 @@ def _first_line(incoming: Incoming) -> str:
     return line if len(line) <= 60 else f"{line[:59]}…"
 
 
-QUEUE = Command(name="queue", run=queue, group="chat", usage="[queue|drop|interrupt|clear]", immediate=True)
+QUEUE = Command(
+    name="queue",
+    choices=("queue", "drop", "interrupt", "clear"),
+    run=queue,
+    group="chat",
+    usage="[queue|drop|interrupt|clear]",
+    immediate=True,
+)
 CLEAR_QUEUE = Command(name="clear-queue", run=clear_queue, group="chat", immediate=True, admin_in_groups=True)
 DROP_LAST = Command(name="drop-last-queued", run=drop_last_queued, group="chat", immediate=True, admin_in_groups=True)
-STOP = Command(name="stop", run=stop, group="chat", aliases=("cancel",), immediate=True, unlimited=True)
+STOP = Command(name="stop", everyday=True, run=stop, group="chat", aliases=("cancel",), immediate=True, unlimited=True)

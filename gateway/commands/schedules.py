@@ -255,6 +255,8 @@ async def _quiet_hours(call: Call) -> str | None:
 
 SCHEDULES = Command(
     name="schedules",
+    everyday=True,
+    feature="scheduler",
     run=schedules,
     group="later",
     usage="[number | list page | pause|resume|run|skip|edit|late|delete number | quiet 22-7]",

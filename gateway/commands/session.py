@@ -138,9 +138,9 @@ def _write(path: Path, text: str) -> None:
     path.chmod(0o600)
 
 
-NEW = Command(name="new", run=new, group="chat", aliases=("reset",))
+NEW = Command(name="new", everyday=True, run=new, group="chat", aliases=("reset",))
 CLEAR = Command(name="clear", run=clear, group="chat", admin_in_groups=True)
-RETRY = Command(name="retry", run=retry, group="chat")
-UNDO = Command(name="undo", run=undo, group="chat")
+RETRY = Command(name="retry", everyday=True, run=retry, group="chat")
+UNDO = Command(name="undo", everyday=True, run=undo, group="chat")
 SESSIONS = Command(name="sessions", run=sessions, group="chat", usage="[id | last]", admin_in_groups=True)
 EXPORT = Command(name="export", run=export, group="more", admin_in_groups=True)

@@ -199,5 +199,12 @@ def _is_admin_everywhere(call: Call) -> bool:
 
 
 COST = Command(name="cost", run=cost, group="model", usage="[export]", immediate=True)
-BUDGET = Command(name="budget", run=budget, group="model", usage="[more <who> [day|month] [USD]]", immediate=True,
-                 admin=True)  # fmt: skip
+BUDGET = Command(
+    name="budget",
+    run=budget,
+    group="model",
+    usage="[more <who> [day|month] [USD]]",
+    immediate=True,
+    admin=True,
+    everyday=True,
+)

@@ -171,9 +171,15 @@ async def leave(call: Call) -> Reply:
     return Reply(text=call.house.phrase("exit_refused", call.incoming.language))
 
 
-STATUS = Command(name="status", run=status, group="chat", immediate=True)
+STATUS = Command(name="status", everyday=True, run=status, group="chat", immediate=True)
 USAGE = Command(name="usage", run=usage, group="model", immediate=True)
 VERBOSE = Command(
-    name="verbose", run=verbose, group="more", usage="[quiet|normal|verbose]", immediate=True, admin_in_groups=True
+    name="verbose",
+    choices=VERBOSITIES,
+    run=verbose,
+    group="more",
+    usage="[quiet|normal|verbose]",
+    immediate=True,
+    admin_in_groups=True,
 )
 EXIT = Command(name="exit", run=leave, group="more", aliases=("quit",), platform="console")

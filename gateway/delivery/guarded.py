@@ -14,6 +14,7 @@ class GuardedChannel:
     """The channel itself, but for its words."""
 
     def __init__(self, channel: Channel, guard: Guard) -> None:
+        guard = guard.on(channel.capabilities)
         self._channel = channel
         self._guard = guard
         self.key = channel.key

@@ -17,7 +17,7 @@ from gateway.access.policy import OPERATOR_PLATFORMS
 from gateway.channels.adapter import Health, State
 from gateway.channels.keys import ConversationKey
 from gateway.delivery.rest import Rest
-from gateway.phrases.catalogue import Catalogue
+from gateway.phrases.catalogue import Catalogue, spelled
 from gateway.router.notices import Notices
 from gateway.storage import settings_rows
 from gateway.telemetry.trouble import Troubles
@@ -90,7 +90,7 @@ class Alerts:
         self._told.move_to_end(sentence)
         if len(self._told) > REMEMBERED:
             self._told.popitem(last=False)
-        _log.warning("%s", sentence)
+        _log.warning("%s", spelled(sentence))
         self._waiting.append((key, values, buttons))
         self._rest.end()
 

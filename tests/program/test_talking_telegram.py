@@ -90,6 +90,7 @@ async def test_everyday_by_polling(stage: Stage) -> None:
     menus = [{command["command"] for command in menu} for menu in state["commands"].values()]
     assert menus
     assert all({"help", "stop", "new", "provider"} <= menu for menu in menus)
+    assert all(8 <= len(menu) <= 12 for menu in menus)
 
 
 async def test_everyday_by_webhook(by_webhook: Stage) -> None:
