@@ -104,7 +104,13 @@ async def debug_dump(call: Call) -> Reply:
         case "off":
             call.agent.window.dump(None)
             return Reply(text=phrase("dump_off", language), private=True)
-        case "" | "on":
+        case "":
+            folder = call.agent.window.dumping
+            if folder is None:
+                return Reply(text=phrase("dump_is_off", language), private=True)
+            shown = str(folder.relative_to(call.house.home))
+            return Reply(text=phrase("dump_is_on", language, folder=shown), private=True)
+        case "on":
             folder = dump_folder(call.house.home / DUMPS, call.agent.conversation, call.house.clock.now())
             call.agent.window.dump(folder)
             shown = str(folder.relative_to(call.house.home))

@@ -171,6 +171,7 @@ async def _sure(call: Call, there: Erased) -> bool:
         prompt=call.house.phrase("memory_question", call.incoming.language, **values),
         asked_of=call.incoming.person,
         interaction=call.incoming.interaction,
+        grave=True,
     )
     answer = await call.house.ask(call.key, question, call.incoming.language)
     return answer.choice == "yes"

@@ -13,6 +13,7 @@ from gateway.storage import settings_rows
 
 MODES = ("queue", "drop", "interrupt")
 MODE_SETTING = "queue_mode"
+PRESSED = "pressed"  # after /stop: by the button, whose answer stops before the presser's eyes
 
 
 async def queue(call: Call) -> Reply:
@@ -92,7 +93,8 @@ async def stop(call: Call) -> Reply:
     stopped = stopped or following is Following.STOPPED
     if waits and not stopped:  # nothing was meant here itself
         stopped = house.stop_within(conversation, reason, call.incoming.received_at)
-    if stopped and call.incoming.interaction is None:  # a press and a slash command want an answer of their own
+    is_pressed = call.args == PRESSED
+    if stopped and (is_pressed or call.incoming.interaction is None):  # a slash command wants an answer of its own
         return Reply()  # the turn's own end tells it; a second sentence would be noise
     return Reply(text=call.house.phrase("stopping" if stopped else "nothing_to_stop", call.incoming.language))
 

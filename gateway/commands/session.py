@@ -57,7 +57,8 @@ async def undo(call: Call) -> Reply:
         return Reply(text=call.house.phrase("nothing_to_undo", call.incoming.language))
     if _is_of_another(call, last):
         return _left_alone(call)
-    shown = last.text if len(last.text) <= 80 else f"{last.text[:79]}…"
+    said = last.text or ", ".join(file.name for file in last.files)
+    shown = said if len(said) <= 80 else f"{said[:79]}…"
     text = call.house.phrase("undone", call.incoming.language, text=shown.replace("\n", " "))
     return Reply(text=text, verbatim=True)  # the person's own words
 

@@ -207,7 +207,7 @@ async def test_only_the_one_who_was_asked_can_confirm(stage: Stage) -> None:
     assert next(one for one in (await ann.state())["messages"] if one["content"] == refusal)["ephemeral"]
     assert not any("Forgotten" in text for text in await contents(ann, channel))
     await ann.press(question["id"], yes, channel)
-    await ann.hears("Forgotten: 2 messages", channel=channel)
+    await ann.hears("Hidden from the model: 2 messages", channel=channel)
 
     async def closed() -> bool:
         asked = next(one for one in await ann.messages(channel) if one["id"] == question["id"])

@@ -243,7 +243,7 @@ async def test_only_the_one_who_was_asked_can_confirm(stage: Stage) -> None:
     await until(told, what="the refusal")
     assert not any("Forgotten" in text for text in await ann.texts(-1202))
     await ann.press(question["message_id"], yes, chat=chat)
-    await ann.hears("Forgotten: 2 messages", chat=-1202)
+    await ann.hears("Hidden from the model: 2 messages", chat=-1202)
 
     async def buttons_gone() -> bool:
         closed = next(one for one in await ann.messages(-1202) if one["message_id"] == question["message_id"])
