@@ -79,7 +79,8 @@ async def stop(call: Call) -> Reply:
     once_more = house.is_ending(conversation)  # that turn was stopped before: who says it again means the next
     stopped = house.stop(conversation, reason, call.incoming.received_at)
     # Before a plan that waits is looked for: meanwhile the turn could begin, and would not be meant any more.
-    waits = once_more or (not stopped and house.running_since(conversation) is None)
+    is_pressed = call.args == PRESSED  # it stands below the turn that it ends, and means no other
+    waits = not is_pressed and (once_more or (not stopped and house.running_since(conversation) is None))
     following = Following.NOTHING
     if waits and paused is None and halted is None:
         following = await stop_what_follows(call, conversation, reason)
@@ -93,7 +94,6 @@ async def stop(call: Call) -> Reply:
     stopped = stopped or following is Following.STOPPED
     if waits and not stopped:  # nothing was meant here itself
         stopped = house.stop_within(conversation, reason, call.incoming.received_at)
-    is_pressed = call.args == PRESSED
     if stopped and (is_pressed or call.incoming.interaction is None):  # a slash command wants an answer of its own
         return Reply()  # the turn's own end tells it; a second sentence would be noise
     return Reply(text=call.house.phrase("stopping" if stopped else "nothing_to_stop", call.incoming.language))
