@@ -28,7 +28,7 @@ from gateway.config.live import Live
 from gateway.config.reading import load
 from gateway.config.settings import Sections, Settings
 from gateway.house import House
-from gateway.phrases.catalogue import read_catalogue
+from gateway.phrases.catalogue import marked, read_catalogue
 from gateway.router.notices import Notices
 from gateway.running.opening import open_all
 from gateway.storage import grants
@@ -172,7 +172,7 @@ class World:
         bus = EventBus(lambda error, event: None)
         bus.listen(lambda published: self.events.append(published.event))
         self.troubles = Troubles(self.clock)
-        settings, phrase = self._settings(), read_catalogue()
+        settings, phrase = self._settings(), read_catalogue(spell=marked)
         foundation = await open_all(
             settings, clock=self.clock, troubles=self.troubles, phrase=phrase, web_url="http://127.0.0.1:8080"
         )
