@@ -56,6 +56,7 @@ inbox = Table(
     Column("forgiven", Integer, nullable=False, server_default="0"),  # so many attempts are no failed tries
 )
 partial_index("ix_inbox_new", inbox.c.conv, inbox.c.id, where="status = 'new'")
+partial_index("ix_inbox_dead", inbox.c.id, where="status = 'dead'")
 Index("ix_inbox_platform_ref", inbox.c.conv, inbox.c.platform_ref)
 
 outbox = Table(
@@ -77,6 +78,7 @@ outbox = Table(
 )
 Index("ix_outbox_conv", outbox.c.conv, outbox.c.id)
 partial_index("ix_outbox_open", outbox.c.conv, outbox.c.id, where="status in ('new', 'sending')")
+partial_index("ix_outbox_dead", outbox.c.id, where="status = 'dead'")
 
 turn = Table(
     "turn",
