@@ -34,7 +34,10 @@ class WindowOperations:
         await self._loaded(session)
         settings = states.runtime.settings
         load = load_of(states.context.fixed, states.provider.slot.current(), states, settings, first=True)
-        return await states.context.engine.compact_now(load, options_of(settings), keep)
+        done = await states.context.engine.compact_now(load, options_of(settings), keep)
+        if done is not None:
+            states.metrics.context_raw = states.context.fixed + states.message.window.tokens
+        return done
 
     async def context(self) -> ContextView:
         """What fills the window now, by kind."""

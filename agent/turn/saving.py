@@ -52,7 +52,9 @@ def growth_of(run: Run, states: States) -> Growth:
     )
 
 
-def write_growth(conn: Connection, growth: Growth, run: Run, conversation: ConversationId, at: int) -> list[int | None]:
+def write_growth(
+    conn: Connection, growth: Growth, run: Run, conversation: ConversationId, at: int, states: States
+) -> list[int | None]:
     """Add the messages and what their calls used; returns the messages' ids. Call it in a fenced transaction."""
     ids: list[int | None] = []
     person = run.work.incoming.person
@@ -74,6 +76,7 @@ def write_growth(conn: Connection, growth: Growth, run: Run, conversation: Conve
         prompt=sum(read_of(call.usage) for call in growth.usage),
         output=sum(call.usage.output for call in growth.usage),
         at=at,
+        besides=store.Besides(fixed, states.metrics.estimator.scale) if (fixed := states.context.fixed) else None,
     )
     return ids
 
@@ -106,7 +109,7 @@ async def save_progress(
         runs.save_checkpoint(conn, run.work.inbox_id, replace(checkpoint, loop=run.loop))
         rows.add(conn, growth.entries)
         audit_rows.add(conn, growth.records)
-        return write_growth(conn, growth, run, conversation, at) if growth.messages or growth.usage else []
+        return write_growth(conn, growth, run, conversation, at, states) if growth.messages or growth.usage else []
 
     ids = await states.runtime.database.write(work)
     note_stored(run, states, growth, ids)
@@ -140,8 +143,11 @@ def write_staged(conn: Connection, staged: StagedChanges, states: States, at: in
             take_back(conn, session, staged.hide_from)
     if session is not None:
         _write_goal(conn, staged, session, at)
+    if staged.closes is not None:
+        store.set_state(conn, staged.closes, "terminated")
     if staged.switch_session:
-        if session is not None and session != staged.session:
+        # What was closed for good stays so when it is left (B-13).
+        if session is not None and session != staged.session and store.state_of(conn, session) != "terminated":
             store.set_state(conn, session, "ended")
         if staged.session is not None:
             store.set_state(conn, staged.session, "active")
