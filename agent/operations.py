@@ -104,14 +104,10 @@ class Operations:
         Raises SessionAmbiguous or SessionClosed.
         """
         conversation, current = self._states.session.conversation, await self._session()
-        database = self._states.runtime.database
         if prefix is None:
-            found = await database.read(lambda conn: store.latest_but(conn, conversation, current))
+            found = await self._states.runtime.database.read(lambda conn: store.latest_but(conn, conversation, current))
         else:
-            matches = await database.read(lambda conn: store.by_prefix(conn, conversation, prefix))
-            if len(matches) > 1:
-                raise SessionAmbiguous(f"several sessions begin with {prefix!r}; give more of the id")
-            found = matches[0] if matches else None
+            found = await self._beginning_with(prefix)
         if found is None:
             return None
         if found.state == "terminated":
@@ -119,6 +115,25 @@ class Operations:
         if found.id != current:
             self._staged = StagedChanges(switch_session=True, session=found.id)
         return found
+
+    async def close_session(self, prefix: str | None = None) -> Session | None:
+        """Close the current session for good, or the one whose id begins so: no turn goes on in it any more (B-13).
+
+        None: there is no such session. Raises SessionAmbiguous.
+        """
+        wanted = prefix or await self._session()
+        found = await self._beginning_with(wanted) if wanted else None
+        if found is not None:
+            self._staged = StagedChanges(closes=found.id)
+        return found
+
+    async def _beginning_with(self, prefix: str) -> Session | None:
+        """The one session of the conversation whose id begins so. Raises SessionAmbiguous."""
+        conversation = self._states.session.conversation
+        matches = await self._states.runtime.database.read(lambda conn: store.by_prefix(conn, conversation, prefix))
+        if len(matches) > 1:
+            raise SessionAmbiguous(f"several sessions begin with {prefix!r}; give more of the id")
+        return matches[0] if matches else None
 
     async def session_goal(self) -> SessionGoal:
         """What the session is after, as its words tell; idle where nobody wants that followed."""

@@ -5,11 +5,14 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from agent.compaction import writing
+from agent.compaction.state import CompactionState
 from agent.core.ids import RunId, SessionId
 from agent.ledger import rows
 from agent.ledger.bills import UsageTotals
 from agent.providers.slot import Choice
-from agent.sessions import store
+from agent.sessions import store, windows
+from agent.sessions.windows import LoadedWindow
 from agent.storage import waiting_rows
 from agent.storage.moments import to_us
 from agent.turn.settings import DEFAULT_WINDOW
@@ -18,7 +21,10 @@ from agent.turn.states import States
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """A look at the agent. `context_tokens` is the newest request's estimate; 0 before the first."""
+    """A look at the agent. `context_tokens` is the estimate of the newest request, or of what one would be made of.
+
+    0 before the session's first.
+    """
 
     choice: Choice
     standing_in: str | None  # who answers while the chosen provider cannot
@@ -52,20 +58,28 @@ async def status_of(states: States, session: SessionId | None) -> Status:
     """A snapshot; may be asked for while a run goes on."""
     conversation = states.session.conversation
 
-    def read(conn: Connection) -> tuple[int, int]:
+    def read(conn: Connection) -> tuple[int, int, LoadedWindow | None]:
         found = store.find(conn, session) if session is not None else None
-        return found.message_count if found is not None else 0, len(waiting_rows.waiting(conn, conversation))
+        count = found.message_count if found is not None else 0
+        # The agent has just woken, or is lent for this look alone: what it would send stands in the store.
+        stored = (
+            windows.load(conn, session) if session is not None and count and not states.metrics.context_raw else None
+        )
+        return count, len(waiting_rows.waiting(conn, conversation)), stored
 
-    message_count, waiting = await states.runtime.database.read(read)
+    message_count, waiting, stored = await states.runtime.database.read(read)
     provider = states.provider.slot.current()
-    tally, subgoals = states.message.compaction.tally, states.message.compaction.watch.subgoals
+    tokens, last = states.metrics.context_tokens, states.message.compaction.tally.last
+    if stored is not None:
+        tokens, last = _as_stored(stored, states)
+    subgoals = states.message.compaction.watch.subgoals
     return Status(
         choice=states.provider.slot.choice,
         standing_in=states.provider.standing_in,
         over_budget=states.provider.over_budget,
         provider=provider.name,
         model=provider.model,
-        context_tokens=states.metrics.context_tokens,
+        context_tokens=tokens,
         context_window=provider.context_window or DEFAULT_WINDOW,
         session=session,
         message_count=message_count,
@@ -73,13 +87,24 @@ async def status_of(states: States, session: SessionId | None) -> Status:
         run=states.lifecycle.run,
         running_since=states.lifecycle.since,
         waiting=waiting,
-        compaction_last_before=tally.last_before,
-        compaction_last_after=tally.last_after,
-        compaction_last_at_ms=tally.last_at_ms,
+        compaction_last_before=last[0],
+        compaction_last_after=last[1],
+        compaction_last_at_ms=last[2],
         strategy=states.runtime.settings.memory.compression.pruning_strategy,
         subgoals=len(subgoals.subgoals),
         active_subgoal=active.description if (active := subgoals.active_subgoal()) is not None else "",
     )
+
+
+def _as_stored(stored: LoadedWindow, states: States) -> tuple[int, tuple[int, int, int]]:
+    """Tokens of the window as it is stored, with those beside its messages, and the newest compaction (Z-76, Z-77).
+
+    Read into a window of its own: a turn may be about to read it into the agent's.
+    """
+    apart = CompactionState(count=states.message.compaction.count)
+    states.metrics.estimator.take((entry.message, entry.counted) for entry in stored.entries)
+    writing.fill(apart, stored)
+    return round((stored.fixed + apart.window.tokens) * stored.scale), apart.tally.last
 
 
 async def usage_of(states: States, session: SessionId | None) -> Usage:

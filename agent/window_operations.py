@@ -44,10 +44,13 @@ class WindowOperations:
         run = await self._prepared()
         load = load_of(states.context.fixed, states.provider.slot.current(), states, settings, first=True)
         try:
-            return await states.context.engine.compact_now(load, options_of(settings), keep)
+            done = await states.context.engine.compact_now(load, options_of(settings), keep)
         finally:
             if run is not None:
                 await save_spent(run, states)
+        if done is not None:
+            states.metrics.context_raw = states.context.fixed + states.message.window.tokens
+        return done
 
     async def _prepared(self) -> Run | None:
         """A run of the command's own for the look back; None where it cannot be: there is no work, or no definition."""

@@ -177,7 +177,7 @@ class App:
             traces = Traces(self.live.settings.home / "traces", self._clock, self._redactor)
             self._bus.listen(traces.listen)
             tasks.start_soon(house.loops.keep, "traces", traces.run)
-        self._control.add(house.operations.table())
+        self._control.add({**house.operations.table(), "status": house.overview.status})
         self._web.measure(self._metrics, house.overview.gauges)
         self._web.watch(house.overview.reasons)
 

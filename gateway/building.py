@@ -70,6 +70,7 @@ from gateway.running.dispatching import Running, local_dispatcher
 from gateway.running.goals import Abandoned, goal_buttons, goal_role
 from gateway.running.learning import open_learning
 from gateway.running.loops import Loops
+from gateway.running.model_health import ModelHealth
 from gateway.running.opening import Foundation
 from gateway.running.overview import OverviewDesk
 from gateway.running.schedules import Scheduling
@@ -111,17 +112,19 @@ async def build(
     providers = Providers(
         live.provider_settings(), around, failover=settings.llm.failover, aliases=settings.llm.aliases
     )
-    live.listen(partial(go_betweens.providers_changed, live, providers))
     ledger = await open_ledger(live, database, clock, bus)
     models = Models(
         clock,
         meter=ledger,
         policy=lambda: live.settings.retry,
-        on_health=partial(go_betweens.provider_health, troubles),
+        on_health=lambda provider, error: model_health.failed(provider, error),
+        on_first_answer=lambda provider: model_health.answered(provider),
     )
     decisions = Decisions()
 
     alerts: Alerts
+    model_health = ModelHealth(troubles=troubles, alerts=lambda: alerts, providers=lambda: providers)
+    live.listen(partial(go_betweens.providers_changed, live, providers, model_health, models))
     delivery = Delivery(
         database,
         accounts.channel,
@@ -388,6 +391,7 @@ async def build(
             troubles=troubles,
             lag=lag,
             redact=redact,
+            models=model_health,
             in_use=waking.in_use,
         ),
         upkeep=Upkeep(

@@ -82,6 +82,14 @@ class Tally:
     last_after: int = 0
     last_at_ms: int = 0
 
+    @property
+    def last(self) -> tuple[int, int, int]:
+        """Tokens before and after the newest compaction of the session, and when."""
+        return self.last_before, self.last_after, self.last_at_ms
+
+    def last_was(self, last: tuple[int, int, int]) -> None:
+        self.last_before, self.last_after, self.last_at_ms = last
+
 
 @dataclass(slots=True, kw_only=True)
 class CompactionState:
@@ -108,6 +116,7 @@ class CompactionState:
     summary_written: SessionSummary | None = None  # the one the store has
     released: bool = False  # since the last pass the active subgoal has let messages go
     looked_upto: int = 0  # the key of the newest entry of which is known whether it looked something up again
+    compacted_written: tuple[int, int, int] = (0, 0, 0)  # the newest compaction, as the store has it
     settled: int = 0  # of the window's results: how many the next microcompaction need not look at
 
     def __post_init__(self) -> None:
@@ -132,6 +141,8 @@ class CompactionState:
     def start_anew(self) -> None:
         """Another session, or a cleared one: nothing that was true of the old one counts."""
         self.forget()
+        self.tally.last_was((0, 0, 0))  # of the session that was left (Z-77)
+        self.compacted_written = (0, 0, 0)
         self.focus = Focus()
         self.guidelines = self.guidelines.without_words()
         self.cooldown, self.breaker = Cooldown(), Breaker()

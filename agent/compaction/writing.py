@@ -26,7 +26,8 @@ def writing_of(state: CompactionState) -> Writing | None:
     window = state.window
     unwritten = window.unwritten
     remembered = summary_to_write(state)
-    if not (unwritten.any or remembered is not None or state.has_learnt):
+    compacted = state.tally.last if state.tally.last != state.compacted_written else None
+    if not (unwritten.any or remembered is not None or state.has_learnt or compacted is not None):
         return None
     by_key = {entry.key: entry for entry in window if entry.key in _touched(unwritten)}
     places = _places(window) if unwritten.placed else {}
@@ -45,6 +46,7 @@ def writing_of(state: CompactionState) -> Writing | None:
         ),
         summary=remembered,
         guidelines=guidelines.written(state.guidelines) if state.has_learnt else None,
+        compacted=compacted,
     )
     return Writing(changes=changes, inserted=tuple(inserted), placed=tuple(placed))
 
@@ -54,6 +56,8 @@ def settle(state: CompactionState, writing: Writing, ids: Sequence[int]) -> None
     window = state.window
     window.unwritten = Unwritten()
     state.summary_written, state.guidelines_written = state.summary, state.guidelines
+    if writing.changes.compacted is not None:
+        state.compacted_written = writing.changes.compacted
     known: dict[int, tuple[int, int | None]] = {key: (place, None) for key, place in writing.placed}
     known |= {key: (place, id) for (key, place), id in zip(writing.inserted, ids, strict=True)}
     if not known:
@@ -89,6 +93,9 @@ def fill(state: CompactionState, loaded: LoadedWindow) -> None:
     learnt = guidelines.read(loaded.guidelines)
     state.guidelines = state.guidelines_written = learnt if loaded.told_here else learnt.without_words()
     state.looked_upto = window.newest_key
+    if not state.tally.last_at_ms:
+        state.tally.last_was(loaded.compacted)
+        state.compacted_written = loaded.compacted
 
 
 def _shown(message: Message, cleared: Mapping[str, str]) -> Message:

@@ -1,10 +1,11 @@
 """What was looked for in the memory and not found, for operators alone (SPEC §16.4). Never waited for."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import anyio
-from sqlalchemy import Connection, delete, insert
+from sqlalchemy import Connection, bindparam, delete, func, insert, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.clock import Clock
@@ -21,6 +22,9 @@ MOST_WAITING, BATCH = 256, 16
 WRITTEN_WITHIN_S = 5.0
 
 _ADD = insert(skill_outcomes)
+_IS_RECENT = (skill_outcomes.c.outcome_type == OUTCOME) & (skill_outcomes.c.ts >= bindparam("since"))
+_SINCE = select(skill_outcomes).where(_IS_RECENT).order_by(skill_outcomes.c.ts.desc()).limit(bindparam("most"))
+_COUNT = select(func.count()).select_from(skill_outcomes).where(_IS_RECENT)
 log = logging.getLogger("tieline.memory")
 
 
@@ -85,6 +89,27 @@ class MissLog:
                 await self._database.write(lambda conn, batch=batch: _add(conn, batch))  # type: ignore[misc]
             except (StorageError, SQLAlchemyError, ValueError) as error:  # notes are never worth a chat (Z-139)
                 log.warning("%d memory misses were not written: %s", len(batch), str(error).partition("\n")[0])
+
+
+def since(conn: Connection, since_s: int, *, most: int) -> Sequence[Miss]:
+    """Misses from then on (UTC seconds), newest first."""
+    found = conn.execute(_SINCE, {"since": since_s, "most": most})
+    return [
+        Miss(
+            conversation=ConversationId(row.conv),
+            query=row.query,
+            strategy=row.strategy,
+            error=row.error,
+            session=row.session_id,
+            ts=row.ts,
+        )
+        for row in found
+    ]
+
+
+def count_since(conn: Connection, since_s: int) -> int:
+    """How many misses there are from then on (UTC seconds)."""
+    return int(conn.execute(_COUNT, {"since": since_s}).scalar_one())
 
 
 def prune(conn: Connection, *, before_s: int) -> int:

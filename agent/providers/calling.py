@@ -103,19 +103,29 @@ class Models:
         *,
         meter: Meter | None = None,
         policy: Callable[[], RetryPolicy] = RetryPolicy,
-        on_health: Callable[[str, str | None], None] = lambda provider, trouble: None,
+        on_health: Callable[[Provider, AgentError | None], None] = lambda provider, trouble: None,
+        on_first_answer: Callable[[Provider], None] = lambda provider: None,
     ) -> None:
-        """`on_health` hears the name of a provider that is passed over, and why; None when it is back."""
+        """`on_health` hears of a provider that is passed over, and why; None when it is back.
+
+        `on_first_answer` hears of each that answers for the first time in this process.
+        """
         self._clock = clock
         self._meter = meter or Unmetered()
         self._policy = policy
-        self._on_health = on_health
+        self._on_health, self._on_first_answer = on_health, on_first_answer
         self._circuits: dict[Key, Circuit] = {}
+        self._answered: set[Key] = set()
 
     def state_of(self, provider: Provider) -> State:
         """How its circuit stands."""
         circuit = self._circuits.get(_key(provider))
         return circuit.state(self._clock.monotonic()) if circuit else "closed"
+
+    def forget(self, name: str) -> None:
+        """Its settings were changed: what is known of its health is of the old ones."""
+        self._circuits = {key: circuit for key, circuit in self._circuits.items() if key[0] != name}
+        self._answered = {key for key in self._answered if key[0] != name}
 
     async def ask(self, call: Call, watcher: Watcher) -> Answered:
         """Make the call.
@@ -161,6 +171,7 @@ class Models:
     def _circuit(self, provider: Provider) -> Circuit:
         if len(self._circuits) >= KEPT_CIRCUITS:  # people may name any model
             self._circuits = {key: circuit for key, circuit in self._circuits.items() if circuit.failures}
+            self._answered &= self._circuits.keys()
         return self._circuits.setdefault(_key(provider), Circuit())
 
     async def _try(
@@ -175,13 +186,16 @@ class Models:
         except (ProviderBusy, ProviderRefused) as error:
             if not _is_about_the_request(error) and circuit.failed(error, self._clock.monotonic(), self._policy()):
                 log.error("%s is passed over for a while: %s", provider.name, error)  # noqa: TRY400 - no defect of ours
-                self._on_health(provider.name, str(error))
+                self._on_health(provider, error)
             return error
         finally:
             circuit.left()
         if circuit.succeeded():
             log.info("%s answers again", provider.name)
-            self._on_health(provider.name, None)
+            self._on_health(provider, None)
+        if _key(provider) not in self._answered:
+            self._answered.add(_key(provider))
+            self._on_first_answer(provider)
         return answered
 
     def _delay(self, call: Call, error: AgentError, provider: Provider, begun: bool, tries: _Tries) -> float | None:

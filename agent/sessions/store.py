@@ -5,7 +5,7 @@ Plain functions over a `Connection`; each write is safe to repeat.
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from sqlalchemy import Connection, Text, bindparam, func, insert, or_, select, update
@@ -53,6 +53,8 @@ _GROW = Hot(
         message_count=session_table.c.message_count + bindparam("messages"),
         prompt_tokens=session_table.c.prompt_tokens + bindparam("more_prompt"),
         output_tokens=session_table.c.output_tokens + bindparam("more_output"),
+        fixed_tokens=func.coalesce(bindparam("fixed"), session_table.c.fixed_tokens),
+        scale=func.coalesce(bindparam("counted_scale"), session_table.c.scale),
         updated_at=bindparam("at"),
     )
 )
@@ -179,9 +181,34 @@ def by_prefix(conn: Connection, conversation: ConversationId, prefix: str) -> tu
     return tuple(_session(row) for row in found)
 
 
-def grow(conn: Connection, session: SessionId, *, messages: int, prompt: int, output: int, at: int) -> None:
-    """Add to what the session counts (B-43)."""
-    values = {"session": session, "messages": messages, "more_prompt": prompt, "more_output": output, "at": at}
+@dataclass(frozen=True, slots=True)
+class Besides:
+    """Of a request: its tokens besides its messages, as counted, and what such a token is by the model's own count."""
+
+    fixed: int
+    scale: float
+
+
+def grow(
+    conn: Connection,
+    session: SessionId,
+    *,
+    messages: int,
+    prompt: int,
+    output: int,
+    at: int,
+    besides: Besides | None = None,
+) -> None:
+    """Add to what the session counts (B-43). `besides`: of the newest request."""
+    values = {
+        "session": session,
+        "messages": messages,
+        "more_prompt": prompt,
+        "more_output": output,
+        "fixed": besides.fixed if besides is not None else None,
+        "counted_scale": besides.scale if besides is not None else None,
+        "at": at,
+    }
     _GROW.run(conn, values)
 
 

@@ -44,7 +44,13 @@ _VISIBLE = Hot(
 )
 _CLEARED = select(cleared_result).where(cleared_result.c.session_id == bindparam("session"))
 _LEARNT = select(
-    session_table.c.summary, session_table.c.summary_upto, guideline.c.body, guideline.c.session_id.label("told_in")
+    session_table.c.summary,
+    session_table.c.summary_upto,
+    session_table.c.fixed_tokens,
+    session_table.c.scale,
+    session_table.c.compacted,
+    guideline.c.body,
+    guideline.c.session_id.label("told_in"),
 ).select_from(session_table.outerjoin(guideline, guideline.c.conv == session_table.c.conv))
 _SUMMARY = _LEARNT.where(session_table.c.id == bindparam("session"))
 _GUIDE = or_update(insert(guideline), key=("conv",), columns=("session_id", "body", "at"))
@@ -62,6 +68,12 @@ _SUMMARISE = (
     .where(session_table.c.id == bindparam("session"))
     .values(summary=bindparam("written"), summary_upto=bindparam("upto"))
 )
+
+
+_COMPACT = (
+    update(session_table).where(session_table.c.id == bindparam("session")).values(compacted=bindparam("figures"))
+)
+NEVER = (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +94,9 @@ class Loaded:
 class LoadedWindow:
     """Oldest first. `summary` covers everything up to the message `summary_upto`; `damaged` rows were left out.
 
-    `guidelines` are the conversation's, as compaction wrote them; `told_here`: in this session.
+    `guidelines` are the conversation's, as compaction wrote them; `told_here`: in this session. `fixed`: tokens of the
+    newest request besides its messages, 0 where that is not known. `scale`: what a counted token was by the model.
+    `compacted`: tokens before and after, UTC ms.
     """
 
     entries: tuple[Loaded, ...]
@@ -91,6 +105,9 @@ class LoadedWindow:
     damaged: int = 0
     guidelines: str = ""
     told_here: bool = False
+    fixed: int = 0
+    scale: float = 1.0
+    compacted: tuple[int, int, int] = NEVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +124,13 @@ class WindowChanges:
     deferred: tuple[tuple[int, str], ...] = ()
     summary: tuple[str, int | None] | None = None
     guidelines: str | None = None
+    compacted: tuple[int, int, int] | None = None
 
     @property
     def any(self) -> bool:
         return bool(
             self.hidden or self.inserted or self.placed or self.cleared or self.deferred
-            or self.summary is not None or self.guidelines is not None
+            or self.summary is not None or self.guidelines is not None or self.compacted is not None
         )  # fmt: skip
 
 
@@ -153,6 +171,9 @@ def load(conn: Connection, session: SessionId, *, most: int = MOST_LOADED) -> Lo
         damaged=len(rows) - len(entries),
         guidelines=(summary.body or "") if summary is not None else "",
         told_here=summary is not None and summary.told_in == session,
+        fixed=(summary.fixed_tokens or 0) if summary is not None else 0,
+        scale=(summary.scale or 1.0) if summary is not None else 1.0,
+        compacted=_compacted(summary.compacted) if summary is not None else NEVER,
     )
 
 
@@ -175,9 +196,16 @@ def write(
     if changes.summary is not None:
         text, upto = changes.summary
         conn.execute(_SUMMARISE, {"session": session, "written": text or None, "upto": upto if text else None})
+    if changes.compacted is not None:
+        conn.execute(_COMPACT, {"session": session, "figures": " ".join(map(str, changes.compacted))})
     if changes.guidelines is not None:
         conn.execute(_GUIDE, {"conv": conversation, "session_id": session, "body": changes.guidelines, "at": at})
     return [_insert(conn, session, conversation, message, place, at) for message, place in changes.inserted]
+
+
+def _compacted(written: str | None) -> tuple[int, int, int]:
+    before, after, at_ms = map(int, written.split()) if written else NEVER
+    return before, after, at_ms
 
 
 def hush_guidelines(conn: Connection, conversation: ConversationId) -> None:

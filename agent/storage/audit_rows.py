@@ -24,7 +24,7 @@ class Record:
     """
 
     conversation: ConversationId
-    session: SessionId | None
+    session: SessionId | None  # None: written before this was kept (Z-110)
     inbox_id: int
     run: str
     call: str
@@ -77,7 +77,7 @@ def last_run(conn: Connection, conversation: ConversationId, tools: Sequence[str
 def _read(row: Row[Any]) -> Record:
     return Record(
         conversation=ConversationId(row.conv),
-        session=SessionId(row.session_id) if row.session_id else None,
+        session=SessionId(row.session_id) if row.session_id is not None else None,
         inbox_id=row.inbox_id,
         run=row.run_id,
         call=row.call_id,

@@ -56,6 +56,7 @@ inbox = Table(
     Column("forgiven", Integer, nullable=False, server_default="0"),  # so many attempts are no failed tries
 )
 partial_index("ix_inbox_new", inbox.c.conv, inbox.c.id, where="status = 'new'")
+partial_index("ix_inbox_dead", inbox.c.id, where="status = 'dead'")
 Index("ix_inbox_platform_ref", inbox.c.conv, inbox.c.platform_ref)
 
 outbox = Table(
@@ -77,6 +78,7 @@ outbox = Table(
 )
 Index("ix_outbox_conv", outbox.c.conv, outbox.c.id)
 partial_index("ix_outbox_open", outbox.c.conv, outbox.c.id, where="status in ('new', 'sending')")
+partial_index("ix_outbox_dead", outbox.c.id, where="status = 'dead'")
 
 turn = Table(
     "turn",
@@ -162,7 +164,7 @@ tool_call = Table(
     Column("result", Text, nullable=False),  # its beginning
     Column("elapsed_ms", Integer, nullable=False),
     Column("created_at", BigInteger, nullable=False),
-    Column("session_id", Text),
+    Column("session_id", Text),  # None: written before this was kept
     UniqueConstraint("inbox_id", "call_id"),
 )
 Index("ix_tool_call_conv", tool_call.c.conv, tool_call.c.id)

@@ -5,6 +5,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -51,6 +52,9 @@ session = Table(
     Column("summary_upto", BigInteger),  # the last message that the summary covers
     Column("cwd", Text),  # where its tools work, below the workspace; NULL: the workspace itself
     Column("env", Text),  # what hooks have set for its programs, as JSON; NULL: nothing
+    Column("fixed_tokens", BigInteger),  # of the newest request, besides its messages, as counted; None: not known
+    Column("scale", Float),  # what a counted token is by the model's own count, when that was written
+    Column("compacted", Text),  # the newest compaction: tokens before and after, UTC ms; None: never
 )
 Index("ix_session_conv", session.c.conv, session.c.updated_at)
 

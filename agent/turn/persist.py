@@ -60,7 +60,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         loop = loop_of(run) if executed.verdict == "waiting" else None
         ends_now = run.opened and runs.end_run(conn, work.inbox_id, ENDS[executed.verdict], at, loop)
         if ends_now:
-            ids = write_growth(conn, growth, run, conversation, at)
+            ids = write_growth(conn, growth, run, conversation, at, states)
             if not unheard:
                 keep_words(conn, run, [*run.ids, *ids], runtime.memory.lexicon, at=at)
         if unheard:  # a heartbeat with nothing to say must not fill the history that every call sends

@@ -69,6 +69,7 @@ def take_window(loaded: LoadedWindow, own_ids: Collection[int | None], states: S
         window.skip(start)
         if state.summary is not None:
             state.summary = None  # it covers messages that are not there
+    states.context.fixed = states.context.fixed or loaded.fixed
     integrity.mend(window, state.change, aloud=state.aloud)
     own = len(window)
     while own > 0 and (id := window[own - 1].stored.id) is not None and id in own_ids:

@@ -80,10 +80,11 @@ class StagedChanges:
     complete_goal: bool = False
     switch_session: bool = False
     session: SessionId | None = None  # the session to switch to; None: a fresh one with the next message
+    closes: SessionId | None = None  # for good (B-13)
 
     @property
     def any(self) -> bool:
-        return self.hide_from is not None or self.switch_session or self.complete_goal
+        return self.hide_from is not None or self.switch_session or self.complete_goal or self.closes is not None
 
     @property
     def clears(self) -> bool:

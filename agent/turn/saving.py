@@ -60,7 +60,9 @@ def _place_of(run: Run, states: States) -> Place | None:
     return lifecycle.place(states.tool.workspace) if changed else None
 
 
-def write_growth(conn: Connection, growth: Growth, run: Run, conversation: ConversationId, at: int) -> list[int | None]:
+def write_growth(
+    conn: Connection, growth: Growth, run: Run, conversation: ConversationId, at: int, states: States
+) -> list[int | None]:
     """Add the messages and what their calls used; returns the messages' ids. Call it in a fenced transaction."""
     if growth.place is not None:
         store.put_place(conn, run.session, growth.place)
@@ -84,6 +86,7 @@ def write_growth(conn: Connection, growth: Growth, run: Run, conversation: Conve
         prompt=sum(read_of(call.usage) for call in growth.usage),
         output=sum(call.usage.output for call in growth.usage),
         at=at,
+        besides=store.Besides(fixed, states.metrics.estimator.scale) if (fixed := states.context.fixed) else None,
     )
     return ids
 
@@ -119,7 +122,7 @@ async def save_progress(
         rows.add(conn, growth.entries)
         audit_rows.add(conn, growth.records)
         has_grown = growth.messages or growth.usage or growth.place
-        return write_growth(conn, growth, run, conversation, at) if has_grown else []
+        return write_growth(conn, growth, run, conversation, at, states) if has_grown else []
 
     ids = await states.runtime.database.write(work)
     note_stored(run, states, growth, ids)
@@ -185,8 +188,11 @@ def write_staged(conn: Connection, staged: StagedChanges, states: States, at: in
             take_back(conn, session, staged.hide_from)
     if session is not None:
         _write_goal(conn, staged, session, at)
+    if staged.closes is not None:
+        store.set_state(conn, staged.closes, "terminated")
     if staged.switch_session:
-        if session is not None and session != staged.session:
+        # What was closed for good stays so when it is left (B-13).
+        if session is not None and session != staged.session and store.state_of(conn, session) != "terminated":
             store.set_state(conn, session, "ended")
         if staged.session is not None:
             store.set_state(conn, staged.session, "active")

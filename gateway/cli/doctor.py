@@ -8,7 +8,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import click
@@ -20,7 +20,7 @@ from gateway.channels.adapter import Diagnosis
 from gateway.cli.checking import bare_surroundings, diagnose
 from gateway.cli.options import config_option, settings_from
 from gateway.config.settings import Settings
-from gateway.web.control_client import is_running
+from gateway.web.control_client import NoGateway, Refused, call, is_running
 
 LEAST_FREE_MB = 500
 NOT_ASKED = "not asked (--offline)"
@@ -68,7 +68,7 @@ async def _everything(settings: Settings, offline: bool) -> Sequence[Diagnosis]:
         _line("configuration", f"{settings.source} is fine" if settings.source else "no file, so the defaults hold"),
         _line("event loop", "uvloop" if find_spec("uvloop") is not None else "asyncio, since uvloop is not installed"),
         *_home(settings.home),
-        _line("gateway", "runs" if running else "does not run"),
+        *await anyio.to_thread.run_sync(_gateway, settings.home, running),
     ]
     found += await _database(settings, running)
     found += _agents(settings)
@@ -84,6 +84,23 @@ async def _everything(settings: Settings, offline: bool) -> Sequence[Diagnosis]:
         elif channel.type not in ("web", "console"):
             found += await diagnose(channel, surroundings)
     return found
+
+
+def _gateway(home: Path, running: bool) -> Sequence[Diagnosis]:
+    """Whether it runs, and what it says of itself."""
+    if not running:
+        return [_line("gateway", "does not run")]
+    try:
+        said = call(home, "status")
+    except (NoGateway, Refused) as error:
+        return [_line("gateway", f"runs, and is busy with its start or end ({error})")]
+    levels: Sequence[tuple[str, Literal["error", "warning"]]] = (("reasons", "error"), ("attention", "warning"))
+    found = [
+        Diagnosis(subject=f"gateway: {one['subject']}", level=level, finding=one["text"], fix=one.get("fix", ""))
+        for kind, level in levels
+        for one in said[kind]
+    ]
+    return [_line("gateway", "runs" if found else "runs, and all is well"), *found]
 
 
 def _line(subject: str, finding: str) -> Diagnosis:

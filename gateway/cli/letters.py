@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from gateway.cli.options import config_option
-from gateway.cli.through import operate, shown
+from gateway.cli.through import local_minute, operate, shown
 
 HEADINGS = {
     "id": "no.",
@@ -26,6 +26,7 @@ def letters(box: str, about: str, *, columns: Sequence[str], empty: str, retry: 
     def listed(config_path: Path | None, home: Path | None) -> None:
         rows = operate(f"{box}.list", config_path, home)
         for row in rows:
+            row["at"] = local_minute(row["at"])
             row["text"] = " ".join(row["text"].split())[:LONGEST]
         shown(rows, {column: HEADINGS[column] for column in columns}, empty)
 

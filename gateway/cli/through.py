@@ -1,6 +1,7 @@
 """Operations for commands: through the running gateway, or on the database itself when none runs (DESIGN §13.2)."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -28,6 +29,11 @@ def operate(operation: str, config_path: Path | None, home: Path | None, **argum
         return anyio.run(partial(alone.Alone(settings).operate, operation, arguments))
     except alone.AloneError as error:
         fail(str(error))
+
+
+def local_minute(moment: str) -> str:
+    """A stored moment (ISO 8601, UTC) on the clock of this machine, as people read one."""
+    return f"{datetime.fromisoformat(moment).astimezone():%Y-%m-%d %H:%M}"
 
 
 def shown(rows: list[Mapping[str, Any]], columns: Mapping[str, str], empty: str) -> None:

@@ -7,7 +7,7 @@ import anyio
 
 from agent.core.errors import AgentError
 from agent.core.outbox import Button, FileRef, Question
-from agent.operations import TakenBack
+from agent.operations import SessionClosed, TakenBack
 from gateway.access.policy import Role
 from gateway.commands.command import PRESS, Call, Command, Reply
 from gateway.scheduler.zones import zone_named
@@ -74,8 +74,10 @@ def _left_alone(call: Call) -> Reply:
 
 
 async def sessions(call: Call) -> Reply:
-    """Lists the sessions of this chat, or goes back to one: by the beginning of its id, or `last`."""
+    """Lists the sessions of this chat, or goes back to one: by the beginning of its id, or `last`; or closes one."""
     phrase, language = call.house.phrase, call.incoming.language
+    if call.words and call.words[0].lower() == "close":
+        return await _close(call, call.words[1] if len(call.words) > 1 else None)
     if call.words:
         return await _resume(call, call.words[0])
     found = await call.agent.sessions(most=10)
@@ -113,11 +115,35 @@ async def _resume(call: Call, wanted: str) -> Reply:
     phrase, language = call.house.phrase, call.incoming.language
     try:
         session = await call.agent.resume(None if wanted == "last" else wanted)
+    except SessionClosed:
+        return Reply(text=phrase("session_is_closed", language, id=wanted))
     except AgentError:
         session = None
     if session is None:
         return Reply(text=phrase("session_unknown", language, id=wanted))
     return Reply(text=phrase("session_resumed", language, title=session.title or "…", count=session.message_count))
+
+
+async def _close(call: Call, wanted: str | None) -> Reply:
+    """Asks first: nothing opens it again."""
+    phrase, language = call.house.phrase, call.incoming.language
+    try:
+        session = await call.agent.close_session(wanted)
+    except AgentError:
+        session = None
+    if session is None:
+        return Reply(text=phrase("session_unknown", language, id=wanted or "–"))
+    title = session.title or session.id[:SHOWN_ID]
+    question = Question(
+        prompt=phrase("session_close_question", language, title=title),
+        asked_of=call.incoming.person,
+        interaction=call.incoming.interaction,
+    )
+    answer = await call.house.ask(call.key, question, language)
+    if answer.choice != "yes":
+        call.agent.take_staged()
+        return Reply(text=phrase("session_left_open", language))
+    return Reply(text=phrase("session_closed", language, title=title))
 
 
 async def export(call: Call) -> Reply:
@@ -143,5 +169,5 @@ NEW = Command(name="new", everyday=True, run=new, group="chat", aliases=("reset"
 CLEAR = Command(name="clear", run=clear, group="chat", admin_in_groups=True)
 RETRY = Command(name="retry", everyday=True, run=retry, group="chat")
 UNDO = Command(name="undo", everyday=True, run=undo, group="chat")
-SESSIONS = Command(name="sessions", run=sessions, group="chat", usage="[id | last]", admin_in_groups=True)
+SESSIONS = Command(name="sessions", run=sessions, group="chat", usage="[id | last | close [id]]", admin_in_groups=True)
 EXPORT = Command(name="export", run=export, group="more", admin_in_groups=True)

@@ -54,6 +54,11 @@ class WebSettings:
         return found
 
     @property
+    def is_public(self) -> bool:
+        """Whether people reach it at another address than this machine's own: through a proxy."""
+        return self.public_url is not None and not is_loopback(urlsplit(self.public_url).hostname or "")
+
+    @property
     def scheme(self) -> Literal["http", "https"]:
         """What the browser sees; TLS is the reverse proxy's work."""
         return "https" if (self.public_url or "").startswith("https://") else "http"

@@ -166,8 +166,17 @@ def set_gone(conn: Connection, key: ConversationId, at: int) -> bool:
 def unfinished(conn: Connection) -> tuple[tuple[ConversationId, str], ...]:
     """Messages, by conversation and the platform's id, whose answer an earlier process began and has not delivered."""
     found = conn.execute(_UNFINISHED).all()
-    refs = ((ConversationId(row.conv), decode_incoming(row.payload).message_ref) for row in found)
+    refs = ((ConversationId(row.conv), _ref(row.conv, row.payload)) for row in found)
     return tuple((conversation, ref) for conversation, ref in refs if ref is not None)
+
+
+def _ref(conversation: str, payload: str) -> str | None:
+    """The platform's id of a stored message; None also where it cannot be read: its turn makes it a dead letter."""
+    try:
+        return decode_incoming(payload).message_ref
+    except ValidationError:
+        log.warning("a message that had begun cannot be read", extra={"conversation": conversation})
+        return None
 
 
 def _base36(number: int) -> str:

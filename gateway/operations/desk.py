@@ -6,7 +6,7 @@ Each operation takes plain JSON and gives plain JSON; `gateway.web.control` serv
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId, SessionId
 from agent.core.outbox import Say
+from agent.memory import misses
 from agent.sessions import export as session_export
 from agent.sessions import store
 from agent.storage import audit_rows, backup, conversation_rows, outbox_rows
@@ -72,6 +73,7 @@ class Operations:
             "usage.export": self.usage.export,
             "backup": self.backup,
             "audit": self.audit,
+            "misses": self.misses,
         }
 
     async def pair_list(self, _: Mapping[str, Json]) -> Json:
@@ -178,6 +180,22 @@ class Operations:
             for record in reversed(found)
         ]
         return {"lines": lines}
+
+    async def misses(self, arguments: Mapping[str, Json]) -> Json:
+        """Searches of the memory that found nothing in the last `days`, newest first."""
+        days, most = int(arguments.get("days") or 7), int(arguments.get("most") or 100)
+        since = int((self._clock.now() - timedelta(days=days)).timestamp())
+        found = await self._database.read(lambda conn: misses.since(conn, since, most=most))
+        return [
+            {
+                "at": datetime.fromtimestamp(miss.ts, UTC).isoformat(),
+                "conversation": miss.conversation,
+                "query": miss.query,
+                "strategy": miss.strategy,
+                "error": miss.error,
+            }
+            for miss in found
+        ]
 
     async def backup(self, arguments: Mapping[str, Json]) -> Json:
         """A copy of the database as it is now, while it is in use."""

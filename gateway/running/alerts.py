@@ -1,4 +1,4 @@
-"""What the owners are told in their own chats: deaf accounts, refused logins, dead letters, places that are gone."""
+"""What the owners are told in their own chats: deaf accounts, refused logins, silent models, dead letters."""
 
 import logging
 from collections import OrderedDict
@@ -26,9 +26,14 @@ LOOK_EVERY_S = 10.0
 DEAF_AFTER_S = 120.0
 SAME_AGAIN_S = 3600.0
 REMEMBERED = 500
+WARNING, GOOD_NEWS = "⚠️", "✅"
 OWNER_SETTING = "owner"  # of the direct chat in which an owner was met last
+OUTAGE_SETTING = "outage"  # of what fails ("model:main"): the sentence that the owners were told
 
 _log = logging.getLogger("tieline.alerts")
+
+
+_Sentence = tuple[str, dict[str, object]]  # a key of the catalogue and its values
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,9 @@ class Alerts:
         self._unsaved: dict[str, ConversationKey | None] = {}  # whose chat is new, with the one before
         self._told: OrderedDict[str, float] = OrderedDict()
         self._waiting: list[tuple[str, dict[str, object], Callable[[str], Buttons], str]] = []
+        self._outages: dict[str, _Sentence] = {}  # what fails now, by subject
+        self._over: dict[str, _Sentence | None] = {}  # what does not any more
+        self._told_outages: dict[str, str] = {}
         self._deaf_since: dict[str, float] = {}
         self._told_deaf: set[str] = set()
         self._sent = 0
@@ -90,16 +98,33 @@ class Alerts:
 
         The conversation `told` has just been told in its own words.
         """
+        self._take(key, values, buttons, told)
+
+    def _take(self, key: str, values: dict[str, object], buttons: Callable[[str], Buttons], told: str = "") -> bool:
+        """Whether it will be said."""
         sentence = self._phrase(key, "en", **values)
         now = self._clock.monotonic()
         if now - self._told.get(sentence, -SAME_AGAIN_S) < SAME_AGAIN_S:
-            return
+            return False
         self._told[sentence] = now
         self._told.move_to_end(sentence)
         if len(self._told) > REMEMBERED:
             self._told.popitem(last=False)
         _log.warning("%s", spelled(sentence))
         self._waiting.append((key, values, buttons, told))
+        self._rest.end()
+        return True
+
+    def outage(self, subject: str, key: str, values: dict[str, object]) -> None:
+        """Something fails until `outage_over`: the owners are told once, also over restarts."""
+        self._over.pop(subject, None)
+        self._outages[subject] = (key, values)
+        self._rest.end()
+
+    def outage_over(self, subject: str, key: str | None, values: dict[str, object]) -> None:
+        """It works again: told to owners who were told that it did not. No `key`: nobody needs to hear it."""
+        self._outages.pop(subject, None)
+        self._over[subject] = (key, values) if key is not None else None
         self._rest.end()
 
     def login_refused(self, channel_type: str, reason: str) -> None:
@@ -124,6 +149,7 @@ class Alerts:
                     await self._remember()
                     remembered = True
                 await self.save()
+                await self._tell_outages()
                 await self._tell_waiting()
             except StorageTrouble as error:
                 _log.warning("the owners cannot be told now: %s", error)
@@ -154,6 +180,35 @@ class Alerts:
         for conversation, value in stored.items():
             person, _, language = value.partition(" ")
             self._chats.setdefault(person, _Chat(ConversationKey.parse(conversation), language or "en"))
+
+        told = await self._database.read(lambda conn: settings_rows.everywhere(conn, OUTAGE_SETTING))
+        self._told_outages = {str(subject): sentence for subject, sentence in told.items()}
+
+    async def _tell_outages(self) -> None:
+        """Bring what the owners know in line with what is so. An outage that returns within the hour waits for it."""
+        changed: dict[str, str | None] = {}
+        for subject, (key, values) in self._outages.items():
+            sentence = self._phrase(key, "en", **values)
+            if self._told_outages.get(subject) != sentence and self._take(key, values, lambda language: ()):
+                self._told_outages[subject] = changed[subject] = sentence
+        over, self._over = self._over, {}
+        for subject, said in over.items():
+            if self._told_outages.pop(subject, None) is not None:
+                changed[subject] = None
+                if said is not None:
+                    self._waiting.append((*said, lambda language: (), ""))
+        if not changed:
+            return
+        at = to_us(self._clock.now())
+
+        def work(conn: Connection) -> None:
+            for subject, sentence in changed.items():
+                if sentence is None:
+                    settings_rows.clear(conn, ConversationId(subject), OUTAGE_SETTING)
+                else:
+                    settings_rows.put(conn, ConversationId(subject), OUTAGE_SETTING, sentence, at=at)
+
+        await self._database.write(work)
 
     async def save(self) -> None:
         """Keep where owners were met, for the next start."""
@@ -189,7 +244,7 @@ class Alerts:
         for owner, chat in self._recipients().items():
             if str(chat.key) == told:
                 continue
-            text = f"⚠️ {self._phrase(key, chat.language, **values)}"
+            text = f"{GOOD_NEWS if key.endswith('_back') else WARNING} {self._phrase(key, chat.language, **values)}"
             say = Say(text=text, kind="notice", verbatim=True, buttons=buttons(chat.language))
             says.append((owner, chat.key, say))
 

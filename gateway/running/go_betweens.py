@@ -12,6 +12,7 @@ from agent.between_turns import BetweenTurns
 from agent.core.ids import ConversationId
 from agent.core.outbox import Answer, Question
 from agent.memory.audience import Places
+from agent.providers.calling import Models
 from agent.providers.known_models import USEFUL_WINDOW
 from agent.providers.registry import Registry as Providers
 from agent.style.user_model import UserModel
@@ -30,6 +31,7 @@ from gateway.running.accounts import Accounts
 from gateway.running.agents import Waking
 from gateway.running.alerts import Alerts
 from gateway.running.chosen import Chosen
+from gateway.running.model_health import ModelHealth
 from gateway.telemetry.trouble import Troubles
 
 _log = logging.getLogger("tieline.house")
@@ -125,8 +127,10 @@ def owners(live: Live, book: AccessBook) -> Sequence[str]:
     return (*live.settings.access.admins, *book.owners)
 
 
-def providers_changed(live: Live, providers: Providers, fresh: Settings) -> None:
+def providers_changed(live: Live, providers: Providers, health: ModelHealth, models: Models, fresh: Settings) -> None:
+    before = [providers.get(name) for name in providers.names]
     providers.reload(live.provider_settings(), failover=fresh.llm.failover, aliases=fresh.llm.aliases)
+    health.reloaded(before, models)
 
 
 def switched_off(settings: Settings) -> Collection[str]:
@@ -143,14 +147,6 @@ def switched_off(settings: Settings) -> Collection[str]:
         "scheduler": settings.scheduler.enabled,
     }
     return {name for name, is_on in on.items() if not is_on}
-
-
-def provider_health(troubles: Troubles, name: str, trouble: str | None) -> None:
-    if trouble is None:
-        troubles.over("provider", name)
-    else:
-        fix = "look at the provider's status page and at its key; others answer meanwhile if [llm] failover names them"
-        troubles.report("provider", name, trouble, fix=fix)
 
 
 def model_window(troubles: Troubles, provider: str, model: str, tokens: int) -> None:

@@ -2,8 +2,8 @@
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 import anyio
 from sqlalchemy import Connection
@@ -16,6 +16,7 @@ from agent.goals.ticks import short
 from agent.ledger.accounts import Standing
 from agent.ledger.ledger import Ledger
 from agent.ledger.spending import amount
+from agent.memory import misses
 from agent.providers.registry import Registry as Providers
 from agent.storage import approval_rows, outbox_rows
 from agent.storage.approval_rows import Approval
@@ -26,12 +27,14 @@ from gateway.conversations.registry import Registry as Conversations
 from gateway.dispatch.local import LocalDispatcher
 from gateway.operations.desk import Operations
 from gateway.running.accounts import Accounts
+from gateway.running.model_health import ModelHealth
 from gateway.storage import inbox_view
 from gateway.telemetry.gauges import Gauges
 from gateway.telemetry.loop_lag import LoopLag
 from gateway.telemetry.metrics import Metrics
 from gateway.telemetry.trouble import Troubles
 from gateway.web.control import OperationError
+from gateway.web.facts import attention, figures, headline
 from gateway.web.health import Reason, not_ready
 from gateway.web.overview import Account, Awake, Budget, Overview, OwnWork, Pairing, Pending
 
@@ -39,6 +42,8 @@ RECENT = 10
 SHOWN_BUDGETS = 8
 SHOWN_PENDING, LONGEST_PENDING = 20, 300
 MOST_GOALS = 20
+SHOWN_AWAKE = 50
+MISSES_OF = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +64,19 @@ class OverviewDesk:
     troubles: Troubles
     lag: LoopLag
     redact: Callable[[str], str]
+    models: ModelHealth
     in_use: Callable[[ConversationId], tuple[str, str] | None]
 
     async def overview(self) -> Overview:
-        waiting, open_rows, dead = await self.database.read(_counts)
+        counted = await self.database.read(_counts)
+        week_ago = int((self.clock.now() - MISSES_OF).timestamp())
+        missed = await self.database.read(lambda conn: misses.count_since(conn, week_ago))
         pending = await self.database.read(approval_rows.pending)
+        awake = self.conversations.awake
+        asked = pending[:SHOWN_PENDING]
+        shown = [*awake[:SHOWN_AWAKE], *(ConversationId(one.conversation) for one in asked)]
+        names = await self.database.read(lambda conn: {key: inbox_view.name_of(conn, key) for key in set(shown)})
+        asking = {one.conversation for one in pending}
         fleet = await self.database.read(lambda conn: goals.fleet(conn, None))
         requests = await self.operations.pair_list({})
         totals = self.metrics.totals
@@ -71,24 +84,42 @@ class OverviewDesk:
             version=self.version,
             started_at=self.started_at,
             provider=self.providers.default.name,
-            broken_providers=tuple(trouble.subject for trouble in self.troubles.open if trouble.kind == "provider"),
             accounts=tuple(
                 Account(channel_type=name, health=health) for name, health in self.accounts.health().items()
             ),
-            awake=tuple(self._awake(conversation) for conversation in self.conversations.awake),
+            awake=tuple(self._awake(key, names[key], asks=key in asking) for key in awake[:SHOWN_AWAKE]),
+            more_awake=max(0, len(awake) - SHOWN_AWAKE),
             pairings=tuple(_pairing(request) for request in requests),
             goals=tuple(_own_work(goal) for goal in fleet[:MOST_GOALS]),
             troubles=self.troubles.recent(RECENT + len(self.troubles.open)),
-            queue_depth=waiting,
-            outbox_open=open_rows,
-            dead_letters=dead,
+            queue_depth=counted.waiting,
+            outbox_open=counted.on_their_way,
+            unanswered=counted.unanswered,
+            undelivered=counted.undelivered,
+            misses=missed,
             turns=totals.turns,
             tokens=totals.prompt_tokens + totals.output_tokens,
             cost_usd=totals.cost_usd,
+            unpriced=totals.unpriced_calls,
             budgets=tuple(_budget(standing) for standing in self.ledger.budgets.all_standings()[:SHOWN_BUDGETS]),
-            pending=tuple(map(self._pending, pending[:SHOWN_PENDING])),
+            pending=tuple(self._pending(one, names[ConversationId(one.conversation)]) for one in asked),
             loop_lag_s=self.lag.last_s,
         )
+
+    async def status(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
+        """For `tieline status` and `tieline doctor`: what the page shows first."""
+        overview, reasons = await self.overview(), self.reasons()
+        return {
+            "version": overview.version,
+            "headline": headline(overview, reasons),
+            "ready": not reasons,
+            "reasons": [reason.as_json() for reason in reasons],
+            "attention": [reason.as_json() for reason in attention(overview, reasons)],
+            "started_at": overview.started_at.isoformat(),
+            "provider": overview.provider,
+            "accounts": {one.channel_type: str(one.health.state) for one in overview.accounts},
+            "figures": [[name, value] for name, value, _ in figures(overview)],
+        }
 
     async def decide_pairing(self, code: str, *, approve: bool) -> str:
         """`code` is the number of the request, chosen from the page."""
@@ -101,13 +132,13 @@ class OverviewDesk:
 
     async def gauges(self) -> Gauges:
         """For a scrape."""
-        waiting, open_rows, dead = await self.database.read(_counts)
+        counted = await self.database.read(_counts)
         return Gauges(
             version=self.version,
             ready=not self.reasons(),
-            queue_depth=waiting,
-            outbox_open=open_rows,
-            outbox_dead=dead,
+            queue_depth=counted.waiting,
+            outbox_open=counted.on_their_way,
+            outbox_dead=counted.unanswered + counted.undelivered,
             awake=len(self.conversations.awake),
             tasks=len(anyio.get_running_tasks()),
             troubles_open=len(self.troubles.open),
@@ -135,34 +166,44 @@ class OverviewDesk:
 
     def reasons(self) -> Sequence[Reason]:
         """Why the process is not ready; nothing when it is."""
-        return not_ready(self.accounts.health(), self.troubles.blocking)
+        return (*not_ready(self.accounts.health(), self.troubles.blocking), *self.models.reasons())
 
-    def _pending(self, one: Approval) -> Pending:
+    def _pending(self, one: Approval, name: str) -> Pending:
         return Pending(
             id=one.id,
             conversation=one.conversation,
             tool=one.tool,
             shown=self.redact(one.shown)[:LONGEST_PENDING],
             requester=one.requester or "",
+            name=name,
             asked_at=from_us(one.created_at),
             expires_at=from_us(one.expires_at),
         )
 
-    def _awake(self, conversation: ConversationId) -> Awake:
+    def _awake(self, conversation: ConversationId, name: str, *, asks: bool) -> Awake:
         provider, model = self.in_use(conversation) or ("", "")
         return Awake(
             key=ConversationKey.parse(conversation),
             is_running=self.dispatcher.is_running(conversation),
+            name=name,
+            asks=asks,
             provider=provider,
             model=model,
         )
 
 
-def _counts(conn: Connection) -> tuple[int, int, int]:
-    """Inbox rows waiting, outbox rows open, dead letters of both."""
-    incoming, outgoing = inbox_view.counts(conn), outbox_rows.counts(conn)
-    open_rows = outgoing.get("new", 0) + outgoing.get("sending", 0)
-    return incoming.get("new", 0), open_rows, incoming.get("dead", 0) + outgoing.get("dead", 0)
+class _Counts(NamedTuple):
+    """Messages that wait, answers on their way, and what was given up of both."""
+
+    waiting: int
+    on_their_way: int
+    unanswered: int
+    undelivered: int
+
+
+def _counts(conn: Connection) -> _Counts:
+    (waiting, unanswered), (on_their_way, undelivered) = inbox_view.counts(conn), outbox_rows.counts(conn)
+    return _Counts(waiting, on_their_way, unanswered, undelivered)
 
 
 def _budget(standing: Standing) -> Budget:

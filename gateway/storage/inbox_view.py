@@ -1,14 +1,15 @@
 """The inbox as the operator sees it: what waits, what is dead, trying a message again, taking one out."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
 from sqlalchemy import Connection, Select, bindparam, func, literal_column, select, update
 
 from agent.core.ids import ConversationId
 from agent.sessions import runs
-from agent.storage.tables import inbox
+from agent.storage.payloads import decode_incoming
+from agent.storage.tables import inbox, turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,12 @@ _REVIVE = (
     .values(status="new", attempts=0, note=None, done_epoch=None)
     .returning(inbox.c.conv)
 )
-_COUNTS = select(inbox.c.status, func.count().label("rows")).group_by(inbox.c.status)
+# By the partial indexes: what is done is not counted, since that would read everything ever said.
+COUNTED = tuple(select(func.count()).select_from(inbox).where(which) for which in (_NEW, _DEAD))
+_NEWEST_RUN = (
+    select(turn.c.inbox_id).where(turn.c.conv == bindparam("conversation")).order_by(turn.c.id.desc()).limit(1)
+)
+_ANSWERED_LAST = select(inbox.c.payload).where(inbox.c.id == _NEWEST_RUN.scalar_subquery())
 
 
 def dead(conn: Connection, *, most: int = 100) -> tuple[Letter, ...]:
@@ -98,9 +104,19 @@ def revive(conn: Connection, row_id: int) -> ConversationId | None:
     return found
 
 
-def counts(conn: Connection) -> Mapping[str, int]:
-    """How many rows there are of each status."""
-    return {row.status: row.rows for row in conn.execute(_COUNTS)}
+def counts(conn: Connection) -> tuple[int, int]:
+    """How many messages wait or are under work, and how many were given up."""
+    waiting, dead = (int(conn.execute(count).scalar_one()) for count in COUNTED)
+    return waiting, dead
+
+
+def name_of(conn: Connection, conversation: ConversationId) -> str:
+    """Whose message the agent there has worked on last, as the platform shows them; "" where that is not known."""
+    payload = conn.execute(_ANSWERED_LAST, {"conversation": conversation}).scalar_one_or_none()
+    try:
+        return decode_incoming(payload).display if payload else ""
+    except ValidationError:
+        return ""
 
 
 def _key(stored: str | None) -> ConversationId | None:

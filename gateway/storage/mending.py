@@ -47,7 +47,8 @@ def _lost_sessions(conn: Connection, mending: bool) -> Ailment:
 
 
 def _abandoned_runs(conn: Connection, mending: bool) -> Ailment:
-    waiting = select(inbox.c.id).where(inbox.c.status == "new")
+    # A dead letter may be tried again (`tieline dead retry`), and its run goes on where it was.
+    waiting = select(inbox.c.id).where(inbox.c.status.in_(("new", "dead")))
     abandoned = (turn.c.state == "running") & turn.c.inbox_id.not_in(waiting)
     count = conn.execute(select(func.count()).select_from(turn).where(abandoned)).scalar_one()
     if mending and count:

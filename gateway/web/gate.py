@@ -7,6 +7,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from agent.core.program import program_as_typed
 from gateway.web.guard import SAFE_METHODS, origin_allowed
 from gateway.web.pages.loading import sign_in_page
 from gateway.web.sessions import SESSION_LIFE, Session, Sessions
@@ -83,7 +84,8 @@ class Gate:
 
 async def _ask_to_sign_in(scope: Scope, headers: Headers) -> Response:
     if scope["method"] != "GET" or "text/html" not in headers.get("accept", ""):
-        return JSONResponse({"error": "not signed in"}, status_code=401)
+        fix = f"open the one-time link that `{program_as_typed(to_strangers=True)} sign-in` prints in a browser"
+        return JSONResponse({"error": "not signed in", "fix": fix}, status_code=401)
     if headers.get("sec-fetch-site") == "cross-site":
         return HTMLResponse(BOUNCE)
     return HTMLResponse(await sign_in_page(), status_code=401)

@@ -69,10 +69,15 @@ def origin_allowed(*, origin: str | None, fetch_site: str | None, host: str, hos
     return fetch_site in {None, "same-origin"}
 
 
-def directly_local(client: str | None, headers: Mapping[str, str]) -> bool:
-    """Does it come from this machine itself, and not through a proxy here that speaks for somebody else?"""
+def directly_local(client: str | None, headers: Mapping[str, str], settings: WebSettings) -> bool:
+    """Does it come from this machine itself, and not through a proxy here that speaks for somebody else?
+
+    Not every proxy says that it is one, and some write our own address into `Host`: whoever has configured a public
+    address has a proxy, and then nothing that comes from this machine is known to be of this machine.
+    """
     forwarded = any(name in headers for name in ("x-forwarded-for", "forwarded", "x-real-ip", "via"))
-    return client is not None and is_loopback(client) and not forwarded
+    host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+    return client is not None and is_loopback(client) and is_loopback(host) and not forwarded and not settings.is_public
 
 
 def _bracketed(host: str) -> str:

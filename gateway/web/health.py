@@ -18,10 +18,14 @@ from gateway.telemetry.trouble import Trouble
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why the process is not ready: what it is about and what is wrong with it."""
+    """Why the process is not ready: what it is about, what is wrong with it, and how to mend it where that is known."""
 
     subject: str
     text: str
+    fix: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        return {"subject": self.subject, "text": self.text} | ({"fix": self.fix} if self.fix else {})
 
 
 STARTING = Reason("tieline", "starting")
@@ -37,7 +41,7 @@ def not_ready(adapters: Mapping[str, Health], troubles: Sequence[Trouble]) -> tu
     ]
     named = {reason.subject for reason in deaf}
     rest = (trouble for trouble in troubles if trouble.blocking and trouble.subject not in named)
-    return (*deaf, *(Reason(trouble.subject, trouble.text) for trouble in rest))
+    return (*deaf, *(Reason(trouble.subject, trouble.text, trouble.fix) for trouble in rest))
 
 
 class HealthPages:
@@ -76,7 +80,7 @@ class HealthPages:
         reasons = self.reasons()
         answer: dict[str, object] = {"ready": not reasons}
         if self._is_trusted(request):
-            answer["reasons"] = [{"subject": reason.subject, "text": reason.text} for reason in reasons]
+            answer["reasons"] = [reason.as_json() for reason in reasons]
         return JSONResponse(answer, status_code=503 if reasons else 200)
 
     async def _metrics_page(self, request: Request) -> Response:

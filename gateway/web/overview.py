@@ -24,6 +24,8 @@ class Awake:
 
     key: ConversationKey
     is_running: bool
+    name: str = ""  # who wrote there last
+    asks: bool = False  # it waits for a person's word
     waiting: int = 0
     provider: str = ""  # who answers there, also in place of another
     model: str = ""
@@ -49,6 +51,7 @@ class Pending:
     tool: str
     shown: str
     requester: str
+    name: str  # who wrote there last
     asked_at: datetime
     expires_at: datetime
 
@@ -82,7 +85,10 @@ class OwnWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """How the house stands at one moment. Tokens and money are since the start."""
+    """How the house stands at one moment. Tokens and money are since the start.
+
+    `unanswered` messages and `undelivered` answers were given up; `unpriced` calls are those whose price nobody knows.
+    """
 
     version: str
     started_at: datetime
@@ -91,14 +97,17 @@ class Overview:
     awake: tuple[Awake, ...]
     pairings: tuple[Pairing, ...]
     troubles: tuple[Trouble, ...]
-    broken_providers: tuple[str, ...] = ()  # passed over until they answer again
     goals: tuple[OwnWork, ...] = ()
     queue_depth: int = 0
     outbox_open: int = 0
-    dead_letters: int = 0
+    unanswered: int = 0
+    undelivered: int = 0
     turns: int = 0
     tokens: int = 0
     cost_usd: float = 0.0
+    unpriced: int = 0
+    misses: int = 0  # of the memory, in the last week
+    more_awake: int = 0  # conversations awake beyond those that are listed
     budgets: tuple[Budget, ...] = ()
     pending: tuple[Pending, ...] = ()
     loop_lag_s: float = 0.0

@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
@@ -30,6 +30,7 @@ from gateway.web.gate import Cookies, Gate, session_of
 from gateway.web.guard import directly_local, own_hosts
 from gateway.web.health import STOPPING, HealthPages, Reason
 from gateway.web.overview import Desk
+from gateway.web.pages.loading import page
 from gateway.web.serving import serve
 from gateway.web.sessions import OPERATOR, Sessions
 from gateway.web.sign_in import SignIn
@@ -152,11 +153,13 @@ class WebServer:
             return await _as_json(request, error)  # an adapter's own words
         if not self._everything_mounted:
             return PlainTextResponse("Tieline is starting.\n", status_code=503, headers={"retry-after": "1"})
-        return PlainTextResponse("There is nothing here.\n", status_code=404)
+        if "text/html" not in request.headers.get("accept", ""):
+            return PlainTextResponse("There is nothing here.\n", status_code=404)
+        return HTMLResponse(await page("missing.html", start=self.sign_in.start), status_code=404)
 
     def _is_trusted(self, request: Request) -> bool:
         client = request.client.host if request.client else None
-        if directly_local(client, request.headers):
+        if directly_local(client, request.headers, self._settings):
             return True
         return session_of(request, self._sessions, self._cookies) is not None
 

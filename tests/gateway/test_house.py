@@ -1,12 +1,16 @@
 """What breaks beside the chats takes none of them with it."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from sqlalchemy import update
 
+from agent.storage.tables import inbox
+from gateway.storage.opening import open_database
 from gateway.storage.tables import schedule
 from tests.fakes.waiting import until
-from tests.gateway.world import World
+from tests.gateway.world import World, slowly
 
 
 async def test_a_loop_that_breaks_ends_no_chat_and_goes_on_when_it_can(world: World) -> None:
@@ -33,3 +37,21 @@ async def test_accounts_can_say_in_the_persons_language_that_something_was_not_t
     assert "did not reach me" in words(said)
     german = replace(said, sender=replace(said.sender, language="de-AT"))
     assert "nicht bei mir angekommen" in words(german)
+
+
+@pytest.mark.requirement("W-13")
+async def test_a_message_that_had_begun_and_cannot_be_read_any_more_keeps_nobody_from_starting(
+    world_of: Callable[..., World],
+) -> None:
+    world = world_of()
+    world.script(slowly("slow"))
+    async with world.process():
+        await world.say("slow")
+        await world.until_asked()
+    world.script()
+    database = await open_database("sqlite:///tieline.db", world.home)
+    await database.write(lambda conn: conn.execute(update(inbox).values(payload="{")))
+    await database.aclose()
+    async with world.process():
+        await world.answered("are you there?")
+        assert [status for status, _ in await world.rows()] == ["dead", "done"]

@@ -7,8 +7,9 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from gateway.telemetry.trouble import Kind
+from gateway.web.facts import attention, figures, headline
 from gateway.web.health import Reason
-from gateway.web.overview import Desk, Overview
+from gateway.web.overview import Desk
 from gateway.web.pages.rendering import render
 
 Reasons = Callable[[], Sequence[Reason]]
@@ -32,7 +33,16 @@ def routes(desk: Desk, reasons: Reasons, chat: str | None) -> Sequence[Route]:
 
     async def facts() -> dict[str, object]:
         overview = await desk.overview()
-        return {"overview": overview, "reasons": reasons(), "figures": figures(overview), "kinds": KINDS}
+        why = reasons()
+        needs = attention(overview, why)
+        return {
+            "overview": overview,
+            "headline": headline(overview, why),
+            "state": "bad" if why else "warn" if needs else "good",
+            "reasons": (*why, *needs),
+            "figures": figures(overview),
+            "kinds": KINDS,
+        }
 
     async def page(request: Request) -> Response:
         values = await facts()
@@ -61,25 +71,3 @@ def routes(desk: Desk, reasons: Reasons, chat: str | None) -> Sequence[Route]:
         Route("/status/facts", fragment),
         Route("/pairings/{code}/{decision}", decide, methods=["POST"]),
     ]
-
-
-def figures(overview: Overview) -> Sequence[tuple[str, str, str]]:
-    """Name, value, and "bad" where it should be nought."""
-    money = f"${overview.cost_usd:,.2f}" if overview.cost_usd >= 0.01 or not overview.cost_usd else "< $0.01"
-    return [
-        ("Turns", f"{overview.turns:,}", ""),
-        ("Tokens", compact(overview.tokens), ""),
-        ("Spent", money, ""),
-        ("Messages waiting", f"{overview.queue_depth:,}", ""),
-        ("Being delivered", f"{overview.outbox_open:,}", ""),
-        ("Could not be delivered", f"{overview.dead_letters:,}", "bad" if overview.dead_letters else ""),
-        ("Loop lag", f"{overview.loop_lag_s * 1000:.0f} ms", "bad" if overview.loop_lag_s > 1 else ""),
-    ]
-
-
-def compact(count: int) -> str:
-    """12,345 as "12.3k"."""
-    for size, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k")):
-        if count >= size:
-            return f"{count / (1000 if unit == 'k' else size):.1f}{unit}"
-    return f"{count:,}"

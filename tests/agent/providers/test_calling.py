@@ -102,7 +102,7 @@ class House:
             self.clock,
             meter=self.meter,
             policy=lambda: RetryPolicy(jitter=0.0, **policy),
-            on_health=lambda name, trouble: self.health.append((name, trouble is None)),
+            on_health=lambda provider, trouble: self.health.append((provider.name, trouble is None)),
         )
         self.watch = Watch()
 

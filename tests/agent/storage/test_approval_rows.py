@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.core.ids import ConversationId, PersonId
+from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.storage import approval_rows, audit_rows
 from agent.storage.approval_rows import Approval
 from agent.storage.audit_rows import Record
@@ -31,7 +31,7 @@ ONE = Approval(
     expires_at=20,
 )
 CALL = Record(
-    session=None,
+    session=SessionId("s"),
     conversation=HERE,
     inbox_id=1,
     run="r",

@@ -162,3 +162,27 @@ async def test_undo_of_a_file_names_it(world: World) -> None:
     await world.say("", attachments=(file("cat.txt"),))
     await world.settled()
     assert "Taken back: “cat.txt”" in await world.asks("/undo")
+
+
+@pytest.mark.requirement("B-13")
+async def test_nobody_goes_on_in_a_session_that_was_closed_for_good(world: World) -> None:
+    assert "no conversation – here" in await world.asks("/sessions close")
+    await talk(world, "plover")
+    id = re.search(r"▸ (\w+)", await world.asks("/sessions", "▸"))
+    assert id
+    await world.say("/sessions close")
+    await world.shows("for good? It stays readable")
+    await world.say("no")
+    await world.shows("It stays open.")
+    await talk(world, "heron")
+    asked = len(world.llm.calls)
+    await world.say("/sessions close")
+    await until(lambda: len([text for text in world.texts() if "It stays readable" in text]) == 2)
+    await world.say("yes")
+    await world.shows("Closed for good: plover")
+    assert "Send /new to start another" in await world.asks("egret")
+    assert len(world.llm.calls) == asked
+    await world.asks("/new", "A new conversation")
+    await talk(world, "first")
+    assert "was closed for good" in await world.asks(f"/sessions {id[1]}", f"{id[1]} was closed")
+    assert "no conversation last here" in await world.asks("/sessions last")

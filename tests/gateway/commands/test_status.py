@@ -95,3 +95,34 @@ async def test_the_terminal_can(world_of: Callable[..., World]) -> None:
     async with world_of(accounts=("console",)).process() as world:
         await world.hears(world.said("/quit", on="console", chat=""))
         await world.shows("Bye.", "", "console")
+
+
+def figures(status: str) -> tuple[int, str]:
+    """Tokens of the window and the line of the newest compaction."""
+    used = re.search(r"🟢 ([\d,]+) of 128,000 tokens", status)
+    assert used is not None, status
+    badge = re.search(r"Compaction: (\S+→\S+ \(-\S+\))", status)
+    return int(used[1].replace(",", "")), badge[1] if badge else ""
+
+
+@pytest.mark.requirement("Z-76", "Z-77")
+async def test_status_tells_as_much_after_a_sleep_and_a_restart(world_of: Callable[..., World]) -> None:
+    world = world_of()
+    world.script({"match": {}, "reply": {"text": "fine"}})
+    async with world.process():
+        for number in range(6):
+            await world.answered(f"bird number {number} " + "and more about it " * 60, "fine")
+        before, none_yet = figures(await world.asks("/status", "Status"))
+        assert before > 1000
+        assert none_yet == ""
+        await world.asks("/compact", "→")
+        compacted, badge = figures(await world.asks("/status", "Status"))
+        assert compacted < before, "it need not wait for the next request"
+        assert badge
+    async with world.process():
+        used, again = figures(await world.asks("/status", "Status"))
+        assert used == pytest.approx(compacted, rel=0.1)
+        assert again == badge
+        await world.asks("/new", "A new conversation")
+        used, again = figures(await world.asks("/status", "Status"))
+        assert again == "", "it is of the session that was left"

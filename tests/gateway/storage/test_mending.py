@@ -5,9 +5,12 @@ from sqlalchemy import Connection, insert, select, update
 
 from agent.core.ids import ConversationId
 from agent.core.outbox import Say
-from agent.storage import outbox_rows
+from agent.sessions import runs
+from agent.sessions.runs import Checkpoint
+from agent.storage import inbox_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.tables import conversation, inbox, outbox, turn
+from gateway.storage import inbox_view
 from gateway.storage.mending import ailments, mend
 from tests.fakes.agents import admit
 
@@ -45,6 +48,28 @@ async def test_each_ailment_is_found_and_mended_once(database: Database, what: s
     assert (found.count, bool(found.text), bool(found.mended)) == (1, True, True)
     assert await database.write(mend) == [found]
     assert await database.read(ailments) == []
+
+
+@pytest.mark.requirement("W-13")
+async def test_a_dead_letter_is_taken_up_where_it_was_also_after_mending(database: Database) -> None:
+    row = (await admit(database, CHAT, "hi")).id
+    assert row is not None
+
+    def died(conn: Connection) -> None:
+        run_of(conn, row, "running")
+        runs.save_checkpoint(conn, row, Checkpoint(started=frozenset({"call-1"})))
+        inbox_rows.finish(conn, [row], status="dead", note="given up")
+
+    await database.write(died)
+    await database.write(mend)
+    assert await database.write(lambda conn: inbox_view.revive(conn, row)) == CHAT
+    await database.write(mend)
+    run = await database.read(lambda conn: runs.find_run(conn, row))
+    assert run is not None
+    assert run.state == "running"
+    assert run.checkpoint.started == {"call-1"}
+    status = await database.read(lambda conn: conn.execute(select(inbox.c.status)).scalar_one())
+    assert status == "new", "it will be answered"
 
 
 async def test_a_run_that_will_be_taken_up_is_left_alone(database: Database) -> None:

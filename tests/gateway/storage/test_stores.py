@@ -5,10 +5,10 @@ from functools import partial
 from typing import Any, Literal
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import Connection, select, text
 
 from agent.core.ids import ConversationId
-from agent.storage import conversation_rows, inbox_rows
+from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import Database
 from gateway.running.opening import Kept
 from gateway.storage import grants, inbox_view, pairings, places, settings_rows
@@ -148,8 +148,21 @@ async def test_the_operator_sees_dead_letters_and_can_bring_one_back(database: D
         (ids[1], "given up after 5 attempts"),
         (ids[0], "given up after 5 attempts"),
     ]
-    assert await database.read(inbox_view.counts) == {"new": 1, "dead": 2}
+    assert await database.read(inbox_view.counts) == (1, 2)
     assert await database.write(partial(inbox_view.revive, row_id=ids[0])) == CHAT
     assert await database.write(partial(inbox_view.revive, row_id=ids[2])) is None
     due = await database.write(lambda conn: inbox_rows.due(conn, CHAT, now=1))
     assert [row.incoming.text for row in due] == ["a", "c"]
+
+
+async def test_what_the_status_page_counts_is_counted_by_indexes_of_what_is_open(sqlite_database: Database) -> None:
+    plans: list[str] = []
+
+    def look(conn: Connection) -> None:
+        for count in (*inbox_view.COUNTED, *outbox_rows.COUNTED):
+            query = str(count.compile(conn, compile_kwargs={"literal_binds": True}))
+            plans.extend(str(row.detail) for row in conn.execute(text(f"explain query plan {query}")))
+
+    await sqlite_database.read(look)
+    indexes = [plan.rpartition("INDEX ")[2] for plan in plans]
+    assert indexes == ["ix_inbox_new", "ix_inbox_dead", "ix_outbox_open", "ix_outbox_dead"]

@@ -1,6 +1,7 @@
 """Events become numbers, and numbers what a scraper reads."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -210,3 +211,12 @@ def test_stand_ins_cache_breaks_and_long_answers_are_counted() -> None:
     scraped = exposition(metrics, Gauges()).decode()
     assert 'tieline_stand_ins_total{gen_ai_provider_name="a",stand_in="b"} 1.0' in scraped
     assert 'tieline_cache_breaks_total{cause="unknown"} 1.0' in scraped
+
+
+def test_every_metric_is_explained_to_operators() -> None:
+    told = (Path(__file__).parents[3] / "docs" / "operating.md").read_text()
+    shorthand = {"tieline_event_loop_lag_worst_seconds", "tieline_compaction_last_after_tokens",
+                 "tieline_compaction_last_timestamp_ms", "tieline_outbox_dead"}  # fmt: skip
+    families = text_string_to_metric_families(exposition(Metrics(), Gauges()).decode())
+    names = {family.name for family in families if family.name.startswith("tieline_")} - shorthand
+    assert {name for name in names if name not in told} == set()

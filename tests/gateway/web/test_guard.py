@@ -52,15 +52,17 @@ def test_origin_allowed(origin: str | None, fetch_site: str | None, allowed: boo
 @pytest.mark.parametrize(
     ("client", "headers", "local"),
     [
-        pytest.param("127.0.0.1", {}, True, id="from this machine"),
-        pytest.param("::1", {}, True, id="in the new form"),
-        pytest.param("10.0.0.7", {}, False, id="from another one"),
-        pytest.param("127.0.0.1", {"x-forwarded-for": "10.0.0.7"}, False, id="through a proxy on this machine"),
-        pytest.param(None, {}, False, id="from nowhere"),
+        pytest.param("127.0.0.1", {"host": "localhost:8080"}, True, id="from this machine"),
+        pytest.param("::1", {"host": "[::1]:8080"}, True, id="in the new form"),
+        pytest.param("10.0.0.7", {"host": "127.0.0.1:8080"}, False, id="from another one"),
+        pytest.param("127.0.0.1", {"host": "127.0.0.1", "x-forwarded-for": "10.0.0.7"}, False, id="through a proxy"),
+        pytest.param("127.0.0.1", {"host": "chat.example.org"}, False, id="through one that keeps the name"),
+        pytest.param(None, {"host": "localhost"}, False, id="from nowhere"),
     ],
 )
 def test_directly_local(client: str | None, headers: dict[str, str], local: bool) -> None:
-    assert directly_local(client, headers) is local
+    assert directly_local(client, headers, LOCAL) is local
+    assert not directly_local(client, headers, WebSettings(public_url="https://chat.example.org"))
 
 
 @pytest.mark.parametrize(

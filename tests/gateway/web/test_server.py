@@ -112,8 +112,29 @@ async def test_strangers_see_only_the_way_in(stranger: httpx2.AsyncClient, path:
     response = await stranger.get(path, headers={"accept": "text/html"})
     assert response.status_code == 401
     assert "tieline sign-in</code>" in response.text
-    assert (await stranger.get(path)).json() == {"error": "not signed in"}
+    plain = (await stranger.get(path)).json()
+    assert plain["error"] == "not signed in"
+    assert "sign-in` prints" in plain["fix"]
     assert (await stranger.post(path)).status_code == 401
+
+
+async def test_a_wrong_address_is_a_page_for_browsers_and_a_line_for_programs(stranger: httpx2.AsyncClient) -> None:
+    page = await stranger.get("/nowhere", headers={"accept": "text/html"})
+    assert page.status_code == 404
+    assert "There is nothing here</h1>" in page.text
+    assert (await stranger.get("/nowhere")).text == "There is nothing here.\n"
+
+
+async def test_behind_a_proxy_nobody_counts_as_being_on_this_machine(tmp_path: Path) -> None:
+    # As nginx does without further settings: no header tells of it, and `Host` is our own address.
+    settings = WebSettings(port=0, public_url="https://chat.example.org", metrics_token=SecretStr("let-me-scrape"))
+    async with running_site(tmp_path, settings) as site:
+        address = f"http://127.0.0.1:{site.server.port}"
+        async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=60) as client:
+            assert (await client.get("/metrics")).status_code == 403
+            assert "reasons" not in (await client.get("/readyz")).json()
+            token = {"authorization": "Bearer let-me-scrape"}
+            assert (await client.get("/metrics", headers=token)).status_code == 200
 
 
 async def test_another_name_is_refused_except_for_probes(stranger: httpx2.AsyncClient) -> None:
@@ -225,7 +246,15 @@ async def test_pairings_are_decided_on_the_status_page(site: Site, visitor: Visi
     assert "no hello after 30 s" in page
     assert "turn 3 of 50" in page
     assert "two pages are missing" in page
-    healthy = render("facts.html", overview=await site.desk.overview(), reasons=(), figures=(), kinds=KINDS)
+    healthy = render(
+        "facts.html",
+        overview=await site.desk.overview(),
+        headline="All is well",
+        state="good",
+        reasons=(),
+        figures=(),
+        kinds=KINDS,
+    )
     assert re.search(r"was started\s+<time", healthy), "the page makes “5 minutes ago” of it"
     assert "count since the start" in page
     assert "<strong>Channel slack</strong>" in page, "a trouble says what its subject is"

@@ -1,0 +1,31 @@
+"""`tieline status`: how the running gateway does, as the first lines of the status page."""
+
+from pathlib import Path
+
+import click
+
+from gateway.cli.options import config_option, fail, home_from
+from gateway.web.control_client import NoGateway, Refused, call
+
+COLOURS = {"All is well": "green", "Needs attention": "yellow"}
+
+
+@click.command("status")
+@config_option
+def command(config_path: Path | None, home: Path | None) -> None:
+    """How the running gateway does. Exit code 1 when something needs you, or none runs."""
+    try:
+        found = call(home_from(home), "status")
+    except (NoGateway, Refused) as error:
+        fail(str(error))
+    click.secho(found["headline"], fg=COLOURS.get(found["headline"], "red"), bold=True)
+    for reason in (*found["reasons"], *found["attention"]):
+        click.echo(f"  {reason['subject']}: {reason['text']}")
+        if reason.get("fix"):
+            click.echo(f"    → {reason['fix']}")
+    click.echo(f"Tieline {found['version']}, default provider {found['provider']}")
+    for name, state in found["accounts"].items():
+        click.echo(f"  {name}: {state}")
+    for name, value in found["figures"]:
+        click.echo(f"  {name}: {value}")
+    raise SystemExit(0 if found["ready"] else 1)

@@ -1,0 +1,126 @@
+"""What the operator sees and the owners hear while models do not answer."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from agent.core.clock import SystemClock
+from gateway.config.web import WebSettings
+from gateway.web.pages.rendering import render
+from gateway.web.server import WebServer
+from tests.fakes.running import running
+from tests.fakes.waiting import until
+from tests.gateway.world import ANN, BOB, World
+
+REFUSED = {"match": {}, "reply": {"error": {"status": 401, "message": "Incorrect API key provided."}}}
+REFUSED_BY_A = {**REFUSED, "match": {"model": "model-a"}}
+FAILOVER = '[llm]\nfailover = ["b"]\n'
+NOBODY_ANSWERS = "⚠️ No message is answered: the model service a refuses every request"
+
+WorldOf = Callable[..., World]
+
+
+def alerts(world: World) -> list[str]:
+    return [text for text in world.texts(ANN) if "model service" in text and text[0] in "⚠️✅"]
+
+
+async def fails(world: World, text: str) -> None:
+    """Bob says that to a model that refuses."""
+    await world.asks(text, person=BOB)
+    await world.settled()
+
+
+@pytest.mark.requirement("G-30")
+async def test_while_no_model_answers_everything_says_so_and_the_admins_hear_it_once(
+    world: World, tmp_path: Path
+) -> None:
+    desk = world.house.overview
+    assert (await desk.status({}))["headline"] == "All is well"
+    world.script(REFUSED)
+    for text in ("hello", "is anybody there", "hello again"):
+        await fails(world, text)
+    told = await world.shows(NOBODY_ANSWERS)
+    assert "the API key was refused (401)" in told
+    assert "Correct its key, model or address in gateway.toml" in told
+    assert len(alerts(world)) == 1
+    seen = await desk.status({})
+    assert (seen["headline"], seen["ready"]) == ("Something needs you", False)
+    (reason,) = seen["reasons"]
+    assert reason["subject"] == "model a"
+    assert "the API key was refused (401)" in reason["text"]
+    assert "tieline doctor" in reason["fix"]
+    assert (await desk.gauges()).ready is False
+    server = WebServer(WebSettings(port=0), home=tmp_path, clock=SystemClock())
+    server.bind()
+    server.watch(desk.reasons)
+    async with running(server.run), httpx2.AsyncClient(base_url=server.url, trust_env=False) as client:
+        answer = await client.get("/readyz")
+        assert answer.status_code == 503
+        assert answer.json() == {"ready": False, "reasons": [reason]}
+    world.script()
+    # A model that is known to be broken is asked once by each message, so the next one finds it mended.
+    await world.answered("are you back", person=BOB)
+    assert await world.shows("answers again") == "✅ The model service a answers again."
+    assert (await desk.status({}))["headline"] == "All is well"
+    assert not desk.reasons()
+
+
+async def test_an_outage_is_not_told_again_by_the_next_process_which_tells_its_end(world_of: WorldOf) -> None:
+    world = world_of()
+    async with world.process():
+        world.script(REFUSED)
+        await fails(world, "hello")
+        await world.shows(NOBODY_ANSWERS)
+    async with world.process():
+        await fails(world, "hello again")
+        await until(lambda: bool(world.house.overview.reasons()))
+        world.script()
+    async with world.process():
+        await world.answered("are you back", person=BOB)
+        await world.shows("✅ The model service a answers again.")
+        assert [text[0] for text in alerts(world)] == ["⚠", "✅"]
+
+
+async def test_where_another_model_stands_in_it_needs_attention_and_no_more(world_of: WorldOf) -> None:
+    async with world_of(config=FAILOVER).process() as world:
+        world.script(REFUSED_BY_A)
+        await world.answered("hello", person=BOB)
+        assert "b answers in its place" in await world.shows("⚠️ The model service a refuses every request")
+        seen = await world.house.overview.status({})
+        assert (seen["headline"], seen["ready"]) == ("Needs attention", True)
+        (one,) = seen["attention"]
+        assert one["subject"] == "provider a"
+        world.script(REFUSED)
+        await fails(world, "and now?")
+        assert "no other stands in" in await world.shows("the model service b refuses every request")
+        assert {reason.subject for reason in world.house.overview.reasons()} == {"model a", "model b"}
+
+
+async def test_a_model_that_somebody_has_made_up_worries_nobody_else(world: World) -> None:
+    world.script({"match": {"model": "no-such"}, "reply": {"error": {"status": 404, "message": "no such model"}}})
+    await world.asks("/model no-such")
+    await world.asks("hello")
+    await world.settled()
+    assert (await world.house.overview.status({}))["headline"] == "All is well"
+    assert not alerts(world)
+
+
+@pytest.mark.parametrize(("usd", "unpriced", "shown"), [(0.0, 0, "$0.00"), (0.0, 25, "unknown (25 unpriced calls)")])
+async def test_what_nobody_knows_the_price_of_is_not_shown_as_free(
+    world: World, usd: float, unpriced: int, shown: str
+) -> None:
+    for number in range(unpriced):
+        world.house.overview.metrics.totals.unpriced_calls = number + 1
+    figures = dict((await world.house.overview.status({}))["figures"])
+    assert figures["Spent"] == shown
+    assert usd == world.house.overview.metrics.totals.cost_usd
+
+
+async def test_the_page_names_people_and_tells_who_waits(world: World) -> None:
+    await world.answered("hello", person=BOB)
+    overview = await world.house.overview.overview()
+    page = render("facts.html", overview=overview, headline="", state="good", reasons=(), figures=(), kinds={})
+    assert "Person 78" in page
+    assert "telegram · 78" in page
