@@ -414,3 +414,23 @@ def test_a_supervisor_that_does_not_exist_is_found_at_the_start(tmp_path: Path) 
     assert len(found) == 1
     assert "verify_interval is 0" in found[0]
     assert "autonomous_max_turns is 0" in found[0]
+
+
+def test_the_pages_name_settings_that_exist() -> None:
+    """Each `[section] key` of the documentation stands in the shipped configuration, which holds every key."""
+    keys: dict[str, set[str]] = {}
+    section = ""
+    for line in SHIPPED.read_text().splitlines():
+        if head := re.match(r"#? ?\[\[?([\w.]+)\]", line):
+            section = head[1]
+            keys.setdefault(section, set())
+        elif (key := re.match(r"(?:# )?(\w+) = ", line)) and section:
+            keys[section].add(key[1])
+    root = SHIPPED.parents[1]
+    for page in (root / "README.md", *(root / "docs").glob("*.md")):
+        for named, key in re.findall(r"`\[\[?([a-z_.]+)\]\]?(?: ([a-z_0-9]+))?", page.read_text()):
+            if named == "redacted":  # what stands in place of a secret
+                continue
+            within = [of for name, of in keys.items() if name == named or name.startswith(f"{named}.")]
+            assert within, f"{page.name}: no section [{named}]"
+            assert not key or any(key in of for of in within), f"{page.name}: no key {key} in [{named}]"
