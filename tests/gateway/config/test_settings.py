@@ -434,3 +434,24 @@ def test_the_pages_name_settings_that_exist() -> None:
             within = [of for name, of in keys.items() if name == named or name.startswith(f"{named}.")]
             assert within, f"{page.name}: no section [{named}]"
             assert not key or any(key in of for of in within), f"{page.name}: no key {key} in [{named}]"
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("", True),
+        ('webhook_url = "https://bot.example.org/hook"', False),
+        ('[web]\npublic_url = "https://bot.example.org"', False),
+        ('api_base_url = "http://127.0.0.1:8081"', False),  # a Bot API server of one's own may call back locally
+    ],
+    ids=["no address", "its own", "that of the web server", "a local Bot API server"],
+)
+def test_a_webhook_without_an_address_is_a_mistake(tmp_path: Path, more: str, told: bool) -> None:
+    text = f'[[channels]]\ntype = "telegram"\ntoken = "1:abcdef"\nmode = "webhook"\n{more}\n'
+    data = tomllib.loads(text)
+    if told:
+        (mistake,) = mistakes(data, tmp_path)
+        assert "webhook" in mistake
+        assert "public_url" in mistake
+    else:
+        assert reading(data, tmp_path).channels[0].channel_type == "telegram"
