@@ -237,11 +237,13 @@ def assemble(
     )
     profiles = Profiles(shared.definitions.roots, known_tools=shared.definitions.known_tools)
     agent.tool.crew = Crew(agent, profiles, shared.fleet)
+    asks = SideCalls(agent)
     agent.context.engine = Engine(
         conversation=conversation,
         state=agent.message.compaction,
         count_text=estimator.text,
-        ask=SideCalls(agent),
+        ask=asks,
+        write_summary=asks.write_summary,
         publish=lambda event: show_compaction(event, agent),
         spawn=agent.context.jobs.start,
         now=shared.clock.now,

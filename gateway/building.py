@@ -253,6 +253,7 @@ async def build(
         goal_of=lambda conversation: waking.goal_of(conversation),
         hide_live=lambda conversation: delivery.show_live(ConversationKey.parse(conversation), ""),
         setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
+        switched_off=lambda: go_betweens.switched_off(live.settings),
     )
     commands = all_commands()
     desk = Desk(commands, house, lambda conversation: waking.operations(conversation))
@@ -351,7 +352,7 @@ async def build(
         accounts=accounts,
         gateway=Gateway(
             admit=router.admit,
-            commands=commands.specs(lambda key: phrase(key, "en")),
+            commands=commands.specs(lambda key: phrase(key, "en"), switched_off=go_betweens.switched_off(settings)),
             opened=partial(go_betweens.opened, adapter_opened, delivery),
             failed=alerts.login_refused,
             fullness=waking.fullness,

@@ -38,7 +38,9 @@ def capabilities(address: Address, settings: SlackSettings) -> Capabilities:
         typing_every_s=TYPING_EVERY_S,
         stream_every_s=settings.stream_every_s,
         upload_limit=settings.upload_limit_mib * 1024 * 1024,
+        stop_button=True,
         idempotent_send="lookup",
+        command_prefix=f"{settings.slash_command} ",
     )
 
 

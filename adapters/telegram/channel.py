@@ -46,6 +46,8 @@ class TelegramChannel:
             typing_every_s=4.0,
             stream_every_s=edit_every_s,
             upload_limit=UPLOAD_LIMIT,
+            stop_button=True,
+            command_dash="_",
         )
         self._drafting = replace(self._editing, stream_every_s=settings.draft_interval_ms / 1000)
         self.streams: Streams | None = (

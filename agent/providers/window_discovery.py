@@ -73,6 +73,17 @@ async def ask(settings: ProviderSettings) -> Answer:
     return Answer(server.reached, exact or min(found, key=lambda told: told.tokens, default=None))
 
 
+async def listed(settings: ProviderSettings) -> tuple[str, ...]:
+    """The names of the models that the server lists; empty where it tells none. Never raises."""
+    if not settings.base_url or settings.type == "demo":
+        return ()
+    server = _Server(settings)
+    with anyio.move_on_after(WITHIN_S):
+        async with server:
+            return await server.names()
+    return ()
+
+
 class _Server:
     """One server, and each place where it may tell. `reached` as soon as any of them answers."""
 
@@ -100,6 +111,13 @@ class _Server:
     async def models(self) -> Told | None:
         """Nearly every server has a list of models; some tell the window there."""
         return in_list(await self._read("GET", f"{self._api}/models"), self._model, "/v1/models")
+
+    async def names(self) -> tuple[str, ...]:
+        """As its list of models has them."""
+        names = (
+            entry.get("id") or entry.get("name") for entry in _entries(await self._read("GET", f"{self._api}/models"))
+        )
+        return tuple(name for name in names if isinstance(name, str))
 
     async def props(self) -> Told | None:
         """llama.cpp, for the model that is loaded: to be asked is no reason to load another."""

@@ -119,13 +119,13 @@ class SessionState:
 
 @dataclass(slots=True, kw_only=True)
 class InstructionState:
-    """Who the agent is, where that is read, and the stable prompt made of it for one tool list."""
+    """Who the agent is, where that is read, and the stable prompt made of it for one tool list and goal."""
 
     definitions: Definitions
     name: str
     definition: Definition | None = None
     stable: str = ""
-    stable_for: tuple[Definition, ToolSchema, str] | None = None
+    stable_for: tuple[Definition, ToolSchema, str, str] | None = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -38,6 +38,9 @@ class Capabilities:
     stream_every_s: float = 1.0  # least time between two frames of a preview
     upload_limit: int = 0  # bytes; 0: no files can be sent
     idempotent_send: Literal["nonce", "lookup", "none"] = "none"
+    stop_button: bool = False  # a running answer gets one in a message of ours; False: the channel has its own, or none
+    command_prefix: str = "/"  # what people type before a command's name
+    command_dash: str = "-"  # in a command's name
 
 
 class Streams(Protocol):

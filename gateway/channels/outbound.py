@@ -62,9 +62,16 @@ class SentRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSpec:
-    """A slash command as platforms register it. `options` is the usage hint, such as `[name]`."""
+    """A slash command as platforms register it. `options` is the usage hint, such as `[name]`.
+
+    `menu`: one of the few that a platform's own menu shows; the others work as text all the same. `choices` are all
+    the words that may follow it, where it takes one of a closed set. `platform` is the only one where it is of use.
+    """
 
     name: str
     description: str
     options: str = ""
     admin: bool = False
+    menu: bool = True
+    choices: tuple[str, ...] = ()
+    platform: str = ""

@@ -32,7 +32,7 @@ from gateway.delivery.guarded import guarded
 from gateway.delivery.hands import Hands, Taken
 from gateway.delivery.leftovers import previews_to_keep
 from gateway.delivery.live import LiveLines
-from gateway.delivery.outbox import ConversationOutbox
+from gateway.delivery.outbox import STOP_BUTTON_AFTER_S, ConversationOutbox
 from gateway.delivery.pacing import FIRST_FRAME_AFTER_S
 from gateway.delivery.plan_prompts import PlanPrompts
 from gateway.delivery.presence import TYPING_AFTER_S
@@ -83,6 +83,7 @@ class Delivery:
         first_frames = Later(FIRST_FRAME_AFTER_S, clock, self.spawn)
         self.drafts = Drafts(self.spawn, first_frames, self._discard, self._has_more)
         self.signs_of_life = Later(TYPING_AFTER_S, clock, self.spawn)
+        self.stop_buttons = Later(STOP_BUTTON_AFTER_S, clock, self.spawn)
         self.questions = Questions(self.showing, clock, phrase, self.spawn)
         self.prompts = Prompts(database, channel_for, clock, phrase, home, self.spawn)
         self.plan_prompts = PlanPrompts(database, channel_for, clock, phrase, home, self.spawn)

@@ -40,6 +40,7 @@ class GuardedChannel:
     """The channel itself, but for its words."""
 
     def __init__(self, channel: Channel, guard: Guard, note_login: NoteLogin = lambda key, accepted: None) -> None:
+        guard = guard.on(channel.capabilities)
         self._channel = channel
         self._guard = guard
         self._watch = watch = _Watch(channel.key, guard, note_login)

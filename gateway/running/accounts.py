@@ -106,7 +106,9 @@ class Accounts:
         await self.open_all()
         for name, adapter in self._adapters.items():
             self._start(name, tasks)
-            tasks.start_soon(self._publish, adapter, gateway.commands)
+            platform = name.partition("@")[0]
+            known = [command for command in gateway.commands if command.platform in ("", platform)]
+            tasks.start_soon(self._publish, adapter, known)
 
     async def open_all(self) -> None:
         """Open what is not open yet, the light ones first."""

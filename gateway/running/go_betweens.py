@@ -1,7 +1,7 @@
 """What rooms ask of each other through the house: a few lines each, handed out as callables by `gateway.building`."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -127,6 +127,22 @@ def owners(live: Live, book: AccessBook) -> Sequence[str]:
 
 def providers_changed(live: Live, providers: Providers, fresh: Settings) -> None:
     providers.reload(live.provider_settings(), failover=fresh.llm.failover, aliases=fresh.llm.aliases)
+
+
+def switched_off(settings: Settings) -> Collection[str]:
+    """The features that commands belong to (`Command.feature`) and that the configuration switches off."""
+    memory = settings.memory
+    on = {
+        "memory.graph": memory.graph.enabled,
+        "memory.focus": memory.focus.enabled,
+        "memory.sidequest": memory.sidequest.enabled,
+        "memory.style": memory.style.enabled,
+        "skills": settings.skills.enabled,
+        "plans": settings.plans.enabled,
+        "agent.goal": settings.agent.goal.enabled,
+        "scheduler": settings.scheduler.enabled,
+    }
+    return {name for name, is_on in on.items() if not is_on}
 
 
 def provider_health(troubles: Troubles, name: str, trouble: str | None) -> None:

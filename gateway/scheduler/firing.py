@@ -272,9 +272,14 @@ def _say(conn: Connection, schedule: Schedule, text: str, dedup: str, now: datet
 def _wake(
     conn: Connection, schedule: Schedule, text: str, dedup: str, now: datetime, around: Surroundings, done: Done
 ) -> None:
-    """Into the conversation's inbox. Many at once are spread, so that a full hour or a restart is no stampede."""
+    """Into the conversation's inbox, ahead of what people say: it was asked for first (Z-22).
+
+    Many at once are spread, so that a full hour or a restart is no stampede. Those that are put off so, and heartbeats,
+    which nobody waits for, come after people.
+    """
     done.agents += 1
     later = max(0, done.agents - AT_ONCE) * around.settings.spread_s
+    is_put_off = later > 0 or schedule.plan.action == "heartbeat"
     inbox_rows.admit(
         conn,
         conversation=schedule.conversation,
@@ -282,7 +287,7 @@ def _wake(
         dedup=dedup,
         payload=encode_incoming(wording.incoming(schedule, text, around.role(schedule), now)),
         at=to_us(now),
-        not_before=to_us(now + timedelta(seconds=later)) if later else None,
+        not_before=to_us(now + timedelta(seconds=later)) if is_put_off else None,
         limit=None,
     )
     done.work.add(schedule.conversation)

@@ -28,7 +28,7 @@ from gateway.config.live import Live
 from gateway.config.reading import load
 from gateway.config.settings import Sections, Settings
 from gateway.house import House
-from gateway.phrases.catalogue import read_catalogue
+from gateway.phrases.catalogue import marked, read_catalogue
 from gateway.router.notices import Notices
 from gateway.running.opening import open_all
 from gateway.storage import grants
@@ -40,6 +40,7 @@ from gateway.telemetry.trouble import Troubles
 from tests.fakes.channel import FakeAdapter, FakeChannel, Screen
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.running import running
+from tests.fakes.starting import started
 from tests.fakes.waiting import until
 
 ANN, BOB, ZOE = "77", "78", "99"  # the owner, a member, a stranger
@@ -120,6 +121,8 @@ SCREENS: dict[str, dict[ConversationKey, Screen]] = {}
 class World:
     """One process after another on the same home. `house` is the one that runs."""
 
+    starts_the_program: ClassVar[bool] = True
+
     def __init__(
         self,
         home: Path,
@@ -164,11 +167,12 @@ class World:
     @asynccontextmanager
     async def process(self) -> AsyncIterator["World"]:
         """A process: started, and killed without a word at the end."""
+        started()
         await self._give()
         bus = EventBus(lambda error, event: None)
         bus.listen(lambda published: self.events.append(published.event))
         self.troubles = Troubles(self.clock)
-        settings, phrase = self._settings(), read_catalogue()
+        settings, phrase = self._settings(), read_catalogue(spell=marked)
         foundation = await open_all(
             settings, clock=self.clock, troubles=self.troubles, phrase=phrase, web_url="http://127.0.0.1:8080"
         )
