@@ -1,6 +1,6 @@
 """The contract of one signed-in bot account, and what the gateway lends it."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -62,6 +62,13 @@ class ChannelSettings(BaseModel):
     provider: str = ""  # what its chats use where nobody chose; "": the default
     provider_locked: bool = False  # only admins may choose another
 
+    def mistakes(self, public_url: str | None) -> Iterator[str]:
+        """What cannot work beside the rest of the configuration, each with the key in front and its fix.
+
+        `public_url` is that of section `[web]`.
+        """
+        yield from ()
+
     @property
     def channel_type(self) -> str:
         return self.type if self.account == "default" else f"{self.type}@{self.account}"
@@ -114,6 +121,11 @@ class AdapterStore(Protocol):
 
     For what is cheap to lose. An adapter must work where all of it is gone; `tieline doctor` lends one that keeps
     nothing. Both calls raise HouseTrouble when the database fails.
+
+    A platform's cursor (a sync token, an offset that the platform does not keep itself) belongs here too, in the
+    account's own scope: put it when `admit` has returned for all before it, never sooner. A crash in between hands a
+    few messages over again, which the gateway knows by place and id; where it is gone, `known_places` tells how far
+    each conversation came.
     """
 
     async def get(self, key: str) -> str | None:

@@ -30,7 +30,7 @@ from gateway.dispatch.local import LocalDispatcher
 from gateway.running.accounts import Accounts
 from gateway.running.agents import Waking
 from gateway.running.alerts import Alerts
-from gateway.running.chosen import Chosen
+from gateway.running.chosen import PARENT_SETTING, Chosen
 from gateway.running.model_health import ModelHealth
 from gateway.telemetry.trouble import Troubles
 
@@ -79,7 +79,7 @@ def places(live: Live, chosen: Chosen, conversation: ConversationId) -> Places:
     """Who shares what is remembered there."""
     key = ConversationKey.parse(conversation)
     parts = next((one.place_parts for one in live.settings.channels if one.type == key.platform), None)
-    return places_of(key, chosen.parents.get(conversation), parts)
+    return places_of(key, chosen.of(PARENT_SETTING, conversation), parts)
 
 
 def reachable(accounts: Accounts, delivery: Delivery, conversation: ConversationId) -> bool:

@@ -9,6 +9,7 @@ from gateway.channels.keys import ConversationKey, parts_of, place_id
 ROOM = "!room:server.org:8448"
 
 
+@pytest.mark.requirement("Z-06")
 def test_a_colon_of_the_platform_makes_no_thread() -> None:
     assert ConversationKey("matrix", place_id(ROOM)).around is None
     thread = ConversationKey("matrix", place_id(ROOM, "$event:server.org"))

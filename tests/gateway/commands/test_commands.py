@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -183,3 +184,22 @@ async def test_a_broken_command_ends_in_a_sentence_and_does_not_come_again(world
 
 async def test_start_says_hello_by_name(world: World) -> None:
     assert "Hello Person 77" in await world.asks("/start")
+
+
+PAGE = (Path(__file__).parents[3] / "docs/commands.md").read_text()
+ROWS = re.findall(r"^\| (`/.*?) \| (?:.*) \| (●?) ?\|$", PAGE, re.MULTILINE)
+
+
+def test_the_page_of_commands_names_each_and_no_other() -> None:
+    named = {name for cell, _ in ROWS for name in re.findall(r"`/([a-z-]+)", cell)}
+    assert named <= set(COMMANDS.names), f"there is no {sorted(named - set(COMMANDS.names))}"
+    missing = {one.name for one in COMMANDS.all if not one.hidden} - named
+    assert not missing, f"docs/commands.md does not tell of {sorted(missing)}"
+
+
+@pytest.mark.parametrize(("cell", "mark"), ROWS)
+def test_the_page_of_commands_says_which_are_done_at_once(cell: str, mark: str) -> None:
+    for name in re.findall(r"`/([a-z-]+)", cell):
+        command = COMMANDS.named(name)
+        assert command is not None
+        assert command.immediate is bool(mark), name
