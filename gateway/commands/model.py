@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.ids import ConversationId
 from agent.providers.registry import UnknownProvider
+from agent.providers.settings import LONGEST_MODEL, is_model_name
 from agent.providers.slot import Choice, Chooser
 from agent.status import Status
 from agent.storage.moments import to_us
@@ -64,6 +65,8 @@ async def model(call: Call) -> Reply:
         return Reply(text=phrase("model_reset", language, model=configured))
     if name.casefold() in registry.aliases:
         return await _switch(call, name)
+    if not is_model_name(name):
+        return Reply(text=phrase("model_unreadable", language, most=LONGEST_MODEL), private=True)
     choice = call.agent.use_model(name, _chooser(call))
     await _save(call, call.key, choice)
     return Reply(text=phrase("model_set", language, provider=choice.provider, model=name))

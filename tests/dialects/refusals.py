@@ -206,7 +206,7 @@ REFUSED = (
     fails("a hostile server", "an error with control characters and marks", "told on one line, without them", refuses(400, error("\x1b[31mred\x07\r\nnext \u202eesrever\u2066 <b>bold</b> [x](https://evil.example) \x00")), RequestInvalid, "red", "next", never=["\x1b", "\x07", "\u202e", "\n", "\x00"]),
     fails("a hostile server", "a request id that is a page of text", "left out", refuses(400, error("Bad."), x_request_id="x" * 500 + " <script>"), RequestInvalid, "Bad.", never=["xxx", "script"]),
     fails("a hostile server", "our key in its error", "redacted", refuses(400, error("you sent secret-of-ours")), RequestInvalid, "[redacted]", never=["secret-of-ours"]),
-    fails("a hostile server", "a model's name with marks and control characters", "told on one line", refuses(404, error("no \x1b[2Jmodel")), ProviderRefused, "no such model", never=["\x1b"], model="<b>\x1b[2Jm</b>"),
+    fails("a hostile server", "a refusal with control characters", "told on one line", refuses(404, error("no \x1b[2Jmodel")), ProviderRefused, "no such model", never=["\x1b"]),
 )  # fmt: skip
 
 

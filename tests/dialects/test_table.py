@@ -11,7 +11,7 @@ from tests.dialects.quirk import Quirk, check, play
 EVERY = 4  # the others run with the slow ones
 
 
-@pytest.mark.requirement("W-36", "W-39", "G-34")
+@pytest.mark.requirement("G-34", "Z-33")
 @pytest.mark.parametrize(
     "quirk",
     [pytest.param(row, id=row.id, marks=[pytest.mark.slow] if at % EVERY else []) for at, row in enumerate(ROWS)],
