@@ -66,10 +66,15 @@ async def model(call: Call) -> Reply:
     if name.casefold() in registry.aliases:
         return await _switch(call, name)
     if not is_model_name(name):
-        return Reply(text=phrase("model_unreadable", language, most=LONGEST_MODEL), private=True)
+        return _unreadable(call)
     choice = call.agent.use_model(name, _chooser(call))
     await _save(call, call.key, choice)
     return Reply(text=phrase("model_set", language, provider=choice.provider, model=name))
+
+
+def _unreadable(call: Call) -> Reply:
+    text = call.house.phrase("model_unreadable", call.incoming.language, most=LONGEST_MODEL)
+    return Reply(text=text, private=True)
 
 
 async def _switch(call: Call, name: str) -> Reply:
@@ -79,6 +84,8 @@ async def _switch(call: Call, name: str) -> Reply:
         wanted, other = registry.named(name)
     except UnknownProvider:
         return _unknown(call, name)
+    if other is not None and not is_model_name(other):
+        return _unreadable(call)
     status = await call.agent.status()
     if (status.choice.provider, status.choice.model) == (wanted, other):
         return Reply(text=phrase("provider_already", language, name=wanted))
@@ -94,6 +101,8 @@ async def _switch_all(call: Call, name: str) -> Reply:
         wanted, other = registry.named(name)
     except UnknownProvider:
         return _unknown(call, name)
+    if other is not None and not is_model_name(other):
+        return _unreadable(call)
     if not call.house.persistence():
         return Reply(text=phrase("provider_not_kept", language))
     await _save(call, account_of(call.key), Choice(provider=wanted, model=other, source="admin"))

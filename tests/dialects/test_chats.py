@@ -93,5 +93,6 @@ async def test_a_hostile_name_of_a_model_is_no_name(tmp_path: Path, sqlite_templ
     async with chatting(tmp_path, sqlite_template, [FINE]) as world:
         for name in ("\x1b[2Jx", "a\u202eb", "x" * 201, "<b>x</b>", "*x*", "[x](https://evil.example)"):
             await world.asks(f"/model {name}", "No model is called that")
+            await world.asks(f"/provider a/{name}", "No model is called that")
         told = await world.asks("/model hf.co/org/Some_Model-GGUF:Q4_K_M", "This chat now asks")
         assert "hf.co/org/Some_Model-GGUF:Q4_K_M" in told
