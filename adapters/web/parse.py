@@ -85,7 +85,6 @@ def stop(key: ConversationKey, posted: PostedStop, *, person: SignedIn, language
         sent_at=at,
         text="/stop",
         mention=Mention.DIRECT,
-        interaction=posted.id,
         interaction_id=posted.id,
     )
 

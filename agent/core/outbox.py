@@ -56,13 +56,17 @@ class Say:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A short question with buttons; only `asked_of` (None: anybody) may answer, text "yes" counts (SPEC §1.5)."""
+    """A short question with buttons; only `asked_of` (None: anybody) may answer, text "yes" counts (SPEC §1.5).
+
+    `grave`: what "yes" does cannot be taken back, so that button is the one to be wary of.
+    """
 
     prompt: str
     asked_of: PersonId | None
     choices: tuple[str, ...] = ("yes", "no")
     timeout_s: float = 30.0
     interaction: str | None = None
+    grave: bool = False
 
 
 @dataclass(frozen=True, slots=True)

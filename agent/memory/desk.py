@@ -101,11 +101,11 @@ class MemoryDesk:
             before = notes.read(self.notes, notes.LONGEST) if self.notes.exists() else ""
             if replace and before.strip() and not self.others_too:
                 raise ToolError(NOT_REPLACED)
-            before = "" if replace else before
             lines = text.strip()
-            if lines in before:  # the same call again, after a crash
+            kept = "" if replace else before.rstrip()
+            if f"\n{before.rstrip()}".endswith(f"\n{lines}") and not replace:  # the same call again, after a crash
                 return len(before)
-            whole = f"{before.rstrip()}\n{lines}\n" if before.strip() else f"{lines}\n"
+            whole = f"{kept}\n{lines}\n" if kept else f"{lines}\n"
             if len(whole) > notes.LONGEST:
                 raise ToolError(f"the notes would have {len(whole)} characters; {notes.LONGEST} at most: replace them")
             notes.write(self.notes, whole, at=at)

@@ -216,6 +216,7 @@ def record(use: ToolUse, outcome: Outcome, run: Run, states: States, approval: A
     redact = states.tool.executor.redact
     written = Record(
         conversation=states.session.conversation,
+        session=run.execution.session,
         inbox_id=run.work.inbox_id,
         run=run.id,
         call=use.id if run.parent is None else f"{run.id}/{use.id}",  # unique among the calls of the work

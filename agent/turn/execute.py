@@ -191,7 +191,8 @@ def over_budget(error: OverBudget, run: Run, states: States) -> Notice:
         "name": error.applied.account.name,
     }
     buttons = states.runtime.relief(error, run.work.incoming, states.session.conversation)
-    return Notice(f"over_budget_{error.applied.account.scope}", values, buttons)
+    key = f"over_budget_{error.applied.account.scope}" + ("" if error.left > 0 else "_out")
+    return Notice(key, values, buttons)
 
 
 async def _back_off(run: Run, states: States) -> None:

@@ -54,17 +54,17 @@ class Flushing:
     def __init__(self, states: States) -> None:
         self._states = states
 
-    async def __call__(self) -> None:
-        """Raises an AgentError, or TimeoutError after a minute."""
+    async def __call__(self, upto: int | None = None) -> None:
+        """Look back on the window's first `upto` messages. Raises an AgentError, or TimeoutError after a minute."""
         run = self._states.context.run
         if run is None:
             return
         with anyio.fail_after(WITHIN_S):
-            await self._look_back(run)
+            await self._look_back(run, upto)
 
-    async def _look_back(self, run: Run) -> None:
+    async def _look_back(self, run: Run, upto: int | None) -> None:
         states = self._states
-        own = states.message.compaction.own
+        own = states.message.compaction.own if upto is None else upto
         added: list[Message] = [text_message("user", ASKED, created_at=states.runtime.clock.now())]
         for _ in range(MOST_ROUNDS):
             reply = await self._asked(run, own, added)

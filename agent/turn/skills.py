@@ -119,8 +119,12 @@ def load_skill(run: Run, states: States, name: str) -> str:
         names = [one.name for one in snapshot.offered]
         near = get_close_matches(slug(name), names, n=3) or names[:20]
         raise ToolError(f"there is no skill {name!r}; there is: {', '.join(near)}")
-    _take_up(run, (skill,))
-    return f"Skill {skill.name}, words of the house:\n\n{whole(skill)}"
+    _have_at_hand(run, (skill,))
+    lifecycle = states.lifecycle
+    lifecycle.set_environment({name: value for name, value in skill.env if name not in lifecycle.env})
+    later = [name for name, value in skill.env if run.execution.env.get(name) != value]
+    note = f"\n\nWhat it sets for programs counts from the next message on: {', '.join(later)}." if later else ""
+    return f"Skill {skill.name}, words of the house:\n\n{whole(skill)}{note}"
 
 
 def _may_be_called(skill: Skill, run: Run) -> bool:
@@ -145,8 +149,13 @@ def _is_tight(settings: Settings, states: States, tokens: int) -> bool:
 
 def _take_up(run: Run, skills: Sequence[Skill]) -> None:
     """What they set for programs holds, and their files are found by the paths that their texts name."""
-    named = dict.fromkeys((*(skill.name for skill in skills if skill.files), *run.execution.at_hand))
-    run.execution = replace(run.execution, at_hand=tuple(named))
+    _have_at_hand(run, skills)
     env = {name: value for skill in skills for name, value in skill.env}
     if env:
         run.execution = replace(run.execution, env={**env, **run.execution.env})
+
+
+def _have_at_hand(run: Run, skills: Sequence[Skill]) -> None:
+    """Their files are found by the paths that their texts name."""
+    named = dict.fromkeys((*(skill.name for skill in skills if skill.files), *run.execution.at_hand))
+    run.execution = replace(run.execution, at_hand=tuple(named))

@@ -88,3 +88,4 @@ class House:
     goal_of: Callable[[ConversationId], int | None]
     hide_live: Callable[[ConversationId], None]
     setting_changed: Callable[[ConversationId, str, str], None]
+    switched_off: Callable[[], Collection[str]]  # features, as `Command.feature` names them

@@ -125,6 +125,7 @@ async def why(call: Call) -> Reply:
 
 ALLOW = Command(
     name="allow",
+    everyday=True,
     run=allow,
     group="people",
     usage="[person | remove [person] | block person]",

@@ -57,7 +57,8 @@ async def undo(call: Call) -> Reply:
         return Reply(text=call.house.phrase("nothing_to_undo", call.incoming.language))
     if _is_of_another(call, last):
         return _left_alone(call)
-    shown = last.text if len(last.text) <= 80 else f"{last.text[:79]}…"
+    said = last.text or ", ".join(file.name for file in last.files)
+    shown = said if len(said) <= 80 else f"{said[:79]}…"
     text = call.house.phrase("undone", call.incoming.language, text=shown.replace("\n", " "))
     return Reply(text=text, verbatim=True)  # the person's own words
 
@@ -138,9 +139,9 @@ def _write(path: Path, text: str) -> None:
     path.chmod(0o600)
 
 
-NEW = Command(name="new", run=new, group="chat", aliases=("reset",))
+NEW = Command(name="new", everyday=True, run=new, group="chat", aliases=("reset",))
 CLEAR = Command(name="clear", run=clear, group="chat", admin_in_groups=True)
-RETRY = Command(name="retry", run=retry, group="chat")
-UNDO = Command(name="undo", run=undo, group="chat")
+RETRY = Command(name="retry", everyday=True, run=retry, group="chat")
+UNDO = Command(name="undo", everyday=True, run=undo, group="chat")
 SESSIONS = Command(name="sessions", run=sessions, group="chat", usage="[id | last]", admin_in_groups=True)
 EXPORT = Command(name="export", run=export, group="more", admin_in_groups=True)

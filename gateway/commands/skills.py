@@ -226,5 +226,5 @@ VERBS: dict[str, Callable[[Call, str], Awaitable[Reply]]] = {
 }
 FOR_ADMINS = frozenset({"approve", "revoke", "reject", "reload"})
 
-SKILLS = Command(name="skills", run=skills, group="chat", immediate=True)
-SKILL = Command(name="skill", run=skill, group="chat", usage="name [words] | show name")
+SKILLS = Command(name="skills", feature="skills", run=skills, group="chat", immediate=True)
+SKILL = Command(name="skill", feature="skills", run=skill, group="chat", usage="name [words] | show name")

@@ -72,6 +72,7 @@ class Questions:
         entry = _Open(channel.key, question, Rest(self._clock))
         parts = await self._parts(channel, question, language)
         shown: Shown | None = None
+        closed_by_others = True
         self._open[token] = entry
         try:
             shown = await self._show_soon(channel, question, parts, self._buttons(question, token, language))
@@ -84,7 +85,9 @@ class Questions:
             del self._open[token]
             if shown is not None:
                 choice, at = entry.answer.choice, shown
-                self._spawn(lambda: self._close(channel, at, parts[-1], choice, language))
+                closed_by_others = self._spawn(lambda: self._close(channel, at, parts[-1], choice, language))
+        if shown is not None and not closed_by_others:  # answered before delivery runs: nobody else would do it
+            await self._close(channel, shown, parts[-1], entry.answer.choice, language)
         return entry.answer
 
     def press(self, action: str, person: PersonId, language: str = "en") -> Verdict:
@@ -143,7 +146,7 @@ class Questions:
             Button(
                 label=self._label(choice, language),
                 action=f"{PREFIX}{token}:{number}",
-                style="primary" if choice == "yes" else "danger" if choice == "no" else "plain",
+                style=("danger" if question.grave else "primary") if choice == "yes" else "plain",
             )
             for number, choice in enumerate(question.choices)
         )

@@ -17,7 +17,7 @@ from gateway.access.policy import OPERATOR_PLATFORMS
 from gateway.channels.adapter import Health, State
 from gateway.channels.keys import ConversationKey
 from gateway.delivery.rest import Rest
-from gateway.phrases.catalogue import Catalogue
+from gateway.phrases.catalogue import Catalogue, spelled
 from gateway.router.notices import Notices
 from gateway.storage import settings_rows
 from gateway.telemetry.trouble import Troubles
@@ -63,7 +63,7 @@ class Alerts:
         self._chats: dict[str, _Chat] = {}
         self._unsaved: dict[str, ConversationKey | None] = {}  # whose chat is new, with the one before
         self._told: OrderedDict[str, float] = OrderedDict()
-        self._waiting: list[tuple[str, dict[str, object], Callable[[str], Buttons]]] = []
+        self._waiting: list[tuple[str, dict[str, object], Callable[[str], Buttons], str]] = []
         self._deaf_since: dict[str, float] = {}
         self._told_deaf: set[str] = set()
         self._sent = 0
@@ -79,9 +79,17 @@ class Alerts:
             self._rest.end()
 
     def tell(
-        self, key: str, values: dict[str, object], buttons: Callable[[str], Buttons] = lambda language: ()
+        self,
+        key: str,
+        values: dict[str, object],
+        buttons: Callable[[str], Buttons] = lambda language: (),
+        *,
+        told: str = "",
     ) -> None:
-        """Say a sentence of the catalogue to the owners, with buttons in their language; the same one once an hour."""
+        """Say a sentence of the catalogue to the owners, with buttons in their language; the same one once an hour.
+
+        The conversation `told` has just been told in its own words.
+        """
         sentence = self._phrase(key, "en", **values)
         now = self._clock.monotonic()
         if now - self._told.get(sentence, -SAME_AGAIN_S) < SAME_AGAIN_S:
@@ -90,8 +98,8 @@ class Alerts:
         self._told.move_to_end(sentence)
         if len(self._told) > REMEMBERED:
             self._told.popitem(last=False)
-        _log.warning("%s", sentence)
-        self._waiting.append((key, values, buttons))
+        _log.warning("%s", spelled(sentence))
+        self._waiting.append((key, values, buttons, told))
         self._rest.end()
 
     def login_refused(self, channel_type: str, reason: str) -> None:
@@ -173,12 +181,14 @@ class Alerts:
             await self._say(*self._waiting[0])
             del self._waiting[0]
 
-    async def _say(self, key: str, values: dict[str, object], buttons: Callable[[str], Buttons]) -> None:
+    async def _say(self, key: str, values: dict[str, object], buttons: Callable[[str], Buttons], told: str) -> None:
         """To all or to none: who has heard it must not hear it again because another could not be told."""
         self._sent += 1
         name = f"alert:{self._clock.now().isoformat()}:{self._sent}"
         says = []
         for owner, chat in self._recipients().items():
+            if str(chat.key) == told:
+                continue
             text = f"⚠️ {self._phrase(key, chat.language, **values)}"
             say = Say(text=text, kind="notice", verbatim=True, buttons=buttons(chat.language))
             says.append((owner, chat.key, say))

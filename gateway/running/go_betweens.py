@@ -1,7 +1,7 @@
 """What rooms ask of each other through the house: a few lines each, handed out as callables by `gateway.building`."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from agent.between_turns import BetweenTurns
 from agent.core.ids import ConversationId
 from agent.core.outbox import Answer, Question
+from agent.memory.audience import Places
 from agent.providers.known_models import USEFUL_WINDOW
 from agent.providers.registry import Registry as Providers
 from agent.style.user_model import UserModel
@@ -19,11 +20,13 @@ from gateway.channels.adapter import Adapter
 from gateway.channels.keys import ConversationKey
 from gateway.config.live import Live
 from gateway.config.settings import Settings
+from gateway.conversations.audiences import places_of
 from gateway.conversations.choices import Configured, Held, configured_only
 from gateway.conversations.choices import held as held_by
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
 from gateway.dispatch.local import LocalDispatcher
+from gateway.running.accounts import Accounts
 from gateway.running.agents import Waking
 from gateway.running.alerts import Alerts
 from gateway.running.chosen import Chosen
@@ -70,6 +73,19 @@ class Reports:
         self.troubles.over("delivery", channel_type)
 
 
+def places(live: Live, chosen: Chosen, conversation: ConversationId) -> Places:
+    """Who shares what is remembered there."""
+    key = ConversationKey.parse(conversation)
+    parts = next((one.place_parts for one in live.settings.channels if one.type == key.platform), None)
+    return places_of(key, chosen.parents.get(conversation), parts)
+
+
+def reachable(accounts: Accounts, delivery: Delivery, conversation: ConversationId) -> bool:
+    """Whether what is said there can be sent, as far as the account's login goes."""
+    name = ConversationKey.parse(conversation).channel_type
+    return not (accounts.is_refused(name) or delivery.is_refused(name))
+
+
 def stop(
     conversations: Conversations,
     is_meant: Callable[[ConversationId, datetime], bool],
@@ -111,6 +127,22 @@ def owners(live: Live, book: AccessBook) -> Sequence[str]:
 
 def providers_changed(live: Live, providers: Providers, fresh: Settings) -> None:
     providers.reload(live.provider_settings(), failover=fresh.llm.failover, aliases=fresh.llm.aliases)
+
+
+def switched_off(settings: Settings) -> Collection[str]:
+    """The features that commands belong to (`Command.feature`) and that the configuration switches off."""
+    memory = settings.memory
+    on = {
+        "memory.graph": memory.graph.enabled,
+        "memory.focus": memory.focus.enabled,
+        "memory.sidequest": memory.sidequest.enabled,
+        "memory.style": memory.style.enabled,
+        "skills": settings.skills.enabled,
+        "plans": settings.plans.enabled,
+        "agent.goal": settings.agent.goal.enabled,
+        "scheduler": settings.scheduler.enabled,
+    }
+    return {name for name, is_on in on.items() if not is_on}
 
 
 def provider_health(troubles: Troubles, name: str, trouble: str | None) -> None:

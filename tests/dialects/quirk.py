@@ -214,10 +214,14 @@ class Played:
 
 
 @asynccontextmanager
-async def serving(answers: Sequence[Plays], bodies: list[dict[str, Any]]) -> AsyncIterator[str]:
-    """The server's address. Each POST gets the next answer; what was asked goes into `bodies`."""
+async def serving(
+    answers: Sequence[Plays], bodies: list[dict[str, Any]], models: Sequence[str] = ()
+) -> AsyncIterator[str]:
+    """The server's address. Each POST gets the next answer; what was asked goes into `bodies`. `models` are listed."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path.endswith("/models") and models:
+            return web.json_response({"data": [{"id": name} for name in models]})
         if request.method != "POST" or not request.path.endswith(("/chat/completions", "/messages")):
             return web.Response(status=404)
         bodies.append(await request.json())

@@ -31,9 +31,11 @@ def row(id: str) -> Quirk:
 
 
 @asynccontextmanager
-async def chatting(home: Path, template: Path, answers: Sequence[Plays]) -> AsyncIterator[World]:
+async def chatting(
+    home: Path, template: Path, answers: Sequence[Plays], models: Sequence[str] = ()
+) -> AsyncIterator[World]:
     bodies: list[dict[str, Any]] = []
-    async with serving(answers, bodies) as url:
+    async with serving(answers, bodies, models) as url:
         server = cast(LlmServer, Server(url=url, bodies=bodies))
         async with World(home, template, server, config=CONFIG, providers=("a",)).process() as world:
             yield world
@@ -96,3 +98,10 @@ async def test_a_hostile_name_of_a_model_is_no_name(tmp_path: Path, sqlite_templ
             await world.asks(f"/provider a/{name}", "No model is called that")
         told = await world.asks("/model hf.co/org/Some_Model-GGUF:Q4_K_M", "This chat now asks")
         assert "hf.co/org/Some_Model-GGUF:Q4_K_M" in told
+
+
+async def test_hostile_names_in_a_list_of_models_are_not_shown(tmp_path: Path, sqlite_template: Path) -> None:
+    models = ["model-a", "\x1b[2Jmodel-b", "`[model-c](https://evil.example)", "model-\u202ed", "model-e"]
+    async with chatting(tmp_path, sqlite_template, [FINE], models) as world:
+        told = await world.asks("/model model-x", "model-e")
+        assert not any(sign in told for sign in ("\x1b", "\u202e", "evil"))

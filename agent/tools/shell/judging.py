@@ -46,6 +46,17 @@ def judged(command: str, *, sandboxed: bool, root: str = ROOT) -> Judgement:
     return _of_words(reading.commands[0], sandboxed=sandboxed, root=root)
 
 
+def only_removes(command: str) -> bool:
+    """Whether all that the command does is `rm`: nothing else runs, and nothing is written anywhere."""
+    try:
+        reading = read(command)
+    except Unreadable:
+        return False
+    if reading.targets or reading.inner or not reading.operators <= {"&&", ";", "\n"}:
+        return False
+    return bool(reading.commands) and all(words and words[0].text == "rm" for words in reading.commands)
+
+
 def _of_words(words: Sequence[Word], *, sandboxed: bool, root: str) -> Judgement:
     texts = tuple(word.text for word in words)
     known = options_of(texts, LOOKING) or (options_of(texts, CHECKING) if sandboxed else None)

@@ -20,7 +20,7 @@ from agent.tools.files.paths import ROOT
 from agent.tools.files.place import readable, tree_of
 from agent.tools.reach import FileSettings, ShellSettings
 from agent.tools.schemas import Arguments, parsed, schema_from
-from agent.tools.shell.judging import Judgement, judged
+from agent.tools.shell.judging import Judgement, judged, only_removes
 from agent.tools.shell.programs import Allowance, Ended, counted, limited, run, tasks_of_user
 from agent.tools.shell.sandbox import enclosed, environment, looking_only, top_of_system
 
@@ -107,8 +107,10 @@ class Shell:
         size, count = await anyio.to_thread.run_sync(tree.used)
         limits = self._files()
         full = size > limits.workspace_mb * MEBIBYTE or count > limits.workspace_files
-        if full and not asked.command.startswith("rm "):
-            raise ToolError(f"the workspace is full ({size} bytes, {count} files); remove something with rm first")
+        if full and not only_removes(asked.command):
+            raise ToolError(
+                f"the workspace is full ({size} bytes, {count} files); remove something with rm alone first"
+            )
         allowance = _allowance(settings, asked.timeout_s)
         command = [self._program, "-c", asked.command]
         began = self._clock.monotonic()

@@ -1,5 +1,10 @@
 """What is a command, who may use it, and how platforms learn of it."""
 
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from sqlalchemy import text as sql
 
@@ -96,6 +101,42 @@ async def test_help_shows_what_this_person_may_use_here(world: World) -> None:
     assert "/exit" not in for_admin, "only a terminal can be left"
     auf_deutsch = await world.asks("/help", "Befehle", person=BOB, language="de-AT")
     assert "Modell" in auf_deutsch
+
+
+async def test_help_is_short_and_all_of_it_is_one_word_away(world: World) -> None:
+    short = await world.asks("/help")
+    named = re.findall(r"^\W*/(\w+): ", short, re.MULTILINE)
+    assert 8 <= len(named) <= 12, short
+    assert "/remind tomorrow 9:00 pay the rent" in short
+    assert "/help all" in short
+    everything = await world.asks("/help all")
+    assert "/allow" in everything
+    assert "/debug-dump" in everything
+    assert len(await world.asks("/help all", person=BOB)) < 4096, "one message on Telegram"
+
+
+async def test_help_names_nothing_that_is_switched_off(world_of: Callable[..., World]) -> None:
+    async with world_of(config="[scheduler]\nenabled = false\n").process() as world:
+        assert "/remind" not in (await world.asks("/help")).split("\n\n")[1]
+        everything = await world.asks("/help all")
+        assert not re.search(r"/(graph|focus|sidequest|remind|schedules|exit)\b", everything), everything
+        published = {command.name for command in world.accounts["telegram"].published}
+        assert not published & {"graph", "focus", "sidequest", "remind", "exit"}
+
+
+@pytest.mark.parametrize(("platform", "typed"), [("discord", "/bo clear-queue"), ("telegram", "/clear_queue")])
+async def test_commands_are_named_as_they_are_typed_there(
+    world_of: Callable[..., World], platform: str, typed: str
+) -> None:
+    forms: dict[str, dict[str, Any]] = {"discord": {"command_prefix": "/bo "}, "telegram": {"command_dash": "_"}}
+    async with world_of(accounts=(platform,)).process() as world:
+        account = world.accounts[platform]
+        account.capabilities = replace(account.capabilities, **forms[platform])
+        answer = await world.asks("/help all", person="77", on=platform)
+        assert typed in answer
+        answer = await world.asks("/xyzzy", on=platform)
+        assert typed.partition("clear")[0] + "help" in answer, "in every sentence of ours"
+        await world.answered("say /clear-queue", "say /clear-queue", on=platform)
 
 
 async def test_help_tells_of_one_command(world: World) -> None:

@@ -193,3 +193,14 @@ async def test_a_restart_closes_what_was_open(world: World) -> None:
         assert delivery.questions.press(action, ANN).finding is Finding.OVER
         await world.still()
     assert await world.notes() == 0
+
+
+async def test_an_answer_before_delivery_runs_takes_the_buttons_away(world: World) -> None:
+    asked = Asked(world)
+    async with running(asked.run):
+        await world.until(lambda: bool(world.screen().shown))
+        assert world.delivery.questions.text(key(), ANN, "yes")
+        await world.until(lambda: bool(asked.answers))
+    assert world.screen().shown[0].actions == ()
+    assert asked.shown == "Delete everything?\n\nAnswered: Yes"
+    assert await world.notes() == 0

@@ -89,6 +89,7 @@ async def test_a_message_that_fails_five_times_is_given_up_visibly_and_the_next_
         await house.says(CHAT, "poison")
         await house.says(CHAT, "fine")
         await until(partial(is_answered, database, "gave up: poison", "fine"))
+        await until(lambda: bool(house.dead))
     assert [work.attempt for work in house.given] == [1, 2, 3, 4, 5, 1]
     (dead,) = house.dead
     assert (dead.conversation, dead.incoming.text, dead.attempts) == (CHAT, "poison", 5)
@@ -123,6 +124,7 @@ async def test_the_run_of_a_message_that_was_given_up_is_over_until_the_message_
     async with house.running():
         await house.says(CHAT, "a")
         await until(partial(is_answered, database, "gave up: a"))
+        await until(lambda: bool(house.dead))
     row = house.dead[0].inbox_id
     run = await database.read(partial(runs.find_run, inbox_id=row))
     assert run is not None
@@ -141,6 +143,7 @@ async def test_what_trying_again_cannot_mend_is_given_up_at_once(database: Datab
     async with house.running():
         await house.says(CHAT, "a")
         await until(partial(is_answered, database, "gave up: a"))
+        await until(lambda: bool(house.dead))
     assert len(house.given) == 1
     assert house.dead[0].why == "Permanent; the log has more"
 
@@ -153,6 +156,7 @@ async def test_an_agent_that_cannot_be_woken_does_not_keep_its_message_for_ever(
     async with house.running():
         await house.says(CHAT, "a")
         await until(partial(is_answered, database, "gave up: a"))
+        await until(lambda: bool(house.dead))
     assert house.dead[0].attempts == 5
 
 
@@ -168,6 +172,7 @@ async def test_an_agent_that_leaves_its_work_undone_gets_it_again_and_in_the_end
     async with house.running():
         await house.says(CHAT, "a")
         await until(partial(is_answered, database, "gave up: a"))
+        await until(lambda: bool(house.dead))
     assert [work.attempt for work in house.given] == [1, 2, 3, 4, 5]
 
 
