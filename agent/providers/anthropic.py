@@ -22,7 +22,16 @@ from agent.providers.anthropic_requests import Encoder, longest
 from agent.providers.anthropic_stream import Reading
 from agent.providers.attachments import IMAGES, TEXTS, Bytes, load, wanted
 from agent.providers.endpoints import host_of, is_local
-from agent.providers.failures import Answer, busy, classify, read_error, refused, retry_after
+from agent.providers.failures import (
+    Answer,
+    busy,
+    classify,
+    read_error,
+    refused,
+    request_id,
+    retry_after,
+    without_markup,
+)
 from agent.providers.opening import Surroundings
 from agent.providers.prices import DEFAULT_WINDOW, Card
 from agent.providers.provider import CacheTier, Chunk, Request
@@ -246,10 +255,11 @@ def _kept(dialect: Mapping[str, Any], headers: Collection[str]) -> frozenset[str
 
 
 def _answer(error: anthropic.APIStatusError) -> Answer:
-    after_s = retry_after(error.response.headers)
-    if error.body is None:
-        return Answer(status=error.status_code, message=error.message, after_s=after_s)
-    return read_error(error.body, error.status_code, after_s)
+    after_s, request = retry_after(error.response.headers), request_id(error.response.headers)
+    if error.body is None or isinstance(error.body, str):
+        message = without_markup(error.body or error.message)
+        return Answer(status=error.status_code, message=message, after_s=after_s, request=request)
+    return read_error(error.body, error.status_code, after_s, request)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -18,7 +18,7 @@ import anyio.to_thread
 
 from agent.core.bodies import BodyTooLarge, whole_body
 from agent.providers.endpoints import is_local
-from agent.providers.settings import MAX_WINDOW, ProviderSettings
+from agent.providers.settings import MAX_WINDOW, ProviderSettings, is_model_name
 
 WITHIN_S = 5.0  # for one question
 ALL_WITHIN_S = 12.0
@@ -113,11 +113,11 @@ class _Server:
         return in_list(await self._read("GET", f"{self._api}/models"), self._model, "/v1/models")
 
     async def names(self) -> tuple[str, ...]:
-        """As its list of models has them."""
+        """As its list of models has them, as far as they are names that can be shown."""
         names = (
             entry.get("id") or entry.get("name") for entry in _entries(await self._read("GET", f"{self._api}/models"))
         )
-        return tuple(name for name in names if isinstance(name, str))
+        return tuple(name for name in names if isinstance(name, str) and is_model_name(name))
 
     async def props(self) -> Told | None:
         """llama.cpp, for the model that is loaded: to be asked is no reason to load another."""

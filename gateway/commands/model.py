@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.ids import ConversationId
 from agent.providers.registry import UnknownProvider
+from agent.providers.settings import LONGEST_MODEL, is_model_name
 from agent.providers.slot import Choice, Chooser
 from agent.providers.window_discovery import listed
 from agent.status import Status
@@ -67,6 +68,8 @@ async def model(call: Call) -> Reply:
         return Reply(text=phrase("model_reset", language, model=configured))
     if name.casefold() in registry.aliases:
         return await _switch(call, name)
+    if not is_model_name(name):
+        return _unreadable(call)
     settings = registry.get(status.provider).settings
     known = await listed(settings)
     # Some servers list less than they serve: one that leaves out the configured model is not believed.
@@ -75,6 +78,11 @@ async def model(call: Call) -> Reply:
     choice = call.agent.use_model(name, _chooser(call))
     await _save(call, call.key, choice)
     return Reply(text=phrase("model_set", language, provider=choice.provider, model=name))
+
+
+def _unreadable(call: Call) -> Reply:
+    text = call.house.phrase("model_unreadable", call.incoming.language, most=LONGEST_MODEL)
+    return Reply(text=text, private=True)
 
 
 def _is_listed(name: str, known: Sequence[str]) -> bool:
@@ -99,6 +107,8 @@ async def _switch(call: Call, name: str) -> Reply:
         wanted, other = registry.named(name)
     except UnknownProvider:
         return _unknown(call, name)
+    if other is not None and not is_model_name(other):
+        return _unreadable(call)
     status = await call.agent.status()
     if (status.choice.provider, status.choice.model) == (wanted, other):
         return Reply(text=phrase("provider_already", language, name=wanted))
@@ -114,6 +124,8 @@ async def _switch_all(call: Call, name: str) -> Reply:
         wanted, other = registry.named(name)
     except UnknownProvider:
         return _unknown(call, name)
+    if other is not None and not is_model_name(other):
+        return _unreadable(call)
     if not call.house.persistence():
         return Reply(text=phrase("provider_not_kept", language))
     await _save(call, account_of(call.key), Choice(provider=wanted, model=other, source="admin"))
