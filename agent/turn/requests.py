@@ -95,7 +95,8 @@ def schema_of(run: Run, states: States) -> ToolSchema:
     extra = [PSEUDO_TOOLS[name] for name in shown.pseudo]
     specs = toolbox.specs(shown.scope)
     others = {spec.name for spec in specs if spec.category == "mcp"} - {*shown.fitting} - shown.loaded
-    left_out = tuple(sorted({*deferred(specs, shown.window, shown.loaded)} | others))
+    weighed = [spec for spec in specs if spec.name not in others]  # what is not shown anyway takes no room
+    left_out = tuple(sorted({*deferred(weighed, shown.window, shown.loaded, shown.fitting)} | others))
     if left_out:
         extra.append(search_tool(left_out))
     schema = toolbox.schema(shown.scope - frozenset(left_out), extra)
