@@ -140,6 +140,5 @@ async def test_where_it_is_off_nothing_is_asked(world_of: WorldOf, llm: LlmServe
         for number in range(3):
             await world.answered(f"{number} {LONG}", f"echo: {number}")
         await world.answered("and now", "echo: and now")
-        await world.house.background.idle() if hasattr(world.house.background, "idle") else None
         assert all(body.get("tools") for body in llm.bodies), "no question beside the turns"
         assert "now: " not in (await world.asks("/status", "Status")) or await now(world) == "–"

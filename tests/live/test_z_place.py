@@ -7,6 +7,7 @@ import pytest
 
 from agent.core.ids import ConversationId
 from agent.storage import audit_rows
+from agent.tools.workspace import workspace_of
 from tests.fakes.llm_server import LlmServer
 from tests.gateway.world import World, calling
 from tests.live.scenes import CHAT, WorldOf, model, put, turns_of, write_agent
@@ -37,7 +38,7 @@ async def test_folder_and_environment_hold_for_the_turn_and_outlive_the_process(
     (skill / "SKILL.md").write_text(SKILL)
     world = world_of(config=OPEN + COLOUR + model(llm, window=64_000), providers=())
     put(world, "note.txt", "a note")
-    (tmp_path / "workspaces" / CHAT / "inner").mkdir()
+    (workspace_of(tmp_path, CHAT) / "inner").mkdir()
     move = {"type": "tool_use", "name": "set_working_directory", "input": {"path": "inner"}}
     taste = {"type": "tool_use", "name": "load_skill", "input": {"name": "taste"}}
     show = {"type": "tool_use", "name": "shell", "input": {"command": SHOW}}
@@ -52,7 +53,7 @@ async def test_folder_and_environment_hold_for_the_turn_and_outlive_the_process(
         await world.answered("move there", "moved")
         before = results(world)[-1]
         assert "colour=blue-" in before
-        assert f"in {CHAT}" in before.replace("%3A", ":"), "a move within the turn does not count yet"
+        assert "in inner" not in before, "a move within the turn does not count yet"
         assert "taste= " in before, "nor does what a skill sets that the model called up"
         assert "counts from the next message on: TASTE" in json.dumps(turns_of(world)[1]["messages"])
         await world.answered("show it", "Done: show it")
