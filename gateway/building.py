@@ -256,6 +256,7 @@ async def build(
         goal_of=lambda conversation: waking.goal_of(conversation),
         hide_live=lambda conversation: delivery.show_live(ConversationKey.parse(conversation), ""),
         setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
+        deliver=delivery.wake,
         switched_off=lambda: go_betweens.switched_off(live.settings),
     )
     commands = all_commands()
@@ -347,6 +348,7 @@ async def build(
         clock=clock,
         home=settings.home,
         phrase=phrase,
+        admins=lambda: live.settings.access.admins,
         bystanders=Bystanders(granted=book.note, deliver=delivery.wake, work=dispatcher.wake, settle=ledger.flush),
     )
     return House(

@@ -157,7 +157,7 @@ def split_command(text: str) -> tuple[str, str]:
 
 def refused(call: Call) -> Reply:
     """The answer to somebody without the role."""
-    values = {"name": call.name, "role": call.role.name.lower(), "person": call.incoming.person or "telegram:77"}
+    values = {"name": call.name, "role": call.role.name.lower()}
     return Reply(text=call.house.phrase("admin_only", call.incoming.language, **values), private=True)
 
 

@@ -136,6 +136,13 @@ class Alerts:
         self._troubles.note("delivery", str(key), f"message {outbox_id} was refused: {reason}")
         self.tell("owner_undeliverable", {"chat": str(key), "detail": reason})
 
+    def gone(self, key: ConversationKey, reason: str) -> None:
+        """A place is closed to us. Not an owner's own chat: one who never wrote to us has not removed us."""
+        if key in {chat.key for chat in self._recipients().values()}:
+            _log.warning("%s cannot be told anything: %s", key, reason)
+        else:
+            self.tell("owner_gone", {"chat": str(key)})
+
     async def run(self) -> None:
         """Look after the accounts now and then, tell what is noted at once, until cancelled.
 

@@ -64,7 +64,7 @@ class Reports:
         self.alerts().undeliverable(key, outbox_id, reason)
 
     def gone(self, key: ConversationKey, reason: str) -> None:
-        self.alerts().tell("owner_gone", {"chat": str(key)})
+        self.alerts().gone(key, reason)
 
     def login_refused(self, channel_type: str, reason: str) -> None:
         fix = "look at its token and its rights; it is tried again each minute, and `tieline doctor` tells more"

@@ -49,7 +49,7 @@ CONFIG = """
 [access]
 allow = ["telegram:78"]
 allow_groups = ["telegram:-1005"]
-admins = ["telegram:77", "discord:77"]
+admins = [{admins}]
 {access}
 [queue]
 linger_ms = 0
@@ -142,6 +142,7 @@ class World:
         self.providers = tuple(providers)
         self.config = config
         self.access = "messages_per_minute = 1000"  # more of that section
+        self.admins = '"telegram:77", "discord:77"'
         self.grants: tuple[Grant, ...] = ()  # given before the start
         self.events: list[Event] = []
         self.house: House
@@ -155,7 +156,7 @@ class World:
             for name in self.providers
         )
         path = self.home / "gateway.toml"
-        path.write_text(f"{CONFIG.format(access=self.access)}{self.config}\n{llm}")
+        path.write_text(f"{CONFIG.format(access=self.access, admins=self.admins)}{self.config}\n{llm}")
         loaded = load(path, {"TIELINE_HOME": str(self.home)})
         sections = {name: getattr(loaded, name) for name in Sections.model_fields}
         channels = tuple(

@@ -7,11 +7,11 @@ import pytest
 
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
-from tests.gateway.world import World, calling
+from tests.gateway.world import World
 from tests.live.scenes import SUBGOAL, WorldOf, asides, asked_aside, model, page, put, rule, working_on, write_agent
 
 LONG = "a wish that takes some room " * 130
-PLAIN = f"[skills]\nenabled = false\n"
+PLAIN = "[skills]\nenabled = false\n"
 
 
 async def now(world: World) -> str:

@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 
 from agent.compaction.blocks import EVICTED
-from agent.core.context_events import CompactComplete, SummariesApplied, ToolOutputsPruned
-from agent.core.events import LoopEnded
+from agent.core.context_events import SummariesApplied, ToolOutputsPruned
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
-from tests.gateway.world import ANN, World, slowly
+from tests.gateway.world import World
 from tests.live.scenes import (
-    PAIRS,
     SUBGOAL,
     SUMMARIES,
     WorldOf,
@@ -27,8 +25,6 @@ from tests.live.scenes import (
     pages,
     put,
     registry,
-    rule,
-    turns_of,
     working_on,
     write_agent,
 )
