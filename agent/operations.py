@@ -104,14 +104,11 @@ class Operations:
         Raises SessionAmbiguous or SessionClosed.
         """
         conversation, current = self._states.session.conversation, await self._session()
-        database = self._states.runtime.database
         if prefix is None:
-            found = await database.read(lambda conn: store.latest_but(conn, conversation, current))
+            read = self._states.runtime.database.read
+            found = await read(lambda conn: store.latest_but(conn, conversation, current))
         else:
-            matches = await database.read(lambda conn: store.by_prefix(conn, conversation, prefix))
-            if len(matches) > 1:
-                raise SessionAmbiguous(f"several sessions begin with {prefix!r}; give more of the id")
-            found = matches[0] if matches else None
+            found = await self._by_prefix(prefix)
         if found is None:
             return None
         if found.state == "terminated":
@@ -119,6 +116,26 @@ class Operations:
         if found.id != current:
             self._staged = StagedChanges(switch_session=True, session=found.id)
         return found
+
+    async def close_session(self, prefix: str) -> Session | None:
+        """Close the session whose id begins so for good: no run goes on in it (B-13). None: no such session.
+
+        Raises SessionAmbiguous or SessionClosed.
+        """
+        found = await self._by_prefix(prefix)
+        if found is None:
+            return None
+        if found.state == "terminated":
+            raise SessionClosed(f"session {found.id} was closed for good")
+        self._staged = StagedChanges(close=found.id)
+        return found
+
+    async def _by_prefix(self, prefix: str) -> Session | None:
+        conversation = self._states.session.conversation
+        matches = await self._states.runtime.database.read(lambda conn: store.by_prefix(conn, conversation, prefix))
+        if len(matches) > 1:
+            raise SessionAmbiguous(f"several sessions begin with {prefix!r}; give more of the id")
+        return matches[0] if matches else None
 
     async def session_goal(self) -> SessionGoal:
         """What the session is after, as its words tell; idle where nobody wants that followed."""

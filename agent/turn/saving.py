@@ -155,8 +155,10 @@ def write_staged(conn: Connection, staged: StagedChanges, states: States, at: in
             take_back(conn, session, staged.hide_from)
     if session is not None:
         _write_goal(conn, staged, session, at)
+    if staged.close is not None:
+        store.set_state(conn, staged.close, "terminated")
     if staged.switch_session:
-        if session is not None and session != staged.session:
+        if session is not None and session != staged.session and store.state_of(conn, session) != "terminated":
             store.set_state(conn, session, "ended")
         if staged.session is not None:
             store.set_state(conn, staged.session, "active")

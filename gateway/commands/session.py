@@ -7,9 +7,9 @@ import anyio
 
 from agent.core.errors import AgentError
 from agent.core.outbox import Button, FileRef, Question
-from agent.operations import TakenBack
+from agent.operations import SessionClosed, TakenBack
 from gateway.access.policy import Role
-from gateway.commands.command import PRESS, Call, Command, Reply
+from gateway.commands.command import PRESS, Call, Command, Reply, refused
 from gateway.scheduler.zones import zone_named
 
 SHOWN_ID = 8  # characters of a session's id that people see and type
@@ -73,8 +73,10 @@ def _left_alone(call: Call) -> Reply:
 
 
 async def sessions(call: Call) -> Reply:
-    """Lists the sessions of this chat, or goes back to one: by the beginning of its id, or `last`."""
+    """Lists the sessions of this chat, goes back to one (by its id's beginning, or `last`), or closes one for good."""
     phrase, language = call.house.phrase, call.incoming.language
+    if call.words[:1] == ["close"] and len(call.words) > 1:
+        return await _close(call, call.words[1]) if call.role >= Role.ADMIN else refused(call)
     if call.words:
         return await _resume(call, call.words[0])
     found = await call.agent.sessions(most=10)
@@ -88,6 +90,7 @@ async def sessions(call: Call) -> Reply:
             "sessions_line",
             language,
             mark="▸ " if session.id == current else "",
+            closed=phrase("sessions_closed", language) if session.state == "terminated" else "",
             id=session.id[:SHOWN_ID],
             title=session.title or "…",
             count=session.message_count,
@@ -103,7 +106,7 @@ async def sessions(call: Call) -> Reply:
             ),
         )
         for session in found
-        if session.id != current
+        if session.id != current and session.state != "terminated"
     )[:4]
     return Reply(text="\n".join([phrase("sessions_title", language), "", *lines]), buttons=buttons)
 
@@ -112,11 +115,37 @@ async def _resume(call: Call, wanted: str) -> Reply:
     phrase, language = call.house.phrase, call.incoming.language
     try:
         session = await call.agent.resume(None if wanted == "last" else wanted)
+    except SessionClosed:
+        return Reply(text=phrase("session_closed", language, id=wanted))
     except AgentError:
         session = None
     if session is None:
         return Reply(text=phrase("session_unknown", language, id=wanted))
     return Reply(text=phrase("session_resumed", language, title=session.title or "…", count=session.message_count))
+
+
+async def _close(call: Call, wanted: str) -> Reply:
+    """No run goes on in it; it can still be listed and read. Nothing opens it again, so it is asked about."""
+    phrase, language = call.house.phrase, call.incoming.language
+    try:
+        session = await call.agent.close_session(wanted)
+    except SessionClosed:
+        return Reply(text=phrase("session_closed", language, id=wanted))
+    except AgentError:
+        session = None
+    if session is None:
+        return Reply(text=phrase("session_unknown", language, id=wanted))
+    title = session.title or "…"
+    question = Question(
+        prompt=phrase("session_close_question", language, title=title, count=session.message_count),
+        asked_of=call.incoming.person,
+        interaction=call.incoming.interaction,
+    )
+    answer = await call.house.ask(call.key, question, language)
+    if answer.choice != "yes":
+        call.agent.take_staged()
+        return Reply(text=phrase("session_left_open", language, title=title))
+    return Reply(text=phrase("session_closed_now", language, title=title))
 
 
 async def export(call: Call) -> Reply:
@@ -142,5 +171,5 @@ NEW = Command(name="new", run=new, group="chat", aliases=("reset",))
 CLEAR = Command(name="clear", run=clear, group="chat", admin_in_groups=True)
 RETRY = Command(name="retry", run=retry, group="chat")
 UNDO = Command(name="undo", run=undo, group="chat")
-SESSIONS = Command(name="sessions", run=sessions, group="chat", usage="[id | last]", admin_in_groups=True)
+SESSIONS = Command(name="sessions", run=sessions, group="chat", usage="[id | last | close id]", admin_in_groups=True)
 EXPORT = Command(name="export", run=export, group="more", admin_in_groups=True)
