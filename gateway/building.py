@@ -47,7 +47,6 @@ from gateway.commands.desk import Desk
 from gateway.commands.house import House as CommandHouse
 from gateway.commands.plan_buttons import plan_buttons
 from gateway.config.live import SHIPPED_SKILLS, Live
-from gateway.conversations.audiences import places_of
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.call_journal import open_journal
 from gateway.delivery.delivery import Delivery
@@ -135,6 +134,7 @@ async def build(
         is_busy=lag.is_busy,
         guard=Guard(redact.found, redact.begun),
     )
+    reachable = partial(go_betweens.reachable, accounts, delivery)
     approvals = Approvals(database, clock, lambda: live.settings.approvals, changed=delivery.prompts.changed)
     notices = Notices(database, clock, delivery.wake)
     alerts = Alerts(
@@ -159,13 +159,14 @@ async def build(
         deliver=delivery.wake,
         work=lambda conversation: dispatcher.wake(conversation),
         tell_owner=alerts.tell,
+        reachable=reachable,
     )
     embedders = Embedders(settings=lambda: live.settings.memory.semantic, providers=lambda: providers, ledger=ledger)
     memory = Memory(
         database,
         clock,
         settings=lambda: live.settings.memory,
-        places=lambda conversation: places_of(ConversationKey.parse(conversation), chosen.parents.get(conversation)),
+        places=partial(go_betweens.places, live, chosen),
         vectors=Vectors(database, embedders.current, least=lambda: live.settings.memory.semantic.min_similarity),
     )
     skills = Skills(
@@ -289,6 +290,7 @@ async def build(
         ring=lambda conversation: dispatcher.wake(conversation),
         goal_buttons=goal_buttons(phrase),
         goal_role=goal_role(book, live),
+        reachable=reachable,
         fleet=fleet,
         plan_buttons=plan_buttons(phrase),
     )

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from gateway.channels.adapter import ChannelSettings
+from gateway.channels.adapter import Asked, ChannelSettings
 
 PUBLIC_API = "https://api.telegram.org"
 GROUP_INTERVAL_MS = 3000  # Telegram takes about 20 messages or edits a minute in one group
@@ -18,6 +18,8 @@ class TelegramSettings(ChannelSettings):
     """One bot of @BotFather. Every key but `token` may be left out."""
 
     adapter: ClassVar[str] = "adapters.telegram.adapter:TelegramAdapter"
+    init_asks: ClassVar[tuple[Asked, ...]] = (Asked("token", "Token from @BotFather"),)
+    place_parts: ClassVar[int | None] = 1  # <chat>[:<topic>]
 
     type: Literal["telegram"] = "telegram"
     token: SecretStr

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from agent.compaction import rungs
 from agent.compaction.ahead import Ahead, Job
-from agent.compaction.asking import Ask
+from agent.compaction.asking import Ask, WriteSummary
 from agent.compaction.by_model import Compactor
 from agent.compaction.by_rule import Trimmer
 from agent.compaction.cooldown import Cooldown
@@ -61,6 +61,7 @@ class Engine:
         dumps: Dumps | None = None,
         flush: Flush | None = None,
         before_compact: Callable[[str], Awaitable[None]] | None = None,
+        write_summary: WriteSummary | None = None,
     ) -> None:
         self.state = state
         self.options = Options()
@@ -86,6 +87,7 @@ class Engine:
             now=now,
             count_text=count_text,
             before=before_compact,
+            write_summary=write_summary,
         )
         self._ahead = Ahead(
             state=state,

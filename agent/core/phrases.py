@@ -101,6 +101,7 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "goal_why_gave_up": "The model gave up.",
         "goal_why_off": "Work by itself was switched off by the operator.",
         "goal_why_gone": "I was removed from this chat while I worked on it.",
+        "goal_why_login": "The platform refused my login while I worked on it: nobody could read what I did.",
         "goal_why_blocked": "Who set it may not talk to me any more.",
         "goal_why_restart": "The gateway was restarted while I worked on it. Nothing goes on by itself.",
         "goal_why_person": "Paused by a person.",

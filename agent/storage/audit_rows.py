@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, bindparam, func, insert, select
 
-from agent.core.ids import ConversationId
+from agent.core.ids import ConversationId, SessionId
 from agent.storage.conflicts import or_ignore
 from agent.storage.tables import tool_call
 
@@ -24,6 +24,7 @@ class Record:
     """
 
     conversation: ConversationId
+    session: SessionId | None
     inbox_id: int
     run: str
     call: str
@@ -76,6 +77,7 @@ def last_run(conn: Connection, conversation: ConversationId, tools: Sequence[str
 def _read(row: Row[Any]) -> Record:
     return Record(
         conversation=ConversationId(row.conv),
+        session=SessionId(row.session_id) if row.session_id else None,
         inbox_id=row.inbox_id,
         run=row.run_id,
         call=row.call_id,
@@ -93,6 +95,7 @@ def _read(row: Row[Any]) -> Record:
 def _values(record: Record) -> Mapping[str, object]:
     return {
         "conv": record.conversation,
+        "session_id": record.session,
         "inbox_id": record.inbox_id,
         "run_id": record.run,
         "call_id": record.call,

@@ -162,6 +162,7 @@ tool_call = Table(
     Column("result", Text, nullable=False),  # its beginning
     Column("elapsed_ms", Integer, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    Column("session_id", Text),
     UniqueConstraint("inbox_id", "call_id"),
 )
 Index("ix_tool_call_conv", tool_call.c.conv, tool_call.c.id)

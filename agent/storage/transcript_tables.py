@@ -49,6 +49,8 @@ session = Table(
     Column("updated_at", BigInteger, nullable=False),
     Column("summary", Text),  # of its oldest messages, made ahead of time (SPEC §8.5)
     Column("summary_upto", BigInteger),  # the last message that the summary covers
+    Column("cwd", Text),  # where its tools work, below the workspace; NULL: the workspace itself
+    Column("env", Text),  # what hooks have set for its programs, as JSON; NULL: nothing
 )
 Index("ix_session_conv", session.c.conv, session.c.updated_at)
 

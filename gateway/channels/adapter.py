@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict
 from starlette.routing import BaseRoute
@@ -31,8 +31,21 @@ class SignedIn:
     display: str
 
 
+class Asked(NamedTuple):
+    """A secret that `tieline init` asks for: its key in the settings, the question, whether it must be given."""
+
+    key: str
+    question: str
+    needed: bool = True
+
+
 class ChannelSettings(BaseModel):
     """What every `[[channels]]` section has. An adapter's own class adds its keys and names the adapter to load.
+
+    It also tells what the gateway must know of the platform. `init_asks` is what `tieline init` asks to connect it;
+    without any it is not offered there. `place_parts` says of how many parts, with `:` between, the id of a place
+    consists: a longer one names a thread or topic that everybody in the place can read, so it shares the memory of the
+    place. None: ids do not tell, or a thread may be private.
 
     The class lives in a light module (the entry point of group `gateway.channels`), so that a configuration can be
     checked without importing the platform's library.
@@ -41,6 +54,8 @@ class ChannelSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     adapter: ClassVar[str]  # "module:Class"; called with (settings, surroundings)
     entrance: ClassVar[Entrance] = "platform"
+    init_asks: ClassVar[tuple[Asked, ...]] = ()
+    place_parts: ClassVar[int | None] = None
 
     type: str
     account: str = "default"

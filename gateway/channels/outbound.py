@@ -27,6 +27,9 @@ class File:
 class Outbound:
     """One platform message. `key` names it across repeats: at most 25 characters; "" for what is never repeated.
 
+    What comes from the outbox has a key, and so has the first showing of a preview, status or question where the
+    platform remembers keys (`Capabilities.idempotent_send`), so that it can be found and taken away after a crash.
+
     A channel renders `document` as richly as it can and falls back to plain text by itself when the platform refuses
     the rendering. `interaction` answers a slash command or a button where the platform still allows it.
     """
@@ -38,6 +41,15 @@ class Outbound:
     files: tuple[File, ...] = ()
     silent: bool = False
     interaction: str | None = None
+
+    @property
+    def is_frame(self) -> bool:
+        """Whether it only moves what is on the screen: a frame of a preview, a change of a status line.
+
+        It is never waited for. Where the platform is busy raise ChannelBusy at once, and leave room in the account's
+        rate for what must arrive: the next frame shows more.
+        """
+        return not self.key
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,7 @@ def _shown(call: Call, entry: Entry) -> Reply:
         "when": one.when_to_use,
         "triggers": ", ".join(one.triggers),
         "tools": ", ".join(one.tools or ()),
+        "files": ", ".join(one.files),
         "env": ", ".join(name for name, _ in one.env),
         "model": one.model,
         "arguments": one.argument_hint or " ".join(f"[{argument}]" for argument in one.arguments),

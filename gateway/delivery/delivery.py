@@ -40,7 +40,7 @@ from gateway.delivery.prompts import Prompts
 from gateway.delivery.questions import Questions
 from gateway.delivery.refs import Shown
 from gateway.delivery.rest import Later
-from gateway.delivery.returning import FAILED_PAUSE_S, FIRST_LOOK_S, Returning
+from gateway.delivery.returning import FAILED_PAUSE_S, FIRST_LOOK_S, REFUSED_PAUSE_S, Returning
 from gateway.delivery.rows import Settle
 from gateway.delivery.sender import Sender
 from gateway.delivery.settings import Settings
@@ -70,7 +70,7 @@ class Delivery:
         guard: Guard = Guard(),  # noqa: B008 - frozen
     ) -> None:
         """While `is_busy`, what may be left out is not sent. `guard` looks at what leaves; `close` ends `journal`."""
-        channel_for = guarded(channel_for, guard)
+        channel_for = guarded(channel_for, guard, lambda key, accepted: self._returning.note_call(key, accepted))
         self.guard = guard
         self.is_busy = is_busy
         self.settings = settings or Settings()
@@ -148,6 +148,10 @@ class Delivery:
         while (channel := self.channel_for(key)) is None and self.clock.monotonic() < gives_up:
             await self.clock.sleep(FIRST_LOOK_S)
         return channel
+
+    def is_refused(self, channel_type: str) -> bool:
+        """Whether the platform refuses the account's login when called; its adapter may not have noticed."""
+        return self._returning.is_refused(channel_type)
 
     def look_again(self) -> None:
         """An account was opened: send what waited for it. (Without this it is noticed within half a minute.)"""
@@ -247,7 +251,8 @@ class Delivery:
                 self._woken.discard(key)
                 worker = self._worker(key, channel, kept)
                 await worker.run(first)
-                self._returning.note_login(key, worker.login)
+                if worker.login_refused:
+                    self._returning.come_again(key, REFUSED_PAUSE_S)
                 first = None
             for shown in kept:  # nothing was there to take its place
                 self._discard(key, "preview", shown)

@@ -74,6 +74,10 @@ class Accounts:
         """Every configured account's, also of those that are not open yet."""
         return {settings.channel_type: self._health(settings.channel_type) for settings in self._settings}
 
+    def is_refused(self, channel_type: str) -> bool:
+        """Whether the account's login was refused, or it could not even be opened."""
+        return self._health(channel_type).state is State.FAILED
+
     def _health(self, channel_type: str) -> Health:
         if channel_type in self._broken:
             return self._broken[channel_type]

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from agent.between_turns import BetweenTurns
 from agent.core.ids import ConversationId
 from agent.core.outbox import Answer, Question
+from agent.memory.audience import Places
 from agent.providers.known_models import USEFUL_WINDOW
 from agent.providers.registry import Registry as Providers
 from agent.style.user_model import UserModel
@@ -19,11 +20,13 @@ from gateway.channels.adapter import Adapter
 from gateway.channels.keys import ConversationKey
 from gateway.config.live import Live
 from gateway.config.settings import Settings
+from gateway.conversations.audiences import places_of
 from gateway.conversations.choices import Configured, Held, configured_only
 from gateway.conversations.choices import held as held_by
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
 from gateway.dispatch.local import LocalDispatcher
+from gateway.running.accounts import Accounts
 from gateway.running.agents import Waking
 from gateway.running.alerts import Alerts
 from gateway.running.chosen import Chosen
@@ -68,6 +71,19 @@ class Reports:
 
     def login_accepted(self, channel_type: str) -> None:
         self.troubles.over("delivery", channel_type)
+
+
+def places(live: Live, chosen: Chosen, conversation: ConversationId) -> Places:
+    """Who shares what is remembered there."""
+    key = ConversationKey.parse(conversation)
+    parts = next((one.place_parts for one in live.settings.channels if one.type == key.platform), None)
+    return places_of(key, chosen.parents.get(conversation), parts)
+
+
+def reachable(accounts: Accounts, delivery: Delivery, conversation: ConversationId) -> bool:
+    """Whether what is said there can be sent, as far as the account's login goes."""
+    name = ConversationKey.parse(conversation).channel_type
+    return not (accounts.is_refused(name) or delivery.is_refused(name))
 
 
 def stop(

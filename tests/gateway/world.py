@@ -100,6 +100,20 @@ class AccountSettings(ChannelSettings):
     adapter: ClassVar[str] = "tests.gateway.world:Account"
 
 
+class TopicSettings(AccountSettings):
+    """As Telegram's: everybody in a chat can read its topics."""
+
+    place_parts: ClassVar[int | None] = 1
+
+
+class ThreadSettings(AccountSettings):
+    """As Slack's: everybody in a team's channel can read its threads."""
+
+    place_parts: ClassVar[int | None] = 2
+
+
+KINDS = {"telegram": TopicSettings, "slack": ThreadSettings}
+
 # Adapters are opened by name and get no more than settings and surroundings: their screens are found by the home.
 SCREENS: dict[str, dict[ConversationKey, Screen]] = {}
 
@@ -118,6 +132,7 @@ class World:
         config: str = "",
         accounts: Sequence[str] = ("telegram",),
         providers: Sequence[str] = ("a", "b"),
+        window: int | None = 128_000,
     ) -> None:
         shutil.copyfile(template, home / "tieline.db")
         self.home, self.llm = home, llm
@@ -127,6 +142,7 @@ class World:
         self.account_names = accounts
         self.providers = tuple(providers)
         self.config = config
+        self.window = window  # of every provider, in tokens; None: nobody says
         self.access = "messages_per_minute = 1000"  # more of that section
         self.grants: tuple[Grant, ...] = ()  # given before the start
         self.events: list[Event] = []
@@ -135,9 +151,10 @@ class World:
 
     def _settings(self) -> Settings:
         url = f"{self.llm.url}/v1"
+        window = f"context_window = {self.window}\n" if self.window is not None else ""
         llm = "".join(
             f'[[llm.providers]]\nname = "{name}"\ntype = "openai"\nmodel = "model-{name}"\nbase_url = "{url}"\n'
-            f'api_key = "sk-double"\ncontext_window = 128000\n'
+            f'api_key = "sk-double"\n{window}'
             for name in self.providers
         )
         path = self.home / "gateway.toml"
@@ -145,7 +162,7 @@ class World:
         loaded = load(path, {"TIELINE_HOME": str(self.home)})
         sections = {name: getattr(loaded, name) for name in Sections.model_fields}
         channels = tuple(
-            AccountSettings(type=kind, account=account or "default")
+            KINDS.get(kind, AccountSettings)(type=kind, account=account or "default")
             for kind, _, account in (name.partition("@") for name in self.account_names)
         )
         return Settings.model_construct(**sections, channels=channels, home=self.home, source=None)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.core.tools import Gate
+from agent.core.tools import SKILLS, Gate
 from agent.tools.files.paths import ROOT
 from agent.tools.shell.denied import denied
 from agent.tools.shell.looking import CHECKING, LOOKING, beyond, options_of, values_in
@@ -81,7 +81,7 @@ def _hides(word: Word) -> bool:
 
 
 def _leaves(text: str, root: str) -> bool:
-    within = bool(root) and (text == root or text.startswith(f"{root}/"))
+    within = bool(root) and any(text == one or text.startswith(f"{one}/") for one in (root, SKILLS))
     return _UPWARDS.search(text) is not None or (not within and _OUTSIDE.search(text) is not None)
 
 

@@ -31,6 +31,7 @@ ONE = Approval(
     expires_at=20,
 )
 CALL = Record(
+    session=None,
     conversation=HERE,
     inbox_id=1,
     run="r",
