@@ -117,7 +117,6 @@ class Flushing:
         finally:  # a minute is over: it may have begun
             named = replace(use, id=f"{PURPOSE}:{states.runtime.new_id()}")  # a model may give one id in every round
             record(named, outcome, run, states)
-        run.notes_written = run.notes_written or not outcome.is_error
         return ToolResult(tool_use_id=use.id, content=outcome.content, is_error=outcome.is_error)
 
     async def _outcome(self, use: ToolUse, reply: Reply, run: Run) -> Outcome:

@@ -32,7 +32,7 @@ from agent.turn.persist import persist
 from agent.turn.prompt import reminder_for
 from agent.turn.requests import recall_uses
 from agent.turn.room import prepare_next
-from agent.turn.run import SHUTDOWN, Executed, Interrupts, Notice, Run, StagedChanges
+from agent.turn.run import SHUTDOWN, Executed, Interrupts, Notice, Persisted, Run, StagedChanges
 from agent.turn.saving import save_place
 from agent.turn.settings import Settings
 from agent.turn.side_calls import SideCalls
@@ -70,7 +70,7 @@ async def turn(
             await take_back_offer(run, states)
         await fire("stop", run, states, {"verdict": endings[-1].verdict})
         with anyio.CancelScope(shield=True):  # whoever cancels now comes too late: it is done and will be stored
-            await persist(endings[-1], run, states)
+            run.persisted = await persist(endings[-1], run, states)
         await learn_from(endings[-1], run, states)
         prepare_next(run, states)
         catch_up_soon(run, states, SideCalls(states))
@@ -157,10 +157,17 @@ async def _announced(run: Run, states: States) -> AsyncIterator[list[Executed]]:
             runtime.bus.publish(LoopFailed(conversation=conversation, run=run.id, error=error))
         else:
             duration_ms = round((runtime.clock.monotonic() - run.began) * 1000)
-            success = endings[-1].success
-            runtime.bus.publish(
-                LoopEnded(conversation=conversation, run=run.id, success=success, duration_ms=duration_ms)
+            persisted = run.persisted or Persisted()
+            event = LoopEnded(
+                conversation=conversation,
+                run=run.id,
+                success=endings[-1].success,
+                duration_ms=duration_ms,
+                transcript_updated=persisted.transcript_updated,
+                session_updated=persisted.session_updated,
+                memory_updated=persisted.memory_updated,
             )
+            runtime.bus.publish(event)
         with anyio.move_on_after(LEAVING_S, shield=True):
             await runtime.outbox.end()
 

@@ -91,6 +91,7 @@ async def sessions(call: Call) -> Reply:
             "sessions_line",
             language,
             mark="▸ " if session.id == current else "",
+            closed=phrase("sessions_closed", language) if session.state == "terminated" else "",
             id=session.id[:SHOWN_ID],
             title=session.title or "…",
             count=session.message_count,
@@ -106,7 +107,7 @@ async def sessions(call: Call) -> Reply:
             ),
         )
         for session in found
-        if session.id != current
+        if session.id != current and session.state != "terminated"
     )[:4]
     return Reply(text="\n".join([phrase("sessions_title", language), "", *lines]), buttons=buttons)
 
@@ -133,6 +134,9 @@ async def _close(call: Call, wanted: str | None) -> Reply:
         session = None
     if session is None:
         return Reply(text=phrase("session_unknown", language, id=wanted or "–"))
+    if session.state == "terminated":
+        call.agent.take_staged()
+        return Reply(text=phrase("session_is_closed", language, id=session.id[:SHOWN_ID]))
     title = session.title or session.id[:SHOWN_ID]
     question = Question(
         prompt=phrase("session_close_question", language, title=title),

@@ -132,6 +132,7 @@ class World:
         config: str = "",
         accounts: Sequence[str] = ("telegram",),
         providers: Sequence[str] = ("a", "b"),
+        window: int | None = 128_000,
     ) -> None:
         shutil.copyfile(template, home / "tieline.db")
         self.home, self.llm = home, llm
@@ -141,6 +142,7 @@ class World:
         self.account_names = accounts
         self.providers = tuple(providers)
         self.config = config
+        self.window = window  # of every provider, in tokens; None: nobody says
         self.access = "messages_per_minute = 1000"  # more of that section
         self.admins = '"telegram:77", "discord:77"'
         self.grants: tuple[Grant, ...] = ()  # given before the start
@@ -150,9 +152,10 @@ class World:
 
     def _settings(self) -> Settings:
         url = f"{self.llm.url}/v1"
+        window = f"context_window = {self.window}\n" if self.window is not None else ""
         llm = "".join(
             f'[[llm.providers]]\nname = "{name}"\ntype = "openai"\nmodel = "model-{name}"\nbase_url = "{url}"\n'
-            f'api_key = "sk-double"\ncontext_window = 128000\n'
+            f'api_key = "sk-double"\n{window}'
             for name in self.providers
         )
         path = self.home / "gateway.toml"
