@@ -75,7 +75,10 @@ def said(
 
 
 def stop(key: ConversationKey, posted: PostedStop, *, person: SignedIn, languages: str | None, at: datetime) -> Said:
-    """The stop button is the command of that name, without a message on the page."""
+    """The stop button is the command of that name, without a message on the page.
+
+    It carries no interaction: the end of the turn tells that it was stopped, and another answer would be noise.
+    """
     return Said(
         key=key,
         place=key.channel_id,
@@ -85,8 +88,6 @@ def stop(key: ConversationKey, posted: PostedStop, *, person: SignedIn, language
         sent_at=at,
         text="/stop",
         mention=Mention.DIRECT,
-        interaction=posted.id,
-        interaction_id=posted.id,
     )
 
 

@@ -14,7 +14,7 @@ let typingTimer = 0;
 let typing = null;
 let missed = 0;
 
-const thread = new Thread({ onPress: press, onOlder: loadOlder });
+const thread = new Thread({ onPress: press, onOlder: loadOlder, onAgain: () => sending.add("/retry", []) });
 const sending = new Sending({ thread, onTaken: () => sidebar.refresh().then(title) });
 const composer = new Composer({
   onSend: (text, files) => sending.add(text, files),
