@@ -88,6 +88,7 @@ def stop(key: ConversationKey, posted: PostedStop, *, person: SignedIn, language
         sent_at=at,
         text="/stop",
         mention=Mention.DIRECT,
+        interaction_id=posted.id,
     )
 
 

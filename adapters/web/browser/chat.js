@@ -136,6 +136,13 @@ byId("stop").addEventListener("click", async () => {
   setTimeout(() => (byId("stop").disabled = false), 2000);
 });
 
+// Escape stops an answer, unless it closes something that is open.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || event.defaultPrevented || byId("stop").hidden || byId("stop").disabled) return;
+  if (!byId("menu").hidden || byId("side").classList.contains("open")) return;
+  byId("stop").click();
+});
+
 function connection(state, wait) {
   byId("link").dataset.state = state;
   byId("link-text").textContent = { connected: "connected", lost: "no connection", "signed-out": "signed out" }[state];
