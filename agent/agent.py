@@ -185,6 +185,7 @@ class Agent:
 
     async def _command(self, work: Work) -> CommandResult | None:
         self.lifecycle.language = work.incoming.language
+        self.operations.window.work = work
         try:
             return await self.command.built_ins.run(work, self.operations)
         except StorageTrouble:
@@ -193,6 +194,8 @@ class Agent:
             log.exception("command broke: %s", work.incoming.text.split(maxsplit=1)[:1], extra={"inbox": work.inbox_id})
             self.operations.take_staged()
             return CommandResult(says=(self._notice(work, "command_failed", ref=str(work.inbox_id)),))
+        finally:
+            self.operations.window.work = None
 
     def _definition(self) -> Definition:
         instruction = self.instruction

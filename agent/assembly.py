@@ -20,7 +20,7 @@ from agent.core.outbox import Buttons, Outbox
 from agent.core.phrases import Phrases
 from agent.core.tools import Tool
 from agent.definitions import Definitions
-from agent.goals.roles import RoleOf, role_then
+from agent.goals.roles import Reachable, RoleOf, always_reachable, role_then
 from agent.goals.telling import Buttoned, no_buttons
 from agent.hearing import Hearing
 from agent.inbox import Incoming
@@ -91,7 +91,8 @@ class Shared:
     `user_model` gives who keeps how people write, if anybody does.
 
     `ring` says that a conversation has work; `goal_buttons` are offered below what is told of goals; `goal_role`
-    is the role today of who set a goal or asked for a plan. `plan_buttons` are offered below what is told of
+    is the role today of who set a goal or asked for a plan; `reachable` says whether what is said in a conversation
+    can be sent. `plan_buttons` are offered below what is told of
     plans. `fleet` knows the sub-agents that work now.
     """
 
@@ -121,6 +122,7 @@ class Shared:
     ring: Callable[[ConversationId], None] = lambda conversation: None
     goal_buttons: Buttoned = no_buttons
     goal_role: RoleOf = role_then
+    reachable: Reachable = always_reachable
     skills: Catalogue = field(default_factory=Catalogue)
     plan_buttons: PlanButtons = no_plan_buttons
     fleet: Fleet = field(default_factory=Fleet)
@@ -224,18 +226,24 @@ def assemble(
         ),
         lifecycle=LifecycleState(),
         goal=GoalState(
-            background=Jobs(shared.background), ring=shared.ring, buttons=shared.goal_buttons, role_of=shared.goal_role
+            background=Jobs(shared.background),
+            ring=shared.ring,
+            buttons=shared.goal_buttons,
+            role_of=shared.goal_role,
+            reachable=shared.reachable,
         ),
         metrics=MetricsState(estimator=estimator),
         command=CommandState(built_ins=shared.built_ins),
     )
     profiles = Profiles(shared.definitions.roots, known_tools=shared.definitions.known_tools)
     agent.tool.crew = Crew(agent, profiles, shared.fleet)
+    asks = SideCalls(agent)
     agent.context.engine = Engine(
         conversation=conversation,
         state=agent.message.compaction,
         count_text=estimator.text,
-        ask=SideCalls(agent),
+        ask=asks,
+        write_summary=asks.write_summary,
         publish=lambda event: show_compaction(event, agent),
         spawn=agent.context.jobs.start,
         now=shared.clock.now,

@@ -77,6 +77,8 @@ class Autonomy:
                 bar = Reason(key="goal_why_blocked")
             elif conversation_rows.is_gone(conn, conversation):
                 bar = Reason(key="goal_why_gone")
+            elif not states.goal.reachable(conversation):
+                bar = Reason(key="goal_why_login")
             moved = at_wake_up(goal, settings, round=wake_up.round, tick=wake_up.tick, bar=bar)
             if moved is not None and moved.goal != found:
                 write_move(conn, moved, states, at, answer=True)

@@ -90,7 +90,7 @@ Opening = Callable[[Any, Work], object]  # of the storage's connection and the w
 
 
 class Source(Protocol):
-    """A conversation's work, in the order it must be done: injected, then people, then schedule and system (Z-22)."""
+    """A conversation's work in its order: tasks that are due, then people, then what was put off (Z-22)."""
 
     conversation: ConversationId
     epoch: int

@@ -107,6 +107,8 @@ class Planning:
             return Reason(key="plan_why_blocked")
         if conversation_rows.is_gone(conn, plan.conversation):
             return Reason(key="goal_why_gone")
+        if not states.goal.reachable(plan.conversation):
+            return Reason(key="goal_why_login")
         if any(task.state == "running" for task in plan.tasks):
             return Reason(key="plan_why_broken")
         return None

@@ -7,10 +7,17 @@ from agent.compaction.dumps import Form
 from agent.compaction.gauge import badge_of
 from agent.core.context_events import CompactComplete
 from agent.core.ids import SessionId
+from agent.inbox import Work
 from agent.providers.opening import LazyProvider
 from agent.storage.moments import to_us
+from agent.turn.flushing import may_look_back
 from agent.turn.look import ContextView, FocusView, SidequestView, fillings_of, focus_of, sidequest_of
+from agent.turn.notes import read_notes
+from agent.turn.pipeline import begin
+from agent.turn.recalling import open_memory
 from agent.turn.room import load_of, load_window, options_of
+from agent.turn.run import Run, StagedChanges
+from agent.turn.saving import save_spent
 from agent.turn.settings import DEFAULT_WINDOW
 from agent.turn.states import States
 
@@ -21,11 +28,12 @@ class WindowOperations:
     def __init__(self, states: States, current: Callable[[], Awaitable[SessionId | None]]) -> None:
         self._states = states
         self._current = current
+        self.work: Work | None = None  # that of the command that is run
 
     async def compact(self, keep: str = "") -> CompactComplete | None:
         """Summarise what is old, now, keeping `keep` above all; None when there is nothing to summarise.
 
-        The change is committed with the command's own end.
+        The look back comes first, for whoever asked for it (G-21). The change is committed with the command's own end.
         """
         session = await self._current()
         if session is None:
@@ -33,11 +41,30 @@ class WindowOperations:
         states = self._states
         await self._loaded(session)
         settings = states.runtime.settings
+        run = await self._prepared()
         load = load_of(states.context.fixed, states.provider.slot.current(), states, settings, first=True)
-        done = await states.context.engine.compact_now(load, options_of(settings), keep)
+        try:
+            done = await states.context.engine.compact_now(load, options_of(settings), keep)
+        finally:
+            if run is not None:
+                await save_spent(run, states)
         if done is not None:
             states.metrics.context_raw = states.context.fixed + states.message.window.tokens
         return done
+
+    async def _prepared(self) -> Run | None:
+        """A run of the command's own for the look back; None where it cannot be: there is no work, or no definition."""
+        states, work = self._states, self.work
+        definition, memory = states.instruction.definition, states.memory
+        if work is None or definition is None:
+            states.context.engine.may_flush(False)
+            return None
+        run = await begin(work, definition, states, StagedChanges())
+        await read_notes(memory, run.settings.context.memory_chars, states.runtime.clock.now())
+        await open_memory(run, states)
+        states.context.run = run
+        states.context.engine.may_flush(may_look_back(run, states))
+        return run
 
     async def context(self) -> ContextView:
         """What fills the window now, by kind."""

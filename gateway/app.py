@@ -23,7 +23,7 @@ from agent.core.program import as_typed, home_as_typed, program_as_typed, with_p
 from gateway.channels.adapter import Adapter
 from gateway.config.live import Live
 from gateway.config.settings import Settings
-from gateway.phrases.catalogue import read_catalogue
+from gateway.phrases.catalogue import marked, read_catalogue
 from gateway.telemetry.logging import FOLLOWED, follow_runs, set_up
 from gateway.telemetry.loop_lag import LoopLag
 from gateway.telemetry.metrics import COUNTED, Metrics
@@ -73,7 +73,8 @@ class App:
         self.live.listen(lambda fresh: self._redactor.add(*fresh.secrets))
         self._troubles = Troubles(self._clock, redact=self._redactor)
         self._lag = LoopLag(self._clock)
-        self._phrase = read_catalogue(spell=partial(with_program, program_as_typed(to_strangers=True)))
+        program = program_as_typed(to_strangers=True)
+        self._phrase = read_catalogue(spell=lambda sentence: marked(with_program(program, sentence)))
         self._web = WebServer(settings.web, home=settings.home, clock=self._clock)
         self._control = Control(settings.home, {"sign-in-link": self._link, "version": _version, "heard": self._heard})
         self._house: Any = None

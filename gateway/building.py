@@ -47,7 +47,6 @@ from gateway.commands.desk import Desk
 from gateway.commands.house import House as CommandHouse
 from gateway.commands.plan_buttons import plan_buttons
 from gateway.config.live import SHIPPED_SKILLS, Live
-from gateway.conversations.audiences import places_of
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.call_journal import open_journal
 from gateway.delivery.delivery import Delivery
@@ -138,6 +137,7 @@ async def build(
         is_busy=lag.is_busy,
         guard=Guard(redact.found, redact.begun),
     )
+    reachable = partial(go_betweens.reachable, accounts, delivery)
     approvals = Approvals(database, clock, lambda: live.settings.approvals, changed=delivery.prompts.changed)
     notices = Notices(database, clock, delivery.wake)
     alerts = Alerts(
@@ -162,13 +162,14 @@ async def build(
         deliver=delivery.wake,
         work=lambda conversation: dispatcher.wake(conversation),
         tell_owner=alerts.tell,
+        reachable=reachable,
     )
     embedders = Embedders(settings=lambda: live.settings.memory.semantic, providers=lambda: providers, ledger=ledger)
     memory = Memory(
         database,
         clock,
         settings=lambda: live.settings.memory,
-        places=lambda conversation: places_of(ConversationKey.parse(conversation), chosen.parents.get(conversation)),
+        places=partial(go_betweens.places, live, chosen),
         vectors=Vectors(database, embedders.current, least=lambda: live.settings.memory.semantic.min_similarity),
     )
     skills = Skills(
@@ -255,6 +256,8 @@ async def build(
         goal_of=lambda conversation: waking.goal_of(conversation),
         hide_live=lambda conversation: delivery.show_live(ConversationKey.parse(conversation), ""),
         setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
+        deliver=delivery.wake,
+        switched_off=lambda: go_betweens.switched_off(live.settings),
     )
     commands = all_commands()
     desk = Desk(commands, house, lambda conversation: waking.operations(conversation))
@@ -292,6 +295,7 @@ async def build(
         ring=lambda conversation: dispatcher.wake(conversation),
         goal_buttons=goal_buttons(phrase),
         goal_role=goal_role(book, live),
+        reachable=reachable,
         fleet=fleet,
         plan_buttons=plan_buttons(phrase),
     )
@@ -344,6 +348,7 @@ async def build(
         clock=clock,
         home=settings.home,
         phrase=phrase,
+        admins=lambda: live.settings.access.admins,
         bystanders=Bystanders(granted=book.note, deliver=delivery.wake, work=dispatcher.wake, settle=ledger.flush),
     )
     return House(
@@ -352,7 +357,7 @@ async def build(
         accounts=accounts,
         gateway=Gateway(
             admit=router.admit,
-            commands=commands.specs(lambda key: phrase(key, "en")),
+            commands=commands.specs(lambda key: phrase(key, "en"), switched_off=go_betweens.switched_off(settings)),
             opened=partial(go_betweens.opened, adapter_opened, delivery),
             failed=alerts.login_refused,
             fullness=waking.fullness,

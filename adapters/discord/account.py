@@ -87,6 +87,7 @@ class Bot:
             typing_every_s=TYPING_EVERY_S,
             stream_every_s=settings.stream_every_s,
             upload_limit=settings.upload_limit_mib * 1024 * 1024,
+            stop_button=True,
             idempotent_send="nonce",
         )
 

@@ -11,13 +11,24 @@ CHAT_INPUT, STRING = 1, 3
 ARGUMENTS = "arguments"  # the one option: whatever would follow the command in text
 _NAME = re.compile(r"[-_'\w]{1,32}")
 _IN_GUILDS_AND_DIRECT = [0, 1]  # contexts
+UMBRELLA = "tieline"
+_UMBRELLA = CommandSpec(name=UMBRELLA, description="Any other command: help all lists them", options="<command>")
+MANAGE_GUILD = "32"  # a bit set, as text; whoever lacks it is not shown the command in a server
 
 Command = dict[str, Any]
 
 
 def payload_of(commands: Sequence[CommandSpec]) -> list[Command]:
-    """What is registered; names that Discord does not take are left out, people still write them as text."""
-    return [_one(spec) for spec in commands if _NAME.fullmatch(spec.name) and spec.name == spec.name.lower()][:COMMANDS]
+    """What is registered: the everyday commands, and one that takes every other as its first word.
+
+    Names that Discord does not take work as text.
+
+    Raises ValueError for more than Discord takes.
+    """
+    shown = [spec for spec in commands if spec.menu and _NAME.fullmatch(spec.name) and spec.name == spec.name.lower()]
+    if len(shown) >= COMMANDS:
+        raise ValueError(f"Discord takes {COMMANDS} commands, and these are {len(shown) + 1}")
+    return [_one(spec) for spec in shown] + ([_one(_UMBRELLA)] if len(shown) < len(commands) else [])
 
 
 def differs(registered: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]) -> bool:
@@ -35,6 +46,7 @@ def _one(spec: CommandSpec) -> Command:
             # `[name]` may be left out, `<name>` may not.
             "required": hint.startswith("<"),
         }
+        | ({"choices": [{"name": word, "value": word} for word in spec.choices]} if spec.choices else {})
     ]
     return {
         "type": CHAT_INPUT,
@@ -42,15 +54,24 @@ def _one(spec: CommandSpec) -> Command:
         "description": (spec.description or spec.name)[:COMMAND_DESCRIPTION],
         "options": options if hint else [],
         "contexts": _IN_GUILDS_AND_DIRECT,
+        "default_member_permissions": MANAGE_GUILD if spec.admin else None,
     }
 
 
 def _essence(command: Mapping[str, Any]) -> str:
     """What we set, in one form: Discord fills in defaults of its own."""
     options = [
-        (option.get("type"), option.get("name"), option.get("description"), bool(option.get("required")))
+        (
+            option.get("type"),
+            option.get("name"),
+            option.get("description"),
+            bool(option.get("required")),
+            [choice.get("value") for choice in option.get("choices") or ()],
+            bool(option.get("autocomplete")),
+        )
         for option in command.get("options") or ()
     ]
     contexts = command.get("contexts")
     kept = sorted(contexts) if contexts is not None and not command.get("guild_id") else _IN_GUILDS_AND_DIRECT
-    return repr((command.get("name"), command.get("type", CHAT_INPUT), command.get("description"), options, kept))
+    may = command.get("default_member_permissions")
+    return repr((command.get("name"), command.get("type", CHAT_INPUT), command.get("description"), options, kept, may))

@@ -35,18 +35,6 @@ class DiscordHistory:
         self._channel_id = channel_id
         self._locate = locate
 
-    async def since(self, message_id: str | None, *, limit: int) -> Sequence[Said]:
-        """Messages of people after that one, oldest first; without one, the newest `limit`."""
-        found: list[Said] = []
-        after = message_id
-        while len(found) < limit:
-            rows = await self.page(after, limit=PAGE if after else min(limit, PAGE))
-            found += await self.read(rows)
-            if after is None or len(rows) < PAGE:
-                break
-            after = str(rows[-1]["id"])
-        return found[:limit]
-
     async def page(self, after: str | None, *, limit: int = PAGE) -> list[Json]:
         """The next rows after a message (or the newest ones), oldest first, whoever wrote them."""
         rows = await self._bot.rest.messages(self._channel_id, limit=limit, after=after)

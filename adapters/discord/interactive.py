@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from adapters.discord.commands import UMBRELLA
 from adapters.discord.limits import moment_of
 from adapters.discord.parse import Account, Payload, Where, attachment_of, sender_of
 from gateway.channels.inbound import Mention, Pressed, Said, Sender
@@ -55,7 +56,7 @@ def command(interaction: Payload, where: Where, account: Account, *, received_at
         chat_title=where.title,
         grantable=where.grantable,
         interaction=str(Handle("slash", number, str(interaction["token"]))),
-        text=" ".join([f"/{data['name']}", *words]),
+        text=_typed(str(data["name"]), words),
         attachments=tuple(
             attachment_of(resolved[file], where.channel_id, number) for file in files if file in resolved
         ),
@@ -85,6 +86,13 @@ def press(interaction: Payload, where: Where, account: Account, *, received_at: 
         action=str(data["custom_id"]),
         interaction_id=number,
     )
+
+
+def _typed(name: str, words: Sequence[str]) -> str:
+    """What somebody would have written; `/tieline status` stands for `/status`."""
+    if name == UMBRELLA:
+        return f"/{' '.join(words).strip().removeprefix('/')}"
+    return " ".join([f"/{name}", *words])
 
 
 def person_of(interaction: Payload) -> str:

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from gateway.channels.adapter import ChannelSettings
+from gateway.channels.adapter import Asked, ChannelSettings
 
 PUBLIC_API = "https://discord.com/api/v10"
 
@@ -13,6 +13,7 @@ class DiscordSettings(ChannelSettings):
     """One bot of the Discord developer portal. Every key but `token` may be left out."""
 
     adapter: ClassVar[str] = "adapters.discord.adapter:DiscordAdapter"
+    init_asks: ClassVar[tuple[Asked, ...]] = (Asked("token", "Bot token (Developer Portal → Bot → Reset Token)"),)
 
     type: Literal["discord"] = "discord"
     token: SecretStr

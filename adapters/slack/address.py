@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from gateway.channels.keys import parts_of, place_id
+
 _TS = re.compile(r"\d{1,12}\.\d{1,6}")
 
 
@@ -16,12 +18,12 @@ class Address:
     thread_ts: str | None = None
 
     def __str__(self) -> str:
-        return self.place if self.thread_ts is None else f"{self.place}:{self.thread_ts}"
+        return self.place if self.thread_ts is None else place_id(self.team, self.channel, self.thread_ts)
 
     @property
     def place(self) -> str:
         """What grants are given for: the channel, whatever the thread."""
-        return f"{self.team}:{self.channel}"
+        return place_id(self.team, self.channel)
 
     @property
     def is_direct(self) -> bool:
@@ -30,9 +32,8 @@ class Address:
     @classmethod
     def parse(cls, channel_id: str) -> "Address":
         """Raises ValueError for what is no `<team>:<channel>[:<thread_ts>]`."""
-        team, _, rest = channel_id.partition(":")
-        channel, _, thread_ts = rest.partition(":")
-        if not team or not channel or (thread_ts and not is_ts(thread_ts)):
+        team, channel, thread_ts, *more = (*parts_of(channel_id), "", "")
+        if not team or not channel or any(more) or (thread_ts and not is_ts(thread_ts)):
             raise ValueError(f"not a Slack conversation: {channel_id!r}; expected <team>:<channel>[:<thread_ts>]")
         return cls(team, channel, thread_ts or None)
 

@@ -38,7 +38,9 @@ def capabilities(address: Address, settings: SlackSettings) -> Capabilities:
         typing_every_s=TYPING_EVERY_S,
         stream_every_s=settings.stream_every_s,
         upload_limit=settings.upload_limit_mib * 1024 * 1024,
+        stop_button=True,
         idempotent_send="lookup",
+        command_prefix=f"{settings.slash_command} ",
     )
 
 
@@ -123,7 +125,7 @@ class SlackChannel:
         except ChannelGone:
             # A slash command works where the bot is no member; its answer goes the way the question came. A frame of a
             # preview does not: nothing that went that way can be changed or taken back.
-            if message.interaction is None or not (message.key or message.buttons):
+            if message.interaction is None or (message.is_frame and not message.buttons):
                 raise
             await self.interactions.respond(message.interaction, message)
             return SentRef(message.key or "response", RESPONSE)
@@ -132,8 +134,7 @@ class SlackChannel:
         if sent.kind == STATUS:
             await self._presence.tell(_words(message))
             return
-        # What carries no key is a frame of a preview or a status: final texts go before it.
-        await self._posting.update(sent, message, frame=not message.key)
+        await self._posting.update(sent, message, frame=message.is_frame)  # final texts go before it
 
     async def delete(self, sent: SentRef) -> None:
         if sent.kind == STATUS:

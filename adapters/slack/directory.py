@@ -26,12 +26,16 @@ _Entry = TypeVar("_Entry")
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """What `users.info` tells. All empty for somebody who could not be looked up."""
+    """What `users.info` tells. All empty for somebody who could not be looked up.
+
+    `is_admin` counts in `teams` alone: of somebody of another company (Slack Connect) it may tell what they are there.
+    """
 
     display: str = ""
     language: str | None = None
     zone: str | None = None
     is_admin: bool = False
+    teams: frozenset[str] = frozenset()
     is_bot: bool = False
 
 
@@ -45,14 +49,17 @@ class Directory:
         self._people: OrderedDict[str, tuple[float, Person]] = OrderedDict()
         self._titles: OrderedDict[str, tuple[float, str]] = OrderedDict()
 
-    async def introduce(self, inbound: Inbound) -> Inbound:
-        """The same with names, language, zone and admin flag filled in, as far as Slack tells in time."""
+    async def introduce(self, inbound: Inbound, team: str) -> Inbound:
+        """The same with names, language, zone and admin flag filled in, as far as Slack tells in time.
+
+        `team` is the bot's own workspace: nobody is an admin who is one elsewhere.
+        """
         if not isinstance(inbound, Said | Edited | Pressed):
             return inbound
         sender, title = inbound.sender, inbound.chat_title
         with anyio.move_on_after(self._patience_s):
             if sender.id.startswith(("U", "W")):
-                sender = _known(sender, await self._person(sender.id))
+                sender = _known(sender, await self._person(sender.id), team)
             if not title and inbound.chat_type is not ChatType.DIRECT:
                 title = await self._title(Address.parse(inbound.key.channel_id).channel)
         return replace(inbound, sender=sender, chat_title=title)
@@ -86,13 +93,13 @@ class Directory:
         return title
 
 
-def _known(sender: Sender, person: Person) -> Sender:
+def _known(sender: Sender, person: Person, team: str) -> Sender:
     return replace(
         sender,
         display=person.display or sender.display,
         language=person.language or sender.language,
         zone=person.zone or sender.zone,
-        is_chat_admin=person.is_admin,
+        is_chat_admin=person.is_admin and team in person.teams,
         is_bot=sender.is_bot or person.is_bot,
     )
 
@@ -102,11 +109,15 @@ def _described(user: dict[str, object]) -> Person:
     names = profile if isinstance(profile, dict) else {}
     display = names.get("display_name") or names.get("real_name") or user.get("real_name") or user.get("name") or ""
     locale = user.get("locale")
+    enterprise = user.get("enterprise_user")  # of an organisation with several workspaces
+    others = enterprise.get("teams") if isinstance(enterprise, dict) else None
+    teams = (user.get("team_id"), *(others if isinstance(others, list) else ()))
     return Person(
         display=str(display),
         language=str(locale) if locale else None,
         zone=str(user["tz"]) if user.get("tz") else None,
-        is_admin=bool(user.get("is_admin") or user.get("is_owner")),
+        is_admin=bool(user.get("is_admin") or user.get("is_owner")) and not user.get("is_stranger"),
+        teams=frozenset(str(one) for one in teams if one),
         is_bot=bool(user.get("is_bot")),
     )
 

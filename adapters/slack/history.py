@@ -49,12 +49,6 @@ class SlackHistory:
         self._account = account
         self._joined = joined
 
-    async def since(self, message_id: str | None, *, limit: int) -> Sequence[Said]:
-        """Messages of people after that one, oldest first, at most `limit` (the newest of them)."""
-        oldest = message_id if message_id and is_ts(message_id) else None
-        messages = [message async for message in self.read(oldest)]
-        return self.parsed(messages)[-limit:]
-
     async def find(self, key: str, attempt: Attempt | None = None) -> SentRef | None:
         """A message of ours of the last day that carries this key, with its files if it has any."""
         trace = await self.trace(key)

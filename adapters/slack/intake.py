@@ -137,7 +137,7 @@ class Intake:
         if seen is not None and seen in self._recent:
             return
         if self._settings.look_up_people:
-            inbound = await self._directory.introduce(inbound)
+            inbound = await self._directory.introduce(inbound, self.account.team)
         if isinstance(inbound, Said) and inbound.attachments:
             inbound = replace(inbound, attachments=tuple([await self._described(one) for one in inbound.attachments]))
         receipt = await self.admit(inbound)

@@ -14,13 +14,12 @@ from adapters.slack.limits import delay_s
 from adapters.slack.pulse import Pulse
 from adapters.slack.settings import SlackSettings
 from adapters.slack.socket_mode import Ending, Envelope, SocketLink, connected
+from adapters.slack.webhook import ACKNOWLEDGE_WITHIN_S
 from gateway.channels.adapter import State, Surroundings
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, HouseTrouble
 
 log = logging.getLogger("tieline.slack")
 
-# For commands and buttons Slack waits 3 s and does not come again: the person reads that it failed, whatever is done.
-ACKNOWLEDGE_WITHIN_S = 2.0
 STEADY_S = 10.0  # a connection that lived so long was a good one: the back-off starts over
 
 

@@ -47,44 +47,6 @@ EVENTS = (
     "message.mpim",
     "tokens_revoked",
 )
-# Slack answers these itself; an app's command of the same name is never reached.
-BUILT_IN = frozenset(
-    {
-        "active",
-        "apps",
-        "archive",
-        "away",
-        "call",
-        "collapse",
-        "dm",
-        "dnd",
-        "expand",
-        "feed",
-        "feedback",
-        "help",
-        "invite",
-        "join",
-        "kick",
-        "leave",
-        "me",
-        "msg",
-        "mute",
-        "open",
-        "prefs",
-        "remind",
-        "remove",
-        "rename",
-        "search",
-        "shortcuts",
-        "shrug",
-        "star",
-        "status",
-        "todo",
-        "topic",
-        "unarchive",
-        "who",
-    }
-)
 _MOST_COMMANDS = 50
 _NAME_LIMIT, _COMMAND_LIMIT, _DESCRIPTION_LIMIT, _HINT_LIMIT = 35, 32, 2000, 1000
 
@@ -128,14 +90,21 @@ def manifest(
 
 
 def native_name(command: str, slash_command: str = "/tieline") -> str:
-    """Under which name Slack knows a command of ours."""
-    return f"{slash_command}-{command}" if command in BUILT_IN else f"/{command}"
+    """Under which name Slack knows a command of ours: names are shared by all apps of a workspace and with Slack."""
+    return f"{slash_command}-{command}"
 
 
 def _slash_commands(commands: Sequence[CommandSpec], slash_command: str) -> Iterable[dict[str, Any]]:
-    hint = " | ".join(command.name for command in commands)
+    """The umbrella, which takes every command as its first word, and those of the menu by names of their own.
+
+    Raises ValueError for more than Slack takes: none is left out in silence.
+    """
+    shown = [command for command in commands if command.menu]
+    if len(shown) >= _MOST_COMMANDS:
+        raise ValueError(f"Slack takes {_MOST_COMMANDS} commands of an app, and these are {len(shown) + 1}")
+    hint = " | ".join(["help", "help all", "a command such as status", "or what you want to say"])
     yield _slash_command(slash_command, "Talk to the assistant, or give it a command", hint)
-    for command in commands[: _MOST_COMMANDS - 1]:
+    for command in shown:
         yield _slash_command(native_name(command.name, slash_command), command.description, command.options)
 
 

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
-from gateway.channels.adapter import ChannelSettings
+from gateway.channels.adapter import Asked, ChannelSettings
 
 PUBLIC_API = "https://slack.com/api/"
 TEXT_LIMIT = 4000  # the most chat.update takes as text, and where long answers are split (G-10)
@@ -19,6 +19,12 @@ class SlackSettings(ChannelSettings):
 
     model_config = ConfigDict(hide_input_in_errors=True)  # a token in the wrong key must not end up in a message
     adapter: ClassVar[str] = "adapters.slack.adapter:SlackAdapter"
+    init_asks: ClassVar[tuple[Asked, ...]] = (
+        Asked("bot_token", "Bot User OAuth Token (xoxb-…)"),
+        Asked("app_token", "App-Level Token for Socket Mode (xapp-…), empty for HTTP", needed=False),
+        Asked("signing_secret", "Signing Secret", needed=False),
+    )
+    place_parts: ClassVar[int | None] = 2  # <team>:<channel>[:<thread>]
 
     type: Literal["slack"] = "slack"
     bot_token: SecretStr = Field(description="xoxb-…; OAuth & Permissions")

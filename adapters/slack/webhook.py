@@ -17,6 +17,9 @@ from gateway.channels.adapter import Surroundings
 
 log = logging.getLogger("tieline.slack")
 
+# A command or button is not sent again: a person whose answer came too late does it again, though it was done. So
+# network time is left.
+ACKNOWLEDGE_WITHIN_S = 2.0
 BODY_LIMIT = 256 * 1024  # SPEC §1.3
 ANSWER_WITHIN_S = 2.8  # Slack waits 3 s, then sends an event again
 
@@ -66,7 +69,7 @@ class SlackWebhook:
 
     async def _hand_over(self, kind: str, payload: Mapping[str, Any]) -> Response:
         try:
-            with anyio.fail_after(ANSWER_WITHIN_S):
+            with anyio.fail_after(ANSWER_WITHIN_S if kind == "events_api" else ACKNOWLEDGE_WITHIN_S):
                 await self._handle(kind, payload)
         except TimeoutError:
             if kind != "events_api":  # it goes on; any other answer is shown to the person as a failure

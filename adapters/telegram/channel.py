@@ -26,7 +26,7 @@ NO_PREVIEW = {"is_disabled": True}
 
 
 class TelegramChannel:
-    """A message with a `key` is a final and waits its turn; one without never waits (see `limits`)."""
+    """What is no frame is a final and waits its turn; a frame never waits (see `limits`)."""
 
     def __init__(self, account: Account, key: ConversationKey, chat: int, topic: int | None) -> None:
         settings = account.settings
@@ -46,6 +46,8 @@ class TelegramChannel:
             typing_every_s=4.0,
             stream_every_s=edit_every_s,
             upload_limit=UPLOAD_LIMIT,
+            stop_button=True,
+            command_dash="_",
         )
         self._drafting = replace(self._editing, stream_every_s=settings.draft_interval_ms / 1000)
         self.streams: Streams | None = (
@@ -65,16 +67,16 @@ class TelegramChannel:
         return self._drafting if drafts else self._editing
 
     async def send(self, message: Outbound) -> SentRef:
-        return await self._send(message, bool(message.key))
+        return await self._send(message, not message.is_frame)
 
     async def whisper(self, message: Outbound, to: UserId | None) -> SentRef:
-        return await self._send(replace(message, silent=True), bool(message.key))
+        return await self._send(replace(message, silent=True), not message.is_frame)
 
     async def edit(self, sent: SentRef, message: Outbound) -> None:
         if sent.kind == DRAFT:
             raise ChannelRejected("a draft is no message; it is updated or finished")
         markup = keyboard(message.buttons)
-        await self._account.limiter.turn(self._chat, final=bool(message.key))
+        await self._account.limiter.turn(self._chat, final=not message.is_frame)
         parameters = {"message_id": int(sent.id), "reply_markup": markup}
         with in_channel_words():
             try:

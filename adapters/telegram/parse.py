@@ -8,7 +8,7 @@ from typing import Any
 from adapters.telegram.attachments import attachments_of
 from adapters.telegram.wording import Json, Me, quoted_in, wording_of
 from gateway.channels.inbound import ChatType, Edited, Inbound, Membership, Moved, Pressed, Said, Sender
-from gateway.channels.keys import ConversationKey, UserId
+from gateway.channels.keys import ConversationKey, UserId, place_id
 
 # What is asked of Telegram; everything else it need not send.
 UPDATES = ("message", "edited_message", "channel_post", "edited_channel_post", "callback_query", "my_chat_member")
@@ -60,7 +60,7 @@ def topic_of(message: Json) -> int | None:
 
 def channel_id(chat_id: int, topic: int | None) -> str:
     """DESIGN §13.1: `<chat>[:<topic>]`."""
-    return str(chat_id) if topic is None else f"{chat_id}:{topic}"
+    return place_id(str(chat_id)) if topic is None else place_id(str(chat_id), str(topic))
 
 
 def _common(message: Json, sender: Sender, event_id: str, context: Context) -> dict[str, Any]:

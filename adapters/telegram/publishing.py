@@ -14,14 +14,16 @@ LIMIT, DESCRIPTION_LIMIT = 100, 256
 
 
 def menu(commands: Sequence[CommandSpec], *, admin: bool) -> list[dict[str, str]]:
-    """What setMyCommands takes; a name that Telegram cannot carry is left out (it still works as text)."""
+    """What setMyCommands takes: the everyday commands, without their grammar, for one line is seen of each.
+
+    A name that Telegram cannot carry is left out (it still works as text).
+    """
     entries: list[dict[str, str]] = []
     for command in commands:
         name = command.name.lower().replace("-", "_")
-        if (command.admin and not admin) or not _NAME.fullmatch(name):
+        if not command.menu or (command.admin and not admin) or not _NAME.fullmatch(name):
             continue
-        hint = f"{command.options} · " if command.options else ""
-        entries.append({"command": name, "description": f"{hint}{command.description}"[:DESCRIPTION_LIMIT] or name})
+        entries.append({"command": name, "description": command.description[:DESCRIPTION_LIMIT] or name})
     return entries[:LIMIT]
 
 

@@ -1,12 +1,13 @@
 """The `[[channels]]` section of a Telegram bot. Light on purpose: configuration is checked without HTTP."""
 
 import re
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from gateway.channels.adapter import ChannelSettings
+from gateway.channels.adapter import Asked, ChannelSettings
 
 PUBLIC_API = "https://api.telegram.org"
 GROUP_INTERVAL_MS = 3000  # Telegram takes about 20 messages or edits a minute in one group
@@ -18,6 +19,8 @@ class TelegramSettings(ChannelSettings):
     """One bot of @BotFather. Every key but `token` may be left out."""
 
     adapter: ClassVar[str] = "adapters.telegram.adapter:TelegramAdapter"
+    init_asks: ClassVar[tuple[Asked, ...]] = (Asked("token", "Token from @BotFather"),)
+    place_parts: ClassVar[int | None] = 1  # <chat>[:<topic>]
 
     type: Literal["telegram"] = "telegram"
     token: SecretStr
@@ -45,6 +48,14 @@ class TelegramSettings(ChannelSettings):
     messages_per_second: float = Field(default=30.0, gt=0, le=1000, description="over all chats")
     group_messages_per_minute: int = Field(default=20, ge=1, description="in one group")
     private_messages_per_second: float = Field(default=1.0, gt=0, description="in one private chat, after a burst")
+
+    def mistakes(self, public_url: str | None) -> Iterator[str]:
+        """Telegram calls from outside: without a public address no webhook can be set."""
+        if self.mode == "webhook" and not self.webhook_url and not public_url and self.api_base_url == PUBLIC_API:
+            yield (
+                'mode: "webhook" needs an address that Telegram can reach; set public_url in [web], webhook_url here, '
+                'or mode = "polling"'
+            )
 
     @field_validator("token")
     @classmethod

@@ -1,7 +1,10 @@
 """How compaction asks a model: one question, one answer in text, no tools. The one port for every side call."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from agent.core.messages import Message, SummaryPart
 
 Purpose = Literal["compaction", "pair_summary", "subgoal", "task_goal", "focus", "sidequest", "taco", "graph", "plan"]
 
@@ -19,6 +22,16 @@ class Question:
     max_tokens: int
     timeout_s: float
     provider: str = ""
+
+
+class WriteSummary(Protocol):
+    """Has the service of the conversation's model write and seal a summary of messages, where it offers that."""
+
+    async def __call__(self, messages: Sequence[Message]) -> SummaryPart | None:
+        """None where it does not offer it, or where another provider may stand in for it, which could not read it.
+
+        Raises AgentError or TimeoutError when it offers it and fails. Counted under the purpose "compaction".
+        """
 
 
 class Ask(Protocol):

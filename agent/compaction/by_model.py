@@ -2,10 +2,11 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from agent.compaction import rungs
-from agent.compaction.asking import Ask
+from agent.compaction.asking import Ask, WriteSummary
 from agent.compaction.blocks import evicted
 from agent.compaction.breaker import Breaker
 from agent.compaction.changes import Clearing
@@ -14,6 +15,7 @@ from agent.compaction.draining import HARD, HIGH, Rung, boundary
 from agent.compaction.excerpts import Excerpt, digest, last_resort
 from agent.compaction.forgetting import retentions
 from agent.compaction.probe import Probed
+from agent.compaction.scrubbing import scrubbed
 from agent.compaction.state import CompactionState, Load, Options
 from agent.compaction.summaries import Brief, in_parts, structured
 from agent.compaction.window import Entry
@@ -28,7 +30,7 @@ from agent.core.crash_points import passing
 from agent.core.errors import AgentError
 from agent.core.events import Event
 from agent.core.ids import ConversationId, RunId
-from agent.core.messages import Message
+from agent.core.messages import Message, SummaryPart
 
 HIGH_TAIL = 8  # messages that L3 leaves alone (SPEC §8.6)
 ONE_CALL = 0.6  # of the window: what a summariser is given at once
@@ -51,8 +53,10 @@ class Compactor:
         now: Callable[[], datetime],
         count_text: Callable[[str], int],
         before: Callable[[str], Awaitable[None]] | None = None,
+        write_summary: WriteSummary | None = None,
     ) -> None:
         self._before = before
+        self._write_summary = write_summary
         self._conversation = conversation
         self._state = state
         self._ask = ask
@@ -86,8 +90,7 @@ class Compactor:
             if load.tokens(state.window) <= hard_limit:
                 state.cooldown = compacted(options.memory.compaction_cooldown_turns)
                 return self.completed(load, rung, 0, before, mechanical=True, run=run)
-        tail = HIGH_TAIL if rung == "high" else options.memory.compaction_preserve_tail
-        end = boundary(state.window, len(state.window) - tail)
+        end = self.end_of_old(options, rung)
         leaving = rungs.leaving_from(state, end)
         if len(leaving) < 2 and options.uses_subgoals:
             # One subgoal holds all there is: its oldest part must do without protection, or nothing could ever leave.
@@ -95,10 +98,14 @@ class Compactor:
             leaving = rungs.leaving_from(state, end)
         freed, mechanical = rungs.NOTHING, False
         if len(leaving) >= 2:
-            text, mechanical = await self._summary(leaving, load, options, run, rung=rung, keep=keep)
+            sealed = None if keep else await self._by_service(end, options, run)
+            if sealed is not None:
+                text = sealed.text
+            else:
+                text, mechanical = await self._summary(leaving, load, options, run, rung=rung, keep=keep)
             label = HIGH if rung == "high" else HARD
             freed = rungs.replace_oldest(
-                state, end, text, label=label, rung=rung, tokens_before=before, mechanical=mechanical
+                state, end, text, label=label, rung=rung, tokens_before=before, mechanical=mechanical, sealed=sealed
             )
             if freed.count:
                 _passed(rung)
@@ -112,6 +119,12 @@ class Compactor:
             state.cooldown = compacted(options.memory.compaction_cooldown_turns)
         state.flushed = state.warned = False  # another cycle begins
         return self.completed(load, rung, freed.count, before, mechanical=mechanical, run=run)
+
+    def end_of_old(self, options: Options, rung: Rung) -> int:
+        """How many messages of the window the rung takes for old."""
+        window = self._state.window
+        tail = HIGH_TAIL if rung == "high" else options.memory.compaction_preserve_tail
+        return boundary(window, len(window) - tail)
 
     def completed(
         self, load: Load, rung: Rung, messages: int, before: int, *, mechanical: bool, run: RunId | None
@@ -172,6 +185,23 @@ class Compactor:
                     conversation=self._conversation, run=run, failures=state.breaker.failures
                 )
             )
+
+    async def _by_service(self, end: int, options: Options, run: RunId | None) -> SummaryPart | None:
+        """What the model's service writes itself of the oldest `end` messages; None where we must write it.
+
+        It is shown what stays of them too: a history without its questions would be refused.
+        """
+        state = self._state
+        wanted = options.memory.provider_compaction and not options.memory.summary_provider
+        if not wanted or self._write_summary is None or not state.breaker.allows(state.turn):
+            return None
+        state.asked_this_turn = True
+        try:
+            summary = await self._write_summary([entry.message for entry in state.window[:end]])
+        except (AgentError, TimeoutError) as error:
+            log.warning("the service wrote no summary, so we do: %s", error, extra={"run": run})
+            return None
+        return None if summary is None else replace(summary, text=scrubbed(summary.text))
 
     async def _summary(
         self, leaving: Sequence[Entry], load: Load, options: Options, run: RunId | None, *, rung: Rung, keep: str

@@ -1,6 +1,7 @@
 """Which part of a window gives way to a summary: where it ends, what in it stays, what stands there then. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from agent.compaction.changes import Drain
@@ -56,8 +57,18 @@ def drain(end: int, pinned: tuple[int, ...], active: tuple[int, ...], summary: M
     return Drain(start=0, end=end, summary=summary, pinned=pinned, active=active)
 
 
-def summary_message(text: str, *, label: str, rung: Rung, count: int, tokens_before: int, mechanical: bool) -> Message:
+def summary_message(
+    text: str,
+    *,
+    label: str,
+    rung: Rung,
+    count: int,
+    tokens_before: int,
+    mechanical: bool,
+    sealed: SummaryPart | None = None,
+) -> Message:
     """What stands for the messages that went, with the record of the compaction: seen by the model alone (Z-31)."""
     headed = f"{label.format(count=count)}\n{text}" if label else text
     record = CompactionPart(summary=text, rung=rung, messages=count, tokens_before=tokens_before, mechanical=mechanical)
-    return Message(role="user", parts=(SummaryPart(text=headed), record), user_visible=False, agent_visible=True)
+    summary = SummaryPart(text=headed) if sealed is None else replace(sealed, text=headed)
+    return Message(role="user", parts=(summary, record), user_visible=False, agent_visible=True)

@@ -11,10 +11,11 @@ from typing import Protocol
 
 from agent.compaction import rungs
 from agent.compaction.ahead import Ahead, Job
-from agent.compaction.asking import Ask
+from agent.compaction.asking import Ask, WriteSummary
 from agent.compaction.by_model import Compactor
 from agent.compaction.by_rule import Trimmer
 from agent.compaction.cooldown import Cooldown
+from agent.compaction.draining import Rung
 from agent.compaction.dumps import Dumps
 from agent.compaction.guidelines import Missed
 from agent.compaction.housekeeping import Housekeeping
@@ -34,8 +35,11 @@ log = logging.getLogger("tieline.compaction")
 class Flush(Protocol):
     """Writes lasting notes before a model compacts (SPEC §17.2); there is one only where there is a memory to write."""
 
-    async def __call__(self) -> None:
-        """One try, bounded; failing costs the notes and nothing else."""
+    async def __call__(self, upto: int | None) -> None:
+        """One try, bounded; failing costs the notes and nothing else.
+
+        `upto`: how many messages of the window it looks back on; None: all of the turns before.
+        """
 
 
 class Engine:
@@ -57,6 +61,7 @@ class Engine:
         dumps: Dumps | None = None,
         flush: Flush | None = None,
         before_compact: Callable[[str], Awaitable[None]] | None = None,
+        write_summary: WriteSummary | None = None,
     ) -> None:
         self.state = state
         self.options = Options()
@@ -82,6 +87,7 @@ class Engine:
             now=now,
             count_text=count_text,
             before=before_compact,
+            write_summary=write_summary,
         )
         self._ahead = Ahead(
             state=state,
@@ -131,6 +137,8 @@ class Engine:
         await self._trimmer.prune(load, options, self._run, load.raw(before - target))
         self._trimmer.microcompact(load, options, self._run)
         if load.tokens(state.window) > target:
+            # What was refused whole may be read in part: that which is about to leave.
+            await self._flush_first(load, options, "reactive", upto=self._compactor.end_of_old(options, "reactive"))
             await self._compactor.compact(load, options, self._run, rung="reactive")
         if load.tokens(state.window) > target:
             self._digest(load, target)
@@ -145,6 +153,7 @@ class Engine:
         state.cooldown = Cooldown()
         self._take_found(load)
         self._trimmer.fold(load, self._run)
+        await self._flush_first(load, options, "hard")
         return await self._compactor.compact(load, options, None, rung="hard", keep=keep)
 
     def near_hard(self, load: Load) -> int | None:
@@ -195,7 +204,7 @@ class Engine:
             first=load.first,
             may_ask=not state.asked_this_turn and state.own >= 2,
             hard_ready=state.cooldown.is_ready,
-            flush_due=self._flush is not None and self._may_flush and not state.flushed,
+            flush_due=self._flush_due,
             prune_pays=self._paying(load) > 0,
             folds_wait=bool(state.window.waiting),
             clear_from=int(options.microcompact.min_pressure * load.window) if options.clears_first else None,
@@ -227,11 +236,20 @@ class Engine:
             case Step.DIGEST:
                 self._digest(load, int(limits.room * DEEPER))
 
-    async def _write_notes(self, tokens: int) -> None:
+    @property
+    def _flush_due(self) -> bool:
+        return self._flush is not None and self._may_flush and not self.state.flushed
+
+    async def _flush_first(self, load: Load, options: Options, rung: Rung, *, upto: int | None = None) -> None:
+        """A compaction that no threshold announced is about to ask a model: the look back comes before it (G-21)."""
+        if self._flush_due and self._compactor.end_of_old(options, rung) >= 2:
+            await self._write_notes(load.tokens(self.state.window), upto)
+
+    async def _write_notes(self, tokens: int, upto: int | None = None) -> None:
         assert self._flush is not None
         self.state.flushed = True
         try:
-            await self._flush()
+            await self._flush(upto)
         except (AgentError, TimeoutError) as error:
             log.warning("lasting notes not written before the compaction: %s", error)
             return

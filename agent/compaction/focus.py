@@ -27,6 +27,7 @@ class Focus:
 
     scope: str = ""  # of the one that is open; "" while none is
     turns: int = 0  # since the last one was closed, or anything was consolidated
+    looked: int = 0  # of these, how many had passed when what could be consolidated was looked for last
     entries: list[str] = field(default_factory=list)
     read: bool = False  # `entries` hold what the window's knowledge says
     _marker: int | None = None  # key of the message right before the bracket
@@ -58,15 +59,21 @@ class Focus:
         """The window is read again: its messages have other keys, and its knowledge is looked at anew."""
         self._marker, self.read, self.entries = None, False, []
 
+    def count_anew(self) -> None:
+        """A focus was opened or closed, or something was consolidated."""
+        self.turns = self.looked = 0
+
     def take(self, window: Window, change: Callable[[Change], int], settings: FocusSettings, count: CountText) -> int:
         """Let the window follow what the tools did since the last call; returns how many messages left it."""
         if self._opening:
-            self._opening, self._marker, self.turns = False, window[len(window) - 1].key, 0
+            self._opening, self._marker = False, window[len(window) - 1].key
+            self.count_anew()
         if self._closing is None:
             return 0
         entry, self._closing = self._closing, None
         begin, end = self._bracket(window), len(window) - 2  # the closing call and its result stay
-        self._marker, self.turns = None, 0
+        self._marker = None
+        self.count_anew()
         kept = tuple(place for place in range(begin, end) if window[place].pinned or _is_a_persons(window, place))
         left = 0
         if end - begin >= settings.min_messages_per_focus and len(kept) < end - begin:

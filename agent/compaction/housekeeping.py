@@ -51,14 +51,15 @@ class Housekeeping:
             return None
         if sidequest.is_due(state.turn, memory.sidequest):
             return partial(self._evict, options)
-        least = memory.focus.auto_consolidate_min_window
-        if memory.focus.enabled and consolidation.should_auto_consolidate(state.focus.turns, least):
+        least, passed = memory.focus.auto_consolidate_min_window, state.focus.turns - state.focus.looked
+        if memory.focus.enabled and consolidation.should_auto_consolidate(passed, least):
             return partial(self._consolidate, options)
         return None
 
     async def _consolidate(self, options: Options) -> None:
         """Find a stretch that tells nothing new and have its facts written down; 20 s, or nothing happens."""
         state, settings = self._state, options.memory.focus
+        state.focus.looked = state.focus.turns  # whatever comes of it: a look that brings nothing is paid for as well
         window, goal = state.window, goal_of(state.window)
         if not goal:
             return
@@ -93,7 +94,7 @@ class Housekeeping:
             return
         state.change(Drain(start=begin, end=end, summary=None))
         state.focus.know(facts, window, state.change, options.memory.focus, self._count_text)
-        state.focus.turns = 0
+        state.focus.count_anew()
 
     async def _evict(self, options: Options) -> None:
         """Ask which results can go; five seconds, or all stay."""

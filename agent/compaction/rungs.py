@@ -28,6 +28,7 @@ from agent.compaction.state import CompactionState, Load, Options
 from agent.compaction.strategies import QUADRATIC, STRATEGIES, strategy_for
 from agent.compaction.tiers import Tier
 from agent.compaction.window import Entry, Window
+from agent.core.messages import SummaryPart
 
 MOST_DIGEST = 24_000  # characters of a mechanical digest
 PROTECTED_SHARE = 0.35  # of a small window, where the setting would protect everything
@@ -237,16 +238,27 @@ def digest_oldest(state: CompactionState, end: int, rung: Rung, tokens_before: i
 
 
 def replace_oldest(
-    state: CompactionState, end: int, text: str, *, label: str, rung: Rung, tokens_before: int, mechanical: bool
+    state: CompactionState,
+    end: int,
+    text: str,
+    *,
+    label: str,
+    rung: Rung,
+    tokens_before: int,
+    mechanical: bool,
+    sealed: SummaryPart | None = None,
 ) -> Freed:
-    """The oldest `end` messages give way to `text`, then the pinned, then the active ones among them (Z-50, Z-51)."""
+    """The oldest `end` messages give way to `text`, then the pinned, then the active ones among them (Z-50, Z-51).
+
+    `sealed` is the same text as a service has signed it.
+    """
     pinned, active = parted(state.window, end, state.tiers)
     leaving = gone(state.window, end, (*pinned, *active))
     if len(leaving) < (1 if rung == "digest" else 2):
         return NOTHING
     count = len(leaving)
     message = summary_message(
-        text, label=label, rung=rung, count=count, tokens_before=tokens_before, mechanical=mechanical
+        text, label=label, rung=rung, count=count, tokens_before=tokens_before, mechanical=mechanical, sealed=sealed
     )
     if state.count(message) >= sum(entry.tokens for entry in leaving):
         return NOTHING  # a summary longer than what it stands for

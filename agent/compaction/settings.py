@@ -166,8 +166,9 @@ class AgentCompressionSettings:
 class MemorySettings:
     """`[memory]`: the ladder's thresholds, as shares of the window, and what it spares (SPEC §8.1).
 
-    `summary_provider` names the provider that writes summaries; "" takes the conversation's own. `warn`: people are
-    told in the chat before a hard compaction begins.
+    `summary_provider` names the provider that writes summaries; "" takes the conversation's own. `provider_compaction`:
+    where the conversation's route is one provider whose service writes and seals summaries itself, it does. `warn`:
+    people are told in the chat before a hard compaction begins.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
@@ -180,6 +181,7 @@ class MemorySettings:
     prune_protect_tokens: int = 40_000
     tool_call_cutoff: int = 6  # pairs
     summary_provider: str = ""
+    provider_compaction: bool = False
     warn: bool = False
     compression: CompressionSettings = field(default_factory=CompressionSettings)
     focus: FocusSettings = field(default_factory=FocusSettings)

@@ -26,8 +26,11 @@ class Options:
 
     @property
     def clears_first(self) -> bool:
-        """Whether old results are cleared before anything is chosen among them (R-05)."""
-        return self.memory.compression.pruning_strategy == "reactive"
+        """Whether old results are cleared before anything is chosen among them (R-05).
+
+        SideQuest chooses among results that are still there: with it, only pressure clears them.
+        """
+        return self.memory.compression.pruning_strategy == "reactive" and not self.memory.sidequest.enabled
 
     @property
     def uses_subgoals(self) -> bool:

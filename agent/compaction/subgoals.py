@@ -126,12 +126,13 @@ class Subgoals:
         return None if id is None else self._subgoals[id].state
 
     def tier(self, position: int) -> Tier:
+        """What of a subgoal nobody had named when it was over is outdated, as what belongs to none (Z-40)."""
         state = self.subgoal_state(position)
         match state:
             case "active":
                 return Tier.ACTIVE if self.is_named else Tier.OUTDATED
             case "completed":
-                return Tier.COMPLETED
+                return Tier.COMPLETED if self._subgoals[self._tags[position]].description else Tier.OUTDATED
             case None:
                 return Tier.OUTDATED
             case _:

@@ -32,7 +32,7 @@ def is_eligible(
         settings.enabled
         and tokens > settings.threshold
         and tool in settings.compressible_tools
-        and category != "mcp"
+        and (category != "mcp" or tool.startswith("mcp__"))  # a server's tool by its full name alone (Z-103)
         and not confirmed
         and not is_error
     )

@@ -57,6 +57,41 @@ class MemoryFlushed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRead(Event):
+    """The notes stand in the turn's prompt; `size` in characters."""
+
+    name: ClassVar[str] = "memory:read"
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryWritten(Event):
+    """A tool of the memory has kept something; `delta` in characters, below 0 where notes became shorter."""
+
+    name: ClassVar[str] = "memory:write"
+    kind: str  # fact | notes
+    delta: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySearched(Event):
+    """By a turn that begins, or by a tool; no event holds what was looked for."""
+
+    name: ClassVar[str] = "memory:search"
+    strategy: str
+    results: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryCompacted(Event):
+    """Shorter notes took the place of longer ones; both in characters."""
+
+    name: ClassVar[str] = "memory:compact"
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactTriggered(Event):
     """A rung that replaces messages by a summary is about to run; listeners cannot hold it up (W-26)."""
 

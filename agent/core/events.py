@@ -83,9 +83,14 @@ class PersistStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopEnded(Event):
+    """The last three: whether the transcript, the session and the memory have new content of the run (B-51)."""
+
     name: ClassVar[str] = "loop:end"
     success: bool
     duration_ms: int
+    transcript_updated: bool = False
+    session_updated: bool = False
+    memory_updated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

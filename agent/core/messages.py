@@ -81,9 +81,14 @@ class FilePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryPart:
-    """Text that stands for messages now hidden from the model."""
+    """Text that stands for messages now hidden from the model.
+
+    `sealed` is the same as the provider called `sealed_by` made and signed it: JSON that goes back to it verbatim.
+    """
 
     text: str
+    sealed: str = ""
+    sealed_by: str = ""
     kind: Literal["summary"] = "summary"
 
 

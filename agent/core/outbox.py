@@ -44,6 +44,10 @@ class Say:
 
     `reply_to` is the platform's id of the message answered. `private_to` asks for a whisper to that person where the
     platform has it. A `notice` is the house speaking (errors, answers to commands), a `reply` the model.
+
+    The final answer of a turn is the reply that the turn's own commit puts into the outbox (`agent.turn.persist`). Of
+    a goal's own turns only the last one's words are an answer, which the goal's ending adds (`agent.goals.telling`).
+    What a tool sends is a reply too, kept and sent in the same order, and no answer.
     """
 
     text: str
@@ -60,13 +64,17 @@ class Say:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A short question with buttons; only `asked_of` (None: anybody) may answer, text "yes" counts (SPEC §1.5)."""
+    """A short question with buttons; only `asked_of` (None: anybody) may answer, text "yes" counts (SPEC §1.5).
+
+    `grave`: what "yes" does cannot be taken back, so that button is the one to be wary of.
+    """
 
     prompt: str
     asked_of: PersonId | None
     choices: tuple[str, ...] = ("yes", "no")
     timeout_s: float = 30.0
     interaction: str | None = None
+    grave: bool = False
 
 
 @dataclass(frozen=True, slots=True)

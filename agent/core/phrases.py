@@ -72,6 +72,13 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "{needed}, so I did not ask the model.",
         "over_budget_goal": "This goal may spend {limit} until {until}. {left} of it is left and the next step may "
         "take {needed}, so I did not ask the model.",
+        "over_budget_gateway_out": "The limit of {limit} for everything together is used up; it resets at {until}.",
+        "over_budget_provider_out": "The limit of {limit} for {name} is used up; it resets at {until}. "
+        "/provider chooses another.",
+        "over_budget_channel_out": "This chat's limit of {limit} is used up; it resets at {until}.",
+        "over_budget_person_out": "Your limit of {limit} is used up; it resets at {until}.",
+        "over_budget_job_out": "This schedule's limit of {limit} is used up; it resets at {until}.",
+        "over_budget_goal_out": "This goal's limit of {limit} is used up; it resets at {until}.",
         "unpriced": "Spending is limited here, and nobody told me what {model} costs, so I did not ask it. "
         "The operator finds the fix in the log under {ref}.",
         "empty_answer": "The model gave an empty answer. Please try again or put it differently.",
@@ -82,7 +89,8 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "command_failed": "That command failed. The operator finds it in the log under {ref}.",
         "goal_reached": "🎯 Goal reached: {goal}",
         "goal_live": "🎯 Working on: {goal}",
-        "goal_progress": "Turns: {turns} · tokens: {tokens} · cost: {money}",
+        "goal_progress": "Turns: {turns} · tokens: {tokens}{cost}",
+        "goal_cost": " · cost: {money}",
         "goal_live_checking": "Checking whether it is reached …",
         "goal_live_waiting": "Waiting for your answer.",
         "goal_live_verdict": "Checked after turn {turn}, not reached: {reason}",
@@ -101,6 +109,7 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "goal_why_gave_up": "The model gave up.",
         "goal_why_off": "Work by itself was switched off by the operator.",
         "goal_why_gone": "I was removed from this chat while I worked on it.",
+        "goal_why_login": "The platform refused my login while I worked on it: nobody could read what I did.",
         "goal_why_blocked": "Who set it may not talk to me any more.",
         "goal_why_restart": "The gateway was restarted while I worked on it. Nothing goes on by itself.",
         "goal_why_person": "Paused by a person.",
@@ -129,7 +138,7 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "plan_go_on_by_text": "/plan resume {id} goes on, without what failed; /plan retry {id} tries that again; "
         "/plan cancel {id} ends it.",
         "plan_retry_by_text": "/plan retry {id} tries again what is not done.",
-        "plan_done": "✅ Plan {id}: {done} of {count} tasks, {money}.",
+        "plan_done": "✅ Plan {id}: {done} of {count} tasks{money}.",
         "plan_begins": "Plan {id} is confirmed. I carry it out now and give you the results here.",
         "plan_why_empty": "The plan had no tasks.",
         "plan_why_many": "The plan had {count} tasks; {limit} are allowed.",

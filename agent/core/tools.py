@@ -18,6 +18,7 @@ from agent.core.tasks import Tasks
 Category = Literal["exec", "mcp", "info", "edit"]  # sets the time limit (SPEC §12.2); plan mode leaves only "info"
 Risk = Literal["safe", "write", "unrated"]  # safe runs, all else is asked for (SPEC §12.3)
 Gate = Literal["allow", "ask", "deny"]
+SKILLS = "/skills"  # what the folders of skills lie below, for a model and in the sandbox
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +67,16 @@ class ExecutionContext:
     """Where the calls of a turn happen: made when it begins, the same until it ends, never stored (SPEC §2.9).
 
     `workspace` is the conversation's own folder, which may not exist yet; `cwd` lies in it. `env` is what hooks and
-    the skills in use have set, on top of what a program gets anyway.
+    the skills in use have set, on top of what a program gets anyway. `skills` are the folders of those that have files
+    beside their text, by name: they may be read, never written; `at_hand` names those whose text the model has.
     """
 
     workspace: Path
     cwd: Path
     env: Mapping[str, str] = field(default_factory=dict)
     session: SessionId | None = None
+    skills: Mapping[str, Path] = field(default_factory=dict)
+    at_hand: tuple[str, ...] = ()
 
 
 NOWHERE = ExecutionContext(workspace=Path("/dev/null"), cwd=Path("/dev/null"))  # no file can be there

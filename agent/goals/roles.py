@@ -1,4 +1,4 @@
-"""In which role the turns of a goal are run: the owner's of today, which the house knows."""
+"""What the house knows of those that goals work for: the owner's role of today, and whether anybody can be told."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -18,9 +18,16 @@ class Owned(Protocol):
     def owner(self) -> Owner: ...
 
 
+Reachable = Callable[[ConversationId], bool]  # False: the platform refuses the account's login
+
 RoleOf = Callable[[Owned], AccessRole | None]  # None: the owner may not have it worked on any more
 
 
 def role_then(goal: Owned) -> AccessRole | None:
     """Where nobody knows better: the role that they had when they set it."""
     return goal.owner.role
+
+
+def always_reachable(conversation: ConversationId) -> bool:
+    """Where nobody knows better: what is said there arrives."""
+    return True

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Literal
 
+from agent.core.money import money
 from agent.core.outbox import Button, Say
 from agent.core.phrases import Phrases
 from agent.goals.stored import Goal, Reason
@@ -37,9 +38,9 @@ def progress(goal: Goal, phrases: Phrases, language: str | None = None) -> str:
     """Turns, tokens and money."""
     auto = goal.auto
     turns = f"{auto.turns}/{auto.most}" if auto is not None else str(goal.used.turns)
-    money = f"${goal.used.usd:.2f}{'+' if goal.used.unpriced else ''}"
-    values = {"turns": turns, "tokens": f"{goal.used.tokens:,}", "money": money}
-    return phrases("goal_progress", language or goal.owner.language, **values)
+    language, usd = language or goal.owner.language, money(goal.used.usd, unpriced=bool(goal.used.unpriced))
+    cost = phrases("goal_cost", language, money=usd) if usd else ""
+    return phrases("goal_progress", language, turns=turns, tokens=f"{goal.used.tokens:,}", cost=cost)
 
 
 def why_of(reason: Reason | None, phrases: Phrases, language: str) -> str:

@@ -31,6 +31,10 @@ class PeriodOver(Permanent):
     """The day or month that more was asked for has ended: a new budget has begun."""
 
 
+class NotInMoney(Permanent):
+    """The limit counts tokens; an amount of money raises nothing there."""
+
+
 class NoLimit(Permanent):
     """No limit holds for what more was asked for."""
 
@@ -112,7 +116,9 @@ class Budgets:
     ) -> Standing:
         """Let the account spend more in its period: `usd`, else the share of its limit that `[spending] more` says.
 
-        `after` is how many approvals the approver knew of. Raises AlreadyDecided, PeriodOver or NoLimit.
+        That much more from where it stands: what was spent beyond the limit (which may have been lowered, or set later)
+        is allowed with it, else the approval would change nothing. `after` is how many approvals the approver knew of.
+        Raises AlreadyDecided, PeriodOver, NotInMoney or NoLimit.
         """
         now, rules = self._clock.now(), self._rules()
         if account.period not in self._accounts.periods(now).values():
@@ -122,12 +128,17 @@ class Budgets:
             raise NoLimit(f"no limit holds for {account.scope} {account.name}")
         if after is not None and after != standing.approvals:
             raise AlreadyDecided(f"{standing.approvals - after} approvals came in between")
+        if usd is not None and standing.usd is None:
+            raise NotInMoney(f"the limit of {account.scope} {account.name} is in tokens")
         limit, share = standing.limit, rules.spending.more
+        over_usd = max(0.0, standing.spent_usd - standing.usd) if standing.usd is not None else 0.0
+        over_tokens = max(0, standing.spent_tokens - standing.tokens) if standing.tokens is not None else 0
         approval = Approval(
             account=account,
             number=standing.approvals + 1,
-            usd=usd if usd is not None else (limit.usd or 0.0) * share,
-            tokens=int((limit.tokens or 0) * (share if usd is None or not limit.usd else usd / limit.usd)),
+            usd=over_usd + (usd if usd is not None else (limit.usd or 0.0) * share),
+            tokens=over_tokens
+            + int((limit.tokens or 0) * (share if usd is None or not limit.usd else usd / limit.usd)),
             by=by,
             at=to_us(now),
         )

@@ -7,6 +7,7 @@ from math import isfinite
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from agent.core.errors import ProviderBarred, ProviderUnpriced, Refused
+from agent.core.money import money
 from agent.core.section_config import SECTION_CONFIG
 
 Scope = Literal["gateway", "provider", "channel", "person", "job", "goal"]
@@ -148,10 +149,8 @@ class Unpriced(ProviderUnpriced):
 
 
 def amount(value: float, unit: Unit) -> str:
-    """As people read it: "1.20 USD" or "12,000 tokens"; cents are not enough where calls cost less."""
-    if unit == "tokens":
-        return f"{value:,.0f} tokens"
-    return f"{value:.2f} USD" if value >= 0.1 or not value else f"{value:.4f} USD"
+    """As people read it: "1.20 USD" or "12,000 tokens"."""
+    return f"{value:,.0f} tokens" if unit == "tokens" else money(value)
 
 
 def period_of(at: datetime, per: Span) -> str:

@@ -3,12 +3,12 @@
 Z-11, SPEC §16.1. What comes after the facts and has less to say keeps a share of the room.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from agent.core.framing import harmless
 from agent.memory.audience import Scope
 from agent.memory.memory import Memory
-from agent.memory.records import Item
+from agent.memory.records import Item, Recollected
 from agent.memory.settings import RecallSettings
 from agent.memory.showing import edge_line, fitting, lines_of, passages
 from agent.providers.metering import Bill
@@ -33,8 +33,12 @@ async def block_for(
     bill: Bill,
     begins: bool,
     corrections: Sequence[Item] = (),
+    told: Callable[[Recollected], None] = lambda found: None,
 ) -> str:
-    """What fits the words, at most `max_chars`; "" where nothing does. `begins`: they are the first of a session."""
+    """What fits the words, at most `max_chars`; "" where nothing does. `begins`: they are the first of a session.
+
+    `told` gets what was found, before it is cut to what has room.
+    """
     facts: tuple[Item, ...] = ()
     if begins and settings.facts:
         facts = await memory.facts_about(words, scope, bill=bill)
@@ -46,6 +50,7 @@ async def block_for(
         found = await memory.recall(
             words, scope, bill=bill, limit=settings.limit + len(known), code=1, unasked=True, beside=True
         )
+        told(found)
         hits = [item for item in found.items if item.id not in known][: settings.limit]
         others = {
             "code context": lines_of(found.code, most_chars=room),

@@ -1,19 +1,24 @@
 """The memory as one run's tools meet it: bound to the run's scope, so that no call can name another audience."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import replace as changed
 from pathlib import Path
+from typing import TypedDict
 
 import anyio.to_thread
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.clock import Clock
+from agent.core.context_events import MemoryCompacted, MemorySearched, MemoryWritten
 from agent.core.errors import Refused, ToolError
+from agent.core.events import Event
+from agent.core.ids import ConversationId, RunId
 from agent.memory import notes
 from agent.memory.audience import Scope
 from agent.memory.memory import Memory
-from agent.memory.records import Kept
+from agent.memory.records import Kept, Recollected
 from agent.memory.showing import edge_line, lines_of
 from agent.providers.metering import Bill
 from agent.storage.errors import StorageError
@@ -26,11 +31,16 @@ NOT_REPLACED = "The notes are everybody's here: only an admin may have them repl
 DATA = "What was kept, best first. It is data that people wrote, and may be outdated:"
 
 
+class _About(TypedDict):
+    conversation: ConversationId
+    run: RunId
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDesk:
     """Keeps the promise of `core.tools.Remembering`.
 
-    `others_too`: the run may take away what others have told as well (`memory.rights`).
+    `others_too`: the run may take away what others have told as well (`memory.rights`). `tell` publishes what was done.
     """
 
     memory: Memory
@@ -38,8 +48,10 @@ class MemoryDesk:
     others_too: bool
     bill: Bill
     inbox_id: int
+    run: RunId
     notes: Path
     clock: Clock
+    tell: Callable[[Event], None]
 
     async def remember(self, text: str, *, confidence: float, replaces: int | None, call: str) -> str:
         fact = Kept(
@@ -60,6 +72,7 @@ class MemoryDesk:
             raise _failed("kept", error) from None
         if id is None:
             raise ToolError("there is nothing in it to keep: write one whole sentence")
+        self.tell(MemoryWritten(**self._about, kind="fact", delta=len(fact.text)))
         return f"Kept as fact {id}."
 
     async def recall(self, query: str) -> str:
@@ -71,6 +84,7 @@ class MemoryDesk:
                 found = changed(found, items=tuple(every.values())[:MOST_FOUND])
         except (StorageError, SQLAlchemyError) as error:
             raise _failed("searched", error) from None
+        self._tell_searched(found)
         lines = [*map(edge_line, found.edges), *lines_of(found.items, most_chars=MOST_CHARS)]
         return "\n".join((DATA, *lines)) if lines else NOTHING
 
@@ -81,6 +95,7 @@ class MemoryDesk:
             )
         except (StorageError, SQLAlchemyError) as error:
             raise _failed("searched", error) from None
+        self._tell_searched(found)
         return "\n".join((DATA, *lines_of(found.items, most_chars=MOST_CHARS))) if found.items else NOTHING
 
     async def forget(self, fact: int) -> str:
@@ -97,26 +112,38 @@ class MemoryDesk:
     async def write_notes(self, text: str, *, replace: bool) -> str:
         at = self.clock.now()
 
-        def write() -> int:
+        def write() -> tuple[int, int]:
             before = notes.read(self.notes, notes.LONGEST) if self.notes.exists() else ""
             if replace and before.strip() and not self.others_too:
                 raise ToolError(NOT_REPLACED)
-            before = "" if replace else before
             lines = text.strip()
-            if lines in before:  # the same call again, after a crash
-                return len(before)
-            whole = f"{before.rstrip()}\n{lines}\n" if before.strip() else f"{lines}\n"
+            kept = "" if replace else before.rstrip()
+            if f"\n{before.rstrip()}".endswith(f"\n{lines}") and not replace:  # the same call again, after a crash
+                return len(before), len(before)
+            whole = f"{kept}\n{lines}\n" if kept else f"{lines}\n"
             if len(whole) > notes.LONGEST:
                 raise ToolError(f"the notes would have {len(whole)} characters; {notes.LONGEST} at most: replace them")
             notes.write(self.notes, whole, at=at)
-            return len(whole)
+            return len(before), len(whole)
 
         try:
-            length = await anyio.to_thread.run_sync(write)
+            had, length = await anyio.to_thread.run_sync(write)
         except OSError as error:
             log.warning("notes not written: %s", error, extra={"conversation": self.scope.conversation})
             raise ToolError("the notes could not be written just now", transient=True) from None
+        if length != had:
+            self.tell(MemoryWritten(**self._about, kind="notes", delta=length - had))
+        if length < had:
+            self.tell(MemoryCompacted(**self._about, before=had, after=length))
         return f"Written; the notes have {length} characters."
+
+    @property
+    def _about(self) -> _About:
+        return {"conversation": self.scope.conversation, "run": self.run}
+
+    def _tell_searched(self, found: Recollected) -> None:
+        results = len(found.items) + len(found.edges)
+        self.tell(MemorySearched(**self._about, strategy=found.strategy, results=results))
 
 
 def _of_another(fact: int | None) -> str:

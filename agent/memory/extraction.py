@@ -109,7 +109,7 @@ def parsed(answer: str, messages: int) -> Iterator[Read]:
                 message=int(value.get("message", messages)),
                 single=value.get("single") is True,
             )
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, OverflowError, KeyError, TypeError, AttributeError):  # 1e999 is no number of a message
             continue
         sound = key_of(one.subject) and key_of(one.object) and one.word and 1 <= one.message <= messages
         if sound and count < MOST_EDGES:

@@ -79,8 +79,10 @@ def _without(part: Part, target: Target, *, whole: bool) -> Part | None:
     if not whole and not any(target.holds(text) for text in texts_of(part)):
         return part
     match part:
-        case TextPart() | SummaryPart():
+        case TextPart():
             return replace(part, text=FORGOTTEN)
+        case SummaryPart():
+            return replace(part, text=FORGOTTEN, sealed="")
         case ToolUse():
             return replace(part, input={})
         case ToolResult():

@@ -19,6 +19,7 @@ from agent.memory.ranking import (
     Names,
     Posting,
     by_length,
+    by_speaker,
     candidates,
     certainty,
     names_any,
@@ -140,12 +141,13 @@ def search(
     kinds: Sequence[Kind],
     most: int,
     exact: bool = False,
-    unless_named: Names | None = None,
+    names: Names | None = None,
+    only_sure: bool = False,
 ) -> tuple[Item, ...]:
     """What holds any of the words in the scope's audiences, or was said next to them, best first; () without words.
 
-    `exact`: only what holds one itself. `unless_named` makes names of a speaker: only what the question is surely
-    about, unless it names somebody who speaks.
+    `exact`: only what holds one itself. `names` makes the words by which a question names a speaker: what they said
+    comes first. `only_sure`: nothing where the question is not surely about it and names nobody who speaks.
     """
     if not terms or not kinds:
         return ()
@@ -158,9 +160,9 @@ def search(
     weights = weighed(postings, _things(conn, scope))
     # No candidate can be surer than what is known of the question.
     if (
-        unless_named is not None
+        only_sure
         and weights.known < ENOUGH
-        and not names_any(_newest_speakers(conn, scope, postings), terms, unless_named)
+        and not (names is not None and names_any(_newest_speakers(conn, scope, postings), terms, names))
     ):
         return ()
     common = {index: terms[index].forms for index, posting in enumerate(postings) if posting.cut}
@@ -176,12 +178,14 @@ def search(
             if row.kind in kinds and not (exact and words.isdisjoint(own)):
                 one = some[row.slot]
                 score = by_length(with_common(one.score, words, common, weights), len(words))
+                if names is not None and row.kind == "said":
+                    score = by_speaker(score, names(row.speaker), own)
                 found.append((score, row, one))
         if len(found) >= most:
             break
     found.sort(key=lambda one: (-one[0], -one[1].id))
     items = tuple(item_of(row, score, certainty(one, weights)) for score, row, one in found[:most])
-    return items if unless_named is None else surely(items, terms, unless_named)
+    return surely(items, terms, names) if only_sure else items
 
 
 def around(conn: Connection, scope: Scope, items: Sequence[Item]) -> tuple[Item, ...]:

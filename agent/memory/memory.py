@@ -253,9 +253,9 @@ class Memory:
         """
 
         def look(conn: Connection) -> tuple[tuple[Item, ...], tuple[Item, ...], tuple[Item, ...]]:
-            names = self.lexicon.names if unasked else None
-            found = index.search(conn, scope, terms, kinds=kinds, most=most, unless_named=names)
-            apart = index.search(conn, scope, terms, kinds=others, most=most)
+            names = self.lexicon.names
+            found = index.search(conn, scope, terms, kinds=kinds, most=most, names=names, only_sure=unasked)
+            apart = index.search(conn, scope, terms, kinds=others, most=most, names=names)
             return found, apart, index.around(conn, scope, found) if beside else ()
 
         return await self.database.read(look) if terms and (kinds or others) else ((), (), ())

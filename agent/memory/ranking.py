@@ -20,6 +20,7 @@ LENGTH = 0.4  # b of BM25
 USUAL = 12.0  # words that tell something: so many a chat message has at most, mostly
 PROMISING = 150  # by their own words, whose neighbourhood is looked at
 CONSIDERED = 64
+BY_WHO_IS_NAMED = 0.3  # how much more something counts that was said by somebody whom the question names
 ENOUGH = 0.33  # certainty with which something is shown unasked
 
 Names = Callable[[str], frozenset[str]]  # the words by which a question names a speaker
@@ -114,6 +115,11 @@ def by_length(score: float, words: int) -> float:
     return score / (1 - LENGTH + LENGTH * math.sqrt(max(words / USUAL, 1.0)))
 
 
+def by_speaker(score: float, names: frozenset[str], asked: frozenset[str]) -> float:
+    """The score of what somebody of these names said. Who is asked about mostly told of it."""
+    return score if names.isdisjoint(asked) else score * (1 + BY_WHO_IS_NAMED)
+
+
 def with_common(score: float, words: frozenset[str], forms: Mapping[int, Sequence[str]], weights: Weighed) -> float:
     """The score with the words that are too common to look for, where the thing itself holds them."""
     return score + sum(weights.worth[index] for index, some in forms.items() if not words.isdisjoint(some))
@@ -130,11 +136,11 @@ def names_any(speakers: Iterable[str], terms: Sequence[Term], names: Names) -> b
     return any(not asked.isdisjoint(names(speaker)) for speaker in speakers)
 
 
-def surely(items: Sequence[Item], terms: Sequence[Term], names: Names) -> tuple[Item, ...]:
+def surely(items: Sequence[Item], terms: Sequence[Term], names: Names | None) -> tuple[Item, ...]:
     """All of them where the question is surely about something here, none where not: nobody asked to see them.
 
     It is where it names somebody who speaks, or where enough of its words stand together.
     """
-    if names_any({item.speaker for item in items}, terms, names):
+    if names is not None and names_any({item.speaker for item in items}, terms, names):
         return tuple(items)
     return tuple(items) if max((item.sure for item in items), default=0.0) >= ENOUGH else ()

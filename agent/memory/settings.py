@@ -31,7 +31,7 @@ class RecallSettings:
 
     enabled: bool = True
     facts: int = 6
-    limit: int = 15
+    limit: int = 20
     max_chars: int = 3_000
     strategy: Literal["auto", "keyword", "semantic", "graph", "hybrid"] = "auto"
     half_life_days: float = 0.0

@@ -52,22 +52,23 @@ def fitting(lines: Sequence[str], most_chars: int) -> list[str]:
 def passages(hits: Sequence[Item], around: Sequence[Item], most_chars: int) -> list[str]:
     """What was found with what was said next to it, as passages of the chat: the best first, each in its own order.
 
-    At most so many characters, and at least one line. First what was found and what stands right beside it, then what
-    stands farther off, as long as there is room.
+    At most so many characters, and at least one line. First what was found, then what stands right beside it, then
+    what stands farther off, as long as there is room.
     """
     beside = {item.slot: item for item in around if item.slot is not None}
     items = {hit.slot if hit.slot is not None else -hit.id: hit for hit in hits}
     order = {slot: place for place, slot in enumerate(items)}
     shown: dict[int, str] = {}  # by slot
     room = most_chars
-    wanted = [(near, LONGEST_BESIDE) for slot in items for near in (slot, slot - 1, slot + 1)]
-    wanted += [(slot + away, LONGEST_BESIDE) for away in (-2, 2) for slot in items]
+    wanted = list(items)
+    wanted += [slot + away for slot in items for away in (-1, 1)]
+    wanted += [slot + away for away in (-2, 2) for slot in items]
     items = beside | items
-    for slot, longest in wanted:
+    for slot in wanted:
         item = items.get(slot)
         if item is None or slot in shown:
             continue
-        line = _said(item, LONGEST_LINE if slot in order else longest) if item.kind == "said" else line_of(item)
+        line = _said(item, LONGEST_LINE if slot in order else LONGEST_BESIDE) if item.kind == "said" else line_of(item)
         if len(line) + LINE_END > room and shown:
             continue
         shown[slot] = line

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Literal
 
+from agent.core.money import money
 from agent.core.outbox import Button, Say
 from agent.core.phrases import Phrases
 from agent.goals.ticks import short
@@ -40,8 +41,9 @@ def proposal(plan: Plan, phrases: Phrases, buttons: Buttoned) -> Say:
         lines.append(phrases("plan_redacted", language))
     lines += ["", *(_proposed_line(task, phrases, language) for task in plan.tasks), ""]
     if estimate is not None:
-        money = phrases("plan_money", language, usd=money_of(estimate.usd)) if estimate.usd is not None else ""
-        values = {"calls": estimate.calls, "tokens": f"{estimate.tokens:,}", "money": money}
+        usd = money(estimate.usd)
+        about = phrases("plan_money", language, usd=usd) if usd else ""
+        values = {"calls": estimate.calls, "tokens": f"{estimate.tokens:,}", "money": about}
         lines.append(phrases("plan_estimate", language, **values))
     if plan.owner.chat_type != "direct":
         lines.append(phrases("plan_who", language, who=plan.owner.display or plan.owner.person))
@@ -78,13 +80,10 @@ def ending(plan: Plan, phrases: Phrases, buttons: Buttoned, language: str | None
     return Say(text=text, kind="notice", verbatim=True)
 
 
-def money_of(usd: float | None) -> str:
-    return "?" if usd is None else f"${usd:.2f}"
-
-
 def took(plan: Plan) -> str:
-    """What its tasks cost."""
-    return money_of(cost_of(plan.tasks))
+    """What its tasks cost, as the end of a sentence; "" where that is not known."""
+    usd = money(cost_of(plan.tasks))
+    return f", {usd}" if usd else ""
 
 
 def as_written(plan: Plan) -> str:

@@ -22,7 +22,16 @@ from agent.providers.anthropic_requests import Encoder, longest
 from agent.providers.anthropic_stream import Reading
 from agent.providers.attachments import IMAGES, TEXTS, Bytes, load, wanted
 from agent.providers.endpoints import host_of, is_local
-from agent.providers.failures import Answer, busy, classify, read_error, refused, retry_after
+from agent.providers.failures import (
+    Answer,
+    busy,
+    classify,
+    read_error,
+    refused,
+    request_id,
+    retry_after,
+    without_markup,
+)
 from agent.providers.opening import Surroundings
 from agent.providers.prices import DEFAULT_WINDOW, Card
 from agent.providers.provider import CacheTier, Chunk, Request
@@ -32,7 +41,9 @@ from agent.providers.sse import EventReader
 
 PATH = "/v1/messages"
 HEADERS = {"content-type": "application/json"}
-OURS = frozenset({"ttl", "repeats"})  # what a request can do without, besides headers
+OURS = frozenset({"ttl", "repeats", "compaction"})  # what a request can do without, besides headers
+BETA = "anthropic-beta"
+COMPACTION_BETA = "compact-2026-09-04"  # platform.claude.com/docs, build-with-claude/compaction-on-demand
 LARGEST_ANSWER = 16 * 1024 * 1024  # bytes of an error, or of one line of a stream
 CONNECT_S = 15.0
 DRAIN_S = 0.2
@@ -54,7 +65,7 @@ class AnthropicProvider:
         self._home = surroundings.home
         self._models = surroundings.models
         self._clock = surroundings.clock
-        self._encoder = Encoder(self.family)
+        self._encoder = Encoder(self.family, self.name)
         self._client = _client(settings)
         self._become(settings, card)
 
@@ -69,6 +80,8 @@ class AnthropicProvider:
         self._known = self._models.of(settings)
         # "ttl", "repeats", and names of headers
         self._spared: frozenset[str] = _kept(self._known.facts.dialect, settings.extra_headers)
+        if "compaction" in self._spared:
+            self._encoder.write_summaries_out()
         self.model = settings.model
         self.context_window = settings.context_window or card.window or DEFAULT_WINDOW
         self.prices = settings.prices or card.prices
@@ -117,8 +130,10 @@ class AnthropicProvider:
 
     async def _respond(self, request: Request, files: Bytes, deadline: float) -> httpx2.Response:
         """The response whose body is the stream; one more try without what the server does not know (SPEC §6.10)."""
+        if request.compact and "compaction" in self._spared:
+            raise refused(self.name, "this service writes no summaries")
         try:
-            return await self._post(self._body(request, files), deadline)
+            return await self._post(request, files, deadline)
         except ProviderRefused as error:
             spared = _complaint(str(error), self._settings.extra_headers) - self._spared
             if error.any_request or not spared:
@@ -126,7 +141,11 @@ class AnthropicProvider:
             log.info("%s does not know a feature and is spared it: %s", self.name, error)
             self._spared |= spared
             self._known.speaks({"spared": sorted(self._spared)})
-        return await self._post(self._body(request, files), deadline)
+            if "compaction" in spared:
+                self._encoder.write_summaries_out()
+            if request.compact:
+                raise
+        return await self._post(request, files, deadline)
 
     def _body(self, request: Request, files: Bytes) -> bytes:
         settings = self._settings
@@ -142,15 +161,25 @@ class AnthropicProvider:
             in_turn="repeats" in self._spared,
         )
 
-    async def _post(self, body: bytes, deadline: float) -> httpx2.Response:
+    def _headers(self, request: Request) -> dict[str, str | anthropic.Omit]:
+        headers: dict[str, str | anthropic.Omit] = {**HEADERS}
+        headers |= {name: anthropic.Omit() for name in self._spared - OURS}
+        if "compaction" not in self._spared and (request.compact or self._encoder.gives_back(request.messages)):
+            name = next((name for name in self._settings.extra_headers if name.lower() == BETA), BETA)
+            more = self._settings.extra_headers.get(name) if name not in self._spared else None
+            headers[name] = f"{more.get_secret_value()},{COMPACTION_BETA}" if more else COMPACTION_BETA
+        return headers
+
+    async def _post(self, request: Request, files: Bytes, deadline: float) -> httpx2.Response:
         """The response whose body is the stream."""
+        body = self._body(request, files)
         try:
             with anyio.fail_after(max(0.0, deadline - self._clock.monotonic())):
                 response: object = await self._client.post(
                     PATH,
                     cast_to=httpx2.Response,
                     content=body,
-                    options={"headers": HEADERS | {name: anthropic.Omit() for name in self._spared - OURS}},
+                    options={"headers": self._headers(request)},
                     stream=True,
                     stream_cls=anthropic.AsyncStream[httpx2.Response],
                 )
@@ -209,8 +238,11 @@ def _tier(configured: str, asked: CacheTier) -> CacheTier:
 def _complaint(words: str, headers: Collection[str]) -> frozenset[str]:
     """What a refusal complains of, as far as the request can do without it.
 
-    That is beta headers, a time to live, two messages of one role in a row (which Anthropic itself has long taken).
+    That is beta headers, a time to live, two messages of one role in a row (which Anthropic itself has long taken), and
+    summaries of its own.
     """
+    if "compact" in words:
+        return frozenset({"compaction"})
     found = {name for name in headers if "beta" in name.lower()} if re.search(r"\bbeta\b", words) else set()
     found |= {"ttl"} if "ttl" in words else set()
     return frozenset(found | ({"repeats"} if COMPLAINT.search(words) else set()))
@@ -223,10 +255,11 @@ def _kept(dialect: Mapping[str, Any], headers: Collection[str]) -> frozenset[str
 
 
 def _answer(error: anthropic.APIStatusError) -> Answer:
-    after_s = retry_after(error.response.headers)
-    if error.body is None:
-        return Answer(status=error.status_code, message=error.message, after_s=after_s)
-    return read_error(error.body, error.status_code, after_s)
+    after_s, request = retry_after(error.response.headers), request_id(error.response.headers)
+    if error.body is None or isinstance(error.body, str):
+        message = without_markup(error.body or error.message)
+        return Answer(status=error.status_code, message=message, after_s=after_s, request=request)
+    return read_error(error.body, error.status_code, after_s, request)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

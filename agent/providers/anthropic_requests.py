@@ -1,5 +1,6 @@
 """A request in the form of the Messages API, as bytes: each message is encoded once in its life. No I/O."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, assert_never
@@ -51,8 +52,11 @@ class Encoded:
 class Encoder:
     """Builds request bodies; keeps what it encoded for as long as the message lives."""
 
-    def __init__(self, family: str) -> None:
+    def __init__(self, family: str, provider: str = "") -> None:
+        """`provider` is its configured name: what that one has sealed goes back to it as it came."""
         self._family = family
+        self._provider = provider
+        self._gives_back = True
         self._kept: WeakKeyDictionary[Message, Encoded] = WeakKeyDictionary()
         self._schemas = SchemaBytes(_tools)
         self._sealed = SealedHistories(self._for_good)
@@ -83,6 +87,9 @@ class Encoder:
         if not request.max_tokens:
             limit = longest(limit, thought)
         head: Block = {"model": model, "max_tokens": limit, "stream": True}
+        if request.compact:
+            head["compaction"] = {"type": "summarize"}
+            thought = "off"
         if thought == "adaptive":
             head["thinking"] = {"type": "adaptive"}
         elif isinstance(thought, int):
@@ -97,6 +104,16 @@ class Encoder:
         if system:
             pieces.append(b'"system":' + dumps(system))
         return laid_out(pieces, self._messages(request, marker, files))
+
+    def gives_back(self, messages: Sequence[Message]) -> bool:
+        """Whether the first of them, as the oldest, goes back as the service has sealed it."""
+        return bool(messages) and self._gives_back and sealed_block(messages[0], self._provider) is not None
+
+    def write_summaries_out(self) -> None:
+        """From now on they are text: the service does not take back what it has sealed."""
+        self._gives_back = False
+        self._kept.clear()
+        self._sealed = SealedHistories(self._for_good)
 
     def _messages(self, request: Request, marker: Block, files: Bytes) -> list[bytes]:
         # The last message before the newest words bears a marker: what stands before it is sealed.
@@ -142,6 +159,8 @@ class Encoder:
         self, message: Message, ids: Ids | None, reminder: str = "", files: Bytes = NOTHING, marker: Block | None = None
     ) -> bytes:
         """`ids` None: tool calls and results as text. `marker` goes to the last block that may bear it."""
+        if self._gives_back and (block := sealed_block(message, self._provider)) is not None:
+            return dumps({"role": "assistant", "content": [{**block, **(marker or {})}]})
         if message.role == "assistant":
             blocks = _assistant(message.parts, self._family, ids)
             if not blocks:
@@ -155,6 +174,15 @@ class Encoder:
                     break
         role = "assistant" if message.role == "assistant" else "user"
         return dumps({"role": role, "content": blocks})
+
+
+def sealed_block(message: Message, provider: str) -> Block | None:
+    """The summary that the provider has made of what stood before, as it wants it back; None where it has made none."""
+    for part in message.parts:
+        if isinstance(part, SummaryPart) and part.sealed and part.sealed_by == provider:
+            block: Block = json.loads(part.sealed)
+            return block
+    return None
 
 
 def longest(limit: int, thinking: Thought) -> int:

@@ -10,6 +10,7 @@ from agent.providers.provider import (
     Done,
     RedactedThinkingDone,
     StopReason,
+    SummaryDone,
     TextDelta,
     ThinkingDelta,
     ThinkingDone,
@@ -27,6 +28,7 @@ _STOPS: dict[str, StopReason] = {
     "max_tokens": "max_tokens",
     "model_context_window_exceeded": "max_tokens",
     "refusal": "refusal",
+    "compaction": "end_turn",
 }
 
 
@@ -37,6 +39,7 @@ class _Block:
     signature: list[str] = field(default_factory=list)
     call: int = -1
     started_with: Any = None
+    whole: dict[str, Any] = field(default_factory=dict)  # of a summary: it must be sent back with all that it has
 
 
 class Reading:
@@ -121,6 +124,9 @@ class Reading:
                 block.thinking.append(_text(wire, "thinking"))
                 block.signature.append(_text(wire, "signature"))
                 return [ThinkingDelta(block.thinking[0])] if block.thinking[0] else []
+            case "compaction":
+                block.whole = wire
+                return []
             case "redacted_thinking":
                 return [RedactedThinkingDone(_text(wire, "data"))]
             case "tool_use":
@@ -146,6 +152,9 @@ class Reading:
             case "signature_delta" if block is not None:
                 block.signature.append(_text(delta, "signature"))
                 return []
+            case "compaction_delta" if block is not None:
+                block.whole |= {key: value for key, value in delta.items() if key != "type" and value is not None}
+                return []
             case "input_json_delta" if block is not None and block.call >= 0:
                 text = _text(delta, "partial_json")
                 if text:
@@ -159,6 +168,9 @@ class Reading:
         match block:
             case _Block(kind="thinking"):
                 return [ThinkingDone("".join(block.thinking), "".join(block.signature))]
+            case _Block(kind="compaction"):
+                text = _text(block.whole, "content")
+                return [SummaryDone(text, json.dumps(block.whole))] if text else []
             case _Block(kind="tool_use"):
                 if isinstance(block.started_with, dict) and block.started_with:  # given whole instead of in pieces
                     return [ToolCallDelta(block.call, json.dumps(block.started_with)), ToolCallDone(block.call)]

@@ -1,4 +1,5 @@
-"""Histories in a form that a server takes which refuses calls, long ids of calls, or a system message. Pure.
+"""Histories in a form that a server takes which refuses calls, calls without words, long ids of calls, or a system
+message. Pure.
 
 What is made of a message is kept as long as that message lives, so that a history is encoded once here as well.
 """
@@ -51,6 +52,13 @@ def in_words(message: Message) -> Message:
         return message
     parts = tuple(told for part in message.parts if (told := _told(part)) is not None)
     return replace(message, parts=parts)
+
+
+def with_content(message: Message) -> Message:
+    """The message with some content beside its calls, for a server that takes none that is null."""
+    if not message.tool_uses or any(isinstance(part, TextPart) and part.text for part in message.parts):
+        return message
+    return replace(message, parts=(TextPart(text=" "), *message.parts))
 
 
 def with_short_ids(message: Message) -> Message:

@@ -16,13 +16,25 @@ from agent.core.errors import (
 )
 from agent.core.whole_text import whole
 
-CONTEXT_CODES = frozenset({"context_length_exceeded", "model_context_window_exceeded", "request_too_large"})
+CONTEXT_CODES = frozenset(
+    {
+        "context_length_exceeded",
+        "exceed_context_size_error",
+        "model_context_window_exceeded",
+        "model_max_prompt_tokens_exceeded",
+        "request_too_large",
+    }
+)
 CONTEXT_WORDS = re.compile(
     r"maximum number of tokens|maximum context length|context_length_exceeded|prompt is too long|input(?: is)? too long"
     r"|exceeds? (?:the |this model's )?(?:available |maximum )?context|context (?:window|size|length) (?:exceeded|of)"
     # xAI, Ollama, vLLM and SGLang, Together
     r"|maximum prompt length|exceeded max context|longer than the (?:maximum model|model's context) length"
-    r"|too long to fit into the model|tokens \+ `max_new_tokens` must be",
+    r"|too long to fit into the model|tokens \+ `max_new_tokens` must be"
+    # LM Studio, Groq and DeepSeek, OpenRouter, GitHub Copilot, MiniMax, Kimi, Qwen, DS4
+    r"|greater than the context length|reduce the length of the messages|exceeds the maximum allowed input length"
+    r"|token count of [\d,]{1,12} exceeds the limit|context window exceeds limit|exceeded model token limit"
+    r"|range of input length should be|configured context size is",
     re.IGNORECASE,
 )
 # What some servers answer as 429 although waiting does not help: there is no money left.
@@ -57,7 +69,17 @@ ACCOUNT_WORDS = (
         "the API key was refused; check the api_key set for it",
     ),
 )
-FILTER_CODES = frozenset({"content_filter", "ResponsibleAIPolicyViolation", "content_policy_violation"})
+FILTER_CODES = frozenset(
+    {
+        "content_filter",
+        "content_policy_violation",
+        "data_inspection_failed",  # Qwen
+        "invalid_prompt",  # OpenAI
+        "moderation_blocked",
+        "ResponsibleAIPolicyViolation",
+    }
+)
+FILTER_WORDS = re.compile(r"content violates usage guidelines|content exists risk", re.IGNORECASE)  # xAI, DeepSeek
 # The model wrote a call that its service could not read (Groq): the next attempt may go better, and is paid for.
 UNREADABLE_CODES = frozenset({"tool_use_failed"})
 BUSY_STATUS = frozenset({408, 409, 423, 425, 429})
@@ -65,11 +87,18 @@ BROKEN_STATUS = frozenset({500, 502})  # a server that breaks over a request, an
 WORDY_STATUS = frozenset({0, 200, 400, 403})
 ACCOUNT_STATUS = frozenset({401, 402, 403, 404})  # the key, the account or the model, whatever the request says
 LONGEST = 300  # characters of the provider's own words in an error
+MOST_READ = 4_000  # of those that are looked at
 
 # How long to wait, where no header tells: OpenAI and Groq ("Please try again in 1m3.5s"), Google ("Please retry in").
 _WAIT = re.compile(
     r"(?:try again|retry) in (?:(\d{1,4})h)?(?:(\d{1,4})m(?!s))?(?:(\d{1,9}(?:\.\d{1,12})?)(ms|s))?", re.IGNORECASE
 )
+
+# What services call a request of theirs; whoever asks them about it must name that.
+_REQUEST_HEADERS = ("x-request-id", "request-id", "apim-request-id", "x-generation-id", "cf-ray")
+_REQUEST_ID = re.compile(r"[\w.:/-]{1,80}")
+_TAG = re.compile(r"<[^<>]*>")
+_TITLE = re.compile(r"<title>([^<]{0,200})", re.IGNORECASE)
 
 _KEYLIKE = re.compile(
     r"\b(?:sk|pk|rk|key|xai|gsk|hf|AIza)[-_][\w\-*.]{6,}|\bAIza[\w-]{10,}|(?i:bearer)\s+[\w\-.~+/=]{8,}"
@@ -85,20 +114,21 @@ class Answer:
     code: str = ""
     message: str = ""
     after_s: float | None = None
+    request: str = ""  # how the service calls it
 
 
 def classify(provider: str, answer: Answer, secrets: Iterable[str] = ()) -> AgentError:
     """The error for `answer`, with the fix in its words. The class comes from codes and status before any wording."""
     said = clean(answer.message, secrets)
-    tail = f": {said}" if said else ""
+    tail = (f": {said}" if said else "") + (f" [request {answer.request}]" if answer.request else "")
     if _is_context(answer):
         return ContextTooLong(f"{provider}: the request is larger than the model's context window{tail}")
     if answer.code in QUOTA_CODES or answer.kind in QUOTA_CODES:
         return ProviderRefused(f"{provider}: the account has no quota left{tail}", any_request=True)
+    if _is_filter(answer):
+        return RequestFiltered(f"{provider}: a content filter keeps the request back{tail}")
     if trouble := _account_trouble(answer):
         return ProviderRefused(f"{provider}: {trouble}{tail}", any_request=True)
-    if answer.code in FILTER_CODES:
-        return RequestFiltered(f"{provider}: a content filter keeps the request back{tail}")
     if answer.code in UNREADABLE_CODES:
         return ProviderBusy(f"{provider}: the model wrote a call that its service could not read{tail}", retries=1)
     if _is_busy(answer):
@@ -130,20 +160,40 @@ def refused(provider: str, what: str, secrets: Iterable[str] = ()) -> ProviderRe
 
 
 def clean(text: str, secrets: Iterable[str] = ()) -> str:
-    """`text` on one line, short, without secrets: neither ours nor what looks like one (G-28)."""
+    """`text` on one line, short, of signs that can be seen, without secrets: ours, or what looks like one (G-28)."""
     for secret in sorted((secret for secret in secrets if len(secret) > 3), key=len, reverse=True):
         text = text.replace(secret, "[redacted]")
-    text = " ".join(_KEYLIKE.sub("[redacted]", whole(text)).split())
+    text = _KEYLIKE.sub("[redacted]", whole(text))[:MOST_READ]
+    text = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-def read_error(body: Any, status: int, after_s: float | None = None) -> Answer:
+def without_markup(text: str) -> str:
+    """Of a web page its title, which says what a proxy has to say, else its words; any other text as it is."""
+    if text.lstrip()[:1] != "<":
+        return text
+    found = _TITLE.search(text)
+    return found[1] if found else _TAG.sub(" ", text)
+
+
+def request_id(headers: Mapping[str, str]) -> str:
+    """How the service calls the request; "" where it does not say, or says more than a name."""
+    return _named(next((value for name in _REQUEST_HEADERS if (value := headers.get(name))), ""))
+
+
+def _named(value: Any) -> str:
+    return value if isinstance(value, str) and _REQUEST_ID.fullmatch(value) else ""
+
+
+def read_error(body: Any, status: int, after_s: float | None = None, request: str = "") -> Answer:
     """The error object of either API's family, in any of the shapes that servers send."""
     if isinstance(body, list) and len(body) == 1:
         body = body[0]  # Google's form of Chat Completions
     error = body.get("error", body) if isinstance(body, dict) else body
+    request = request or (_named(body.get("request_id")) if isinstance(body, dict) else "")
     if not isinstance(error, dict):
-        return Answer(status=status, message=error if isinstance(error, str) else "", after_s=after_s)
+        message = error if isinstance(error, str) else ""
+        return Answer(status=status, message=message, after_s=after_s, request=request)
     code = error.get("code")
     if status == 0 and isinstance(code, int) and 400 <= code < 600:
         status = code  # inside a stream some servers put the HTTP status here
@@ -151,12 +201,15 @@ def read_error(body: Any, status: int, after_s: float | None = None) -> Answer:
     further = error.get("metadata")
     if isinstance(further, dict) and isinstance(further.get("raw"), str):
         message = f"{message}: {further['raw']}"  # OpenRouter: what the service behind it said
+    if isinstance(further, dict) and "flagged_input" in further:
+        code = "content_filter"  # OpenRouter's moderation, as 403
     return Answer(
         status=status,
         kind=error["type"] if isinstance(error.get("type"), str) else "",
         code=code if isinstance(code, str) else "",
         message=message if isinstance(message, str) else str(message),
         after_s=_asked_wait(error, message) if after_s is None else after_s,
+        request=request,
     )
 
 
@@ -199,6 +252,12 @@ def _is_context(answer: Answer) -> bool:
     if answer.code in CONTEXT_CODES or answer.kind in CONTEXT_CODES or answer.status == 413:
         return True
     return answer.status in (0, 400, 422) and bool(CONTEXT_WORDS.search(answer.message))
+
+
+def _is_filter(answer: Answer) -> bool:
+    if answer.code in FILTER_CODES or answer.kind in FILTER_CODES:
+        return True
+    return answer.status in (0, 200, 400, 403) and bool(FILTER_WORDS.search(answer.message))
 
 
 def _is_busy(answer: Answer) -> bool:
@@ -249,6 +308,8 @@ def _refused_words(answer: Answer) -> str:
             return "the API key may not do this (403); check the key's permissions and the model"
         case 404:
             return "no such model or address (404); check model and base_url"
+        case 301 | 302 | 303 | 307 | 308:
+            return f"leads to another address (HTTP {answer.status}); set base_url to that one"
         case 0 | 200:
             return f"refused the request ({answer.kind})"
         case status:

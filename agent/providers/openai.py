@@ -18,7 +18,16 @@ from agent.core.bodies import beginning_of
 from agent.core.errors import AgentError, ProviderBusy, ProviderRefused
 from agent.providers.attachments import IMAGES, TEXTS, Bytes, load, wanted
 from agent.providers.endpoints import host_of, is_local, joined
-from agent.providers.failures import Answer, busy, classify, read_error, refused, retry_after
+from agent.providers.failures import (
+    Answer,
+    busy,
+    classify,
+    read_error,
+    refused,
+    request_id,
+    retry_after,
+    without_markup,
+)
 from agent.providers.openai_requests import Dialect, Encoder, conceded, dialect_for, differing, speaking
 from agent.providers.openai_stream import Reading
 from agent.providers.opening import Surroundings
@@ -26,7 +35,7 @@ from agent.providers.prices import DEFAULT_WINDOW, Card
 from agent.providers.provider import Chunk, Request, Spared
 from agent.providers.replies import joined_text
 from agent.providers.settings import ProviderSettings
-from agent.providers.sse import LARGEST_EVENT, EventReader
+from agent.providers.sse import Body
 
 OPENAI = "https://api.openai.com/v1"
 CONNECT_S = 15.0
@@ -91,7 +100,7 @@ class OpenAIProvider:
             yield Spared("tools")
         dialect = self._dialect
         reading = Reading(self.name, self._settings.secrets, origin=self._origin, thinks_first=dialect.thinks_first)
-        body = _Body()
+        body = Body()
         try:
             while not reading.closed:
                 piece = await response.content.readany()
@@ -121,7 +130,7 @@ class OpenAIProvider:
         self._dialect = dialect
         self._known.speaks(differing(dialect, self._guess))
 
-    def _check_end(self, reading: Reading, body: "_Body") -> None:
+    def _check_end(self, reading: Reading, body: Body) -> None:
         """Raises ProviderBusy for a stream that was cut (W-42).
 
         Some servers close none of theirs. That is believed of one that has closed none yet, at the second that ends so.
@@ -168,14 +177,16 @@ class OpenAIProvider:
 
     def _used(self, request: Request, dialect: Dialect, files: Bytes, error: AgentError) -> frozenset[str]:
         """What such a refusal may complain of."""
-        used = {"repeats", "system"} | ({"tools"} if request.tools.specs else set())
+        used = {"repeats", "system", "null_content"} | ({"tools"} if request.tools.specs else set())
+        if dialect.media and any(part.mime_type not in TEXTS for part in files):
+            used.add("media")
         if not isinstance(error, ProviderRefused):  # llama.cpp answers 500 where a template refuses the messages
             return frozenset(used if isinstance(error, ProviderBusy) and not error.limited else ())
         used |= {"usage", "completion_limit", "long_ids"}
         if self._settings.temperature is not None:
             used.add("temperature")
-        if dialect.media and any(part.mime_type not in TEXTS for part in files):
-            used.add("media")
+        if self._settings.reasoning_effort:
+            used.add("effort")
         return frozenset(used)
 
     async def _post(self, body: bytes) -> aiohttp.ClientResponse:
@@ -200,11 +211,12 @@ class OpenAIProvider:
             pass  # the status alone says enough
         finally:
             response.close()
-        after_s = retry_after(response.headers)
+        after_s, request = retry_after(response.headers), request_id(response.headers)
         try:
-            return read_error(json.loads(pieces), response.status, after_s)
+            return read_error(json.loads(pieces), response.status, after_s, request)
         except ValueError:
-            return Answer(status=response.status, message=pieces[:1000].decode("utf-8", "replace"), after_s=after_s)
+            message = without_markup(pieces[:4000].decode("utf-8", "replace"))
+            return Answer(status=response.status, message=message, after_s=after_s, request=request)
 
     def _failure(self, error: Exception, *, unanswered: bool) -> AgentError:
         """The error for the caller. `unanswered`: no byte of an answer has come."""
@@ -226,27 +238,6 @@ class OpenAIProvider:
                 return busy(self.name, what, secrets, unanswered=unanswered)
             case _:
                 return busy(self.name, f"malformed data from {host}", secrets)
-
-
-class _Body:
-    """The body of an answer: events, or one JSON object though a stream was asked for."""
-
-    def __init__(self) -> None:
-        self.is_plain: bool = False
-        self.has_begun: bool = False
-        self._events = EventReader()
-        self._whole = b""
-
-    def feed(self, piece: bytes) -> list[bytes]:
-        """What `piece` completed; b"" stands for the end. Raises ValueError for what grows beyond all measure."""
-        if not self.has_begun and piece.strip():
-            self.has_begun, self.is_plain = True, piece.lstrip().startswith((b"{", b"["))
-        if not self.is_plain:
-            return self._events.feed(piece) if piece else self._events.finish()
-        self._whole += piece
-        if len(self._whole) > LARGEST_EVENT:
-            raise ValueError(f"an answer is larger than {LARGEST_EVENT} bytes")
-        return [] if piece else [self._whole]
 
 
 class _Connections:

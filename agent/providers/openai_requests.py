@@ -20,7 +20,7 @@ from agent.core.messages import (
 )
 from agent.providers.alternating import COMPLAINT, Alternation
 from agent.providers.attachments import IMAGES, NOTHING, TEXTS, Bytes, as_base64, as_text, first_holding, named
-from agent.providers.concessions import Rewritten, SystemFirst, in_words, with_short_ids
+from agent.providers.concessions import Rewritten, SystemFirst, in_words, with_content, with_short_ids
 from agent.providers.json_bytes import dumps
 from agent.providers.newest import carrier, loop_start
 from agent.providers.openai_fields import DETAILS, REASONING_FIELDS, Opaque, is_reasoning, opaque_of
@@ -33,18 +33,19 @@ from agent.providers.tool_ids import NO_IDS, Ids, ids_of, unique, wire_name
 AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 _NEW_LIMIT = re.compile(r"(?:^|/)(?:o\d|gpt-(?:[5-9]|\d\d))")  # models that refuse `max_tokens`
-COMPLAINT_CHARS = 500  # of a refusal; some servers repeat what they were sent
+COMPLAINT_CHARS = 1000  # of a refusal; some servers repeat what they were sent
 
 # Ollama, OpenRouter, vLLM, llama.cpp (two versions), Google's endpoint for Gemma, and others in their own words.
 _NO_TOOLS = re.compile(
     r"(?:not|n't) support (?:the )?(?:`?tools?`?\b|tool[- ](?:use|call)|function[- ]call)|found that support tool use"
     r"|enable-auto-tool-choice|tools param requires|unsupported param: tools"
-    r"|(?:tool use|tool[- ]calling|function[- ]calling|tool calls|tools) (?:is|are) not (?:supported|enabled)",
+    r"|(?:tool use|tool[- ]calling|function[- ]calling|tool calls|tools)`? (?:is|are) not (?:supported|enabled)",
     re.IGNORECASE,
 )
 _NO_SYSTEM = re.compile(
     r"system (?:role|message|prompt|instruction)s? (?:is |are )?not supported"
-    r"|(?:developer|system) instruction is not enabled|not support (?:the )?(?:'?system'? (?:role|message|prompt))",
+    r"|(?:developer|system) instruction is not enabled"
+    r"|not support (?:the )?'?system'? (?:role|message|prompt|with this)",
     re.IGNORECASE,
 )
 _SHORT_IDS = re.compile(r"tool call ids? (?:was|should be)[^\n]{0,200}length (?:of )?9", re.IGNORECASE)
@@ -52,11 +53,21 @@ _CONCESSIONS = (
     (_NO_TOOLS, "tools"),
     (_NO_SYSTEM, "system"),
     (_SHORT_IDS, "long_ids"),
+    # llama-cpp-python, of a message with calls and no words
+    (re.compile(r"AssistantMessage', 'content'\), 'msg': 'Input should be a valid string'"), "null_content"),
     (COMPLAINT, "repeats"),
     (re.compile(r"stream_options|include_usage"), "usage"),
     (re.compile(r"max_completion_tokens"), "completion_limit"),
     (re.compile(r"temperature"), "temperature"),
-    (re.compile(r"image|vision|multimodal|multi-modal|modalit|input_audio|content part", re.IGNORECASE), "media"),
+    (re.compile(r"reasoning[_ .]?effort", re.IGNORECASE), "effort"),
+    (
+        re.compile(
+            r"image|vision|multimodal|multi-modal|modalit|input_audio|content part"
+            r"|content'?[^\n]{0,20} must be a string",  # Groq, of a list that holds a picture
+            re.IGNORECASE,
+        ),
+        "media",
+    ),
 )
 
 
@@ -67,10 +78,12 @@ class Dialect:
     usage: bool = True
     completion_limit: bool = False
     temperature: bool = True
+    effort: bool = True  # how much to think
     media: bool = True
     repeats: bool = True  # two messages of one role in a row
     tools: bool = True
     system: bool = True  # a message of that role
+    null_content: bool = True  # beside calls
     long_ids: bool = True  # of calls, other than nine letters and digits
     thinks_first: bool = False  # replies begin inside a thought that no tag opens
 
@@ -128,6 +141,7 @@ class Encoder:
         self._sealed = SealedHistories(self._for_good)
         self._turns = Alternation(results_apart=True)
         self._told = Rewritten(in_words)
+        self._worded = Rewritten(with_content)
         self._short = Rewritten(with_short_ids)
         self._system_first = SystemFirst()
 
@@ -155,7 +169,7 @@ class Encoder:
             head["max_completion_tokens" if dialect.completion_limit else "max_tokens"] = limit
         if temperature is not None and dialect.temperature:
             head["temperature"] = temperature
-        if effort:
+        if effort and dialect.effort:
             head["reasoning_effort"] = effort
         pieces = [dumps(head)[:-1]]
         if request.tools.specs:
@@ -166,6 +180,8 @@ class Encoder:
         messages, system, tools = request.messages, request.system, request.tools
         if not dialect.tools:
             messages, tools = self._told.of(messages), ToolSchema()
+        if not dialect.null_content:
+            messages = self._worded.of(messages)
         if not dialect.long_ids:
             messages = self._short.of(messages)
         if not dialect.system:

@@ -25,14 +25,24 @@ from agent.providers.provider import (
 )
 from agent.providers.think_tags import Piece, Tagged
 
+# By what they are in lower case: some servers pass on the reason of the service behind them.
 _STOPS: dict[str, StopReason] = {
     "stop": "end_turn",
+    "end_turn": "end_turn",
+    "stop_sequence": "end_turn",
+    "eos": "end_turn",  # Together
+    "complete": "end_turn",  # Cohere
     "length": "max_tokens",
+    "model_length": "max_tokens",  # Mistral
+    "max_tokens": "max_tokens",
+    "tool_use": "tool_use",
     "tool_calls": "tool_use",
     "function_call": "tool_use",
     "content_filter": "refusal",
     "safety": "refusal",
+    "refusal": "refusal",
 }
+_BROKE_OFF = ("error", "insufficient_system_resource")  # OpenRouter, DeepSeek
 _FILTERS = ("content_filter", "safety", "prohibited", "blocklist")  # Google adds which
 
 
@@ -120,13 +130,19 @@ class Reading:
         """The chunks in one event that is parsed already. Raises an AgentError for an error event."""
         if body.get("error") or body.get("object") == "error":  # the second is vLLM's form
             raise classify(self._provider, read_error(body, 0), self._secrets)
-        if isinstance(body.get("usage"), dict):
-            self._usage = _usage(body["usage"])
+        groq = body.get("x_groq")
+        usage = body.get("usage") or (groq.get("usage") if isinstance(groq, dict) else None)
+        if isinstance(usage, dict):
+            self._usage = _usage(usage)
         if not self._reply_id and isinstance(body.get("id"), str):
             self._reply_id = body["id"]
         choices = body.get("choices")
         if choices is None:
-            return [] if "usage" in body else [Unknown(f"event with {', '.join(sorted(body)[:5])}")]
+            return (
+                []
+                if "usage" in body
+                else [Unknown(f"event with {', '.join(f'{key[:40]!r}' for key in sorted(body)[:5])}")]
+            )
         if not isinstance(choices, list) or not choices:
             return []
         return self._choice(choices[0])
@@ -180,9 +196,10 @@ class Reading:
             chunks.append(Unknown("a delta that is no object"))
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason:
-            if reason == "error":
+            reason = reason.lower()
+            if reason in _BROKE_OFF:
                 raise classify(self._provider, read_error(choice, 0), self._secrets)
-            self._stop = _STOPS.get(reason) or ("refusal" if reason.lower().startswith(_FILTERS) else "other")
+            self._stop = _STOPS.get(reason) or ("refusal" if reason.startswith(_FILTERS) else "other")
         return chunks
 
     def _delta(self, delta: dict[str, Any]) -> list[Chunk]:
@@ -218,7 +235,9 @@ class Reading:
         chunks: list[Chunk] = []
         for part in content if isinstance(content, list) else [content]:
             text = part.get("text") if isinstance(part, dict) else None
-            if isinstance(text, str):
+            if isinstance(part, dict) and part.get("type") == "thinking":
+                chunks += [ThinkingDelta(thought) for thought in _thoughts(part.get("thinking"))]
+            elif isinstance(text, str):
                 chunks += [*self._thinking_done(), *self._chunks(self._tagged.taken(text))]
             else:
                 chunks.append(Unknown("a part of the content that is no text"))
@@ -284,9 +303,17 @@ class Reading:
         return [ThinkingDone("".join(pieces), name) for name, pieces in thought.items()]
 
 
+def _thoughts(parts: Any) -> list[str]:
+    """Mistral's form: parts of text within a part of the content."""
+    found = (
+        part.get("text") if isinstance(part, dict) else part for part in (parts if isinstance(parts, list) else [parts])
+    )
+    return [text for text in found if isinstance(text, str) and text]
+
+
 def _words_alone(body: Any) -> str | None:
     """The words of an event that brings nothing else, as nearly every one does; None for any other."""
-    if not isinstance(body, dict) or body.get("error") or body.get("usage") is not None:
+    if not isinstance(body, dict) or body.get("error") or body.get("usage") is not None or "x_groq" in body:
         return None
     choices = body.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
@@ -322,4 +349,6 @@ def _usage(wire: dict[str, Any]) -> Usage:
 
 
 def _count(value: Any) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -10,6 +10,8 @@ from agent.core.tools import ToolSpec
 
 MOST_TOKENS = 1_000_000_000  # of one call
 
+COMPACTING = frozenset({"anthropic"})  # families whose API writes summaries that it can take back
+
 CacheTier = Literal["none", "5m", "1h"]
 StopReason = Literal["end_turn", "tool_use", "max_tokens", "refusal", "other"]
 
@@ -34,7 +36,8 @@ class Request:
     """One call. `messages` start with a user message; every tool use in them is answered.
 
     `reminder` (date, time, hints) is put before the sender's own words in the newest user message (SPEC §5.1). `owner`
-    lives as long as the conversation is awake: for so long its history is kept as it goes over the wire.
+    lives as long as the conversation is awake: for so long its history is kept as it goes over the wire. `compact`: the
+    service is to write a summary of the messages instead of an answer; only those of `COMPACTING` can.
     """
 
     system: SystemPrompt
@@ -44,6 +47,7 @@ class Request:
     max_tokens: int | None = None
     cache_tier: CacheTier = "none"
     routing_hint: str = ""
+    compact: bool = False
     owner: object | None = field(default=None, compare=False, repr=False)
 
 
@@ -80,6 +84,14 @@ class ThinkingDone:
 @dataclass(frozen=True, slots=True)
 class RedactedThinkingDone:
     data: str
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryDone:
+    """The service's own summary of a request's messages: `text` to be read, `sealed` as it must be sent back."""
+
+    text: str
+    sealed: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +149,7 @@ Chunk = (
     | ThinkingDelta
     | ThinkingDone
     | RedactedThinkingDone
+    | SummaryDone
     | ToolCallStart
     | ToolCallDelta
     | ToolCallDone

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from agent.core.errors import AgentError, Permanent
-from agent.core.messages import Part, RedactedThinking, TextPart, Thinking, ToolUse
+from agent.core.messages import Part, RedactedThinking, SummaryPart, TextPart, Thinking, ToolUse
 from agent.core.whole_text import whole, whole_data, without_half
 from agent.providers.provider import (
     Chunk,
@@ -14,6 +14,7 @@ from agent.providers.provider import (
     RedactedThinkingDone,
     Spared,
     StopReason,
+    SummaryDone,
     TextDelta,
     TextWithdrawn,
     ThinkingDelta,
@@ -50,6 +51,11 @@ class Reply:
     @property
     def text(self) -> str:
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def summary(self) -> SummaryPart | None:
+        """What the service wrote of the messages, where that was asked for."""
+        return next((part for part in self.parts if isinstance(part, SummaryPart)), None)
 
     @property
     def thought(self) -> str:
@@ -100,7 +106,7 @@ class Accumulator:
 
     def __init__(self, family: str) -> None:
         self._family = family
-        self._blocks: list[_Text | _Call | Thinking | RedactedThinking] = []
+        self._blocks: list[_Text | _Call | Thinking | RedactedThinking | SummaryPart] = []
         self._open_calls: dict[int, _Call] = {}
         self._half = ""  # of an emoji that a server has cut between two pieces of text
         self._sizes = {"text": 0, "thinking": 0, "tool call": 0}
@@ -142,6 +148,9 @@ class Accumulator:
             case RedactedThinkingDone():
                 self._grow("thinking", len(chunk.data), MOST_THINKING)
                 self._blocks.append(RedactedThinking(data=chunk.data, family=self._family))
+            case SummaryDone():
+                self._grow("text", len(chunk.text), MOST_TEXT)
+                self._blocks.append(SummaryPart(text=whole(chunk.text), sealed=chunk.sealed))
             case TextWithdrawn():
                 self._blocks = [block for block in self._blocks if not isinstance(block, _Text)]
                 self.shown = False

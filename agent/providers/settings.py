@@ -23,7 +23,15 @@ OPENAI_MODEL = "gpt-5.4-mini"
 
 NO_SECRET = SecretStr("")
 
+_MARKUP = re.compile(r"[<>`*|\\\"]|\]\(")
+LONGEST_MODEL = 200  # characters of a model's name
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def is_model_name(text: str) -> bool:
+    """Whether a model may be called so: the name is shown in chats, logs, terminals and pages, and is no markup."""
+    return 0 < len(text) <= LONGEST_MODEL and text.isprintable() and not _MARKUP.search(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +77,10 @@ class ProviderSettings:
             found.append("name: use 1 to 64 letters, digits, dots, dashes or underscores")
         if not self.model and self.type != "demo":
             found.append('model is missing: set model = "…"')
+        if self.model and not is_model_name(self.model):
+            found.append(
+                f"model: write it in at most {LONGEST_MODEL} characters that can be seen, without markup such as < or *"
+            )
         if not self.api_key.get_secret_value() and not self.base_url and self.type in ("anthropic", "openai"):
             found.append(f'api_key is missing: set api_key = "env:{self.type.upper()}_API_KEY"')
         if self.type == "litellm" and self.proxy.get_secret_value():

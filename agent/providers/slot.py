@@ -7,6 +7,7 @@ from typing import Literal
 from agent.providers.opening import LazyProvider
 from agent.providers.provider import Provider
 from agent.providers.registry import Registry
+from agent.providers.settings import is_model_name
 
 Chooser = Literal["default", "user", "admin"]
 Scope = Literal["channel", "group", "account"]  # for what it was chosen: this chat, the place it is part of, all chats
@@ -73,7 +74,8 @@ class ProviderSlot:
         if choice.provider not in self._registry:
             self.reset()
             return False
-        self._choice = replace(choice, provider=self._registry.get(choice.provider).name)
+        model = choice.model if is_model_name(choice.model or "") else None
+        self._choice = replace(choice, provider=self._registry.get(choice.provider).name, model=model)
         self._registry.expect(self.current())
         return True
 

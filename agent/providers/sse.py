@@ -56,3 +56,24 @@ class EventReader:
             if self._size > self._largest:
                 raise ValueError(f"an event is larger than {self._largest} bytes")
         return None
+
+
+class Body:
+    """The body of an answer: events, or one JSON object though a stream was asked for."""
+
+    def __init__(self) -> None:
+        self.is_plain: bool = False
+        self.has_begun: bool = False
+        self._events = EventReader()
+        self._whole = b""
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """What `piece` completed; b"" stands for the end. Raises ValueError for what grows beyond all measure."""
+        if not self.has_begun and piece.strip():
+            self.has_begun, self.is_plain = True, piece.lstrip().startswith((b"{", b"["))
+        if not self.is_plain:
+            return self._events.feed(piece) if piece else self._events.finish()
+        self._whole += piece
+        if len(self._whole) > LARGEST_EVENT:
+            raise ValueError(f"an answer is larger than {LARGEST_EVENT} bytes")
+        return [] if piece else [self._whole]

@@ -18,7 +18,7 @@ import anyio.to_thread
 
 from agent.core.bodies import BodyTooLarge, whole_body
 from agent.providers.endpoints import is_local
-from agent.providers.settings import MAX_WINDOW, ProviderSettings
+from agent.providers.settings import MAX_WINDOW, ProviderSettings, is_model_name
 
 WITHIN_S = 5.0  # for one question
 ALL_WITHIN_S = 12.0
@@ -73,6 +73,17 @@ async def ask(settings: ProviderSettings) -> Answer:
     return Answer(server.reached, exact or min(found, key=lambda told: told.tokens, default=None))
 
 
+async def listed(settings: ProviderSettings) -> tuple[str, ...]:
+    """The names of the models that the server lists; empty where it tells none. Never raises."""
+    if not settings.base_url or settings.type == "demo":
+        return ()
+    server = _Server(settings)
+    with anyio.move_on_after(WITHIN_S):
+        async with server:
+            return await server.names()
+    return ()
+
+
 class _Server:
     """One server, and each place where it may tell. `reached` as soon as any of them answers."""
 
@@ -100,6 +111,13 @@ class _Server:
     async def models(self) -> Told | None:
         """Nearly every server has a list of models; some tell the window there."""
         return in_list(await self._read("GET", f"{self._api}/models"), self._model, "/v1/models")
+
+    async def names(self) -> tuple[str, ...]:
+        """As its list of models has them, as far as they are names that can be shown."""
+        names = (
+            entry.get("id") or entry.get("name") for entry in _entries(await self._read("GET", f"{self._api}/models"))
+        )
+        return tuple(name for name in names if isinstance(name, str) and is_model_name(name))
 
     async def props(self) -> Told | None:
         """llama.cpp, for the model that is loaded: to be asked is no reason to load another."""

@@ -1,6 +1,7 @@
 """What a session keeps, as values: its row and its messages."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
@@ -22,6 +23,15 @@ class Session:
     output_tokens: int
     created_at: datetime
     updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the tools of a session work, as a path below its workspace (None: the workspace itself), and what hooks
+    and loaded skills have set for the programs they start."""
+
+    cwd: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,16 +3,17 @@
 Plain functions over a `Connection`; each write is safe to repeat.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from sqlalchemy import Connection, bindparam, func, insert, or_, select, update
+from sqlalchemy import Connection, Text, bindparam, func, insert, or_, select, update
 
 from agent.core.ids import ConversationId, PersonId, SessionId
 from agent.core.messages import Message
 from agent.sessions.reading import read_message
-from agent.sessions.records import History, Session, SessionStatus, Stored
+from agent.sessions.records import History, Place, Session, SessionStatus, Stored
 from agent.storage.conflicts import or_ignore
 from agent.storage.hot import Hot
 from agent.storage.moments import from_us, to_us
@@ -33,6 +34,12 @@ _OPEN = or_ignore(insert(session_table))
 _ONE = select(session_table).where(session_table.c.id == bindparam("session"))
 _STATE = update(session_table).where(session_table.c.id == bindparam("session")).values(state=bindparam("new_state"))
 _STATE_OF = Hot(select(session_table.c.state).where(session_table.c.id == bindparam("session")))
+_PLACE = select(session_table.c.cwd, session_table.c.env).where(session_table.c.id == bindparam("session"))
+_PUT_PLACE = (
+    update(session_table)
+    .where(session_table.c.id == bindparam("session"))
+    .values(cwd=bindparam("folder", type_=Text), env=bindparam("set", type_=Text))
+)
 _LIST = (
     select(session_table)
     .where(session_table.c.conv == bindparam("conversation"))
@@ -133,6 +140,20 @@ def open_session(conn: Connection, id: SessionId, conversation: ConversationId, 
 def set_current(conn: Connection, conversation: ConversationId, session: SessionId | None) -> None:
     """Put the conversation into a session; None: the next message begins one."""
     conn.execute(_SET_CURRENT, {"conversation": conversation, "to": session})
+
+
+def place_of(conn: Connection, session: SessionId) -> Place:
+    """Where its tools work and what is set for them; for one that is not there: nothing."""
+    row = conn.execute(_PLACE, {"session": session}).one_or_none()
+    if row is None:
+        return Place()
+    return Place(cwd=row.cwd, env=json.loads(row.env) if row.env else {})
+
+
+def put_place(conn: Connection, session: SessionId, place: Place) -> None:
+    """Keep it for the session's next turns."""
+    env = json.dumps(dict(place.env), ensure_ascii=False) if place.env else None
+    conn.execute(_PUT_PLACE, {"session": session, "folder": place.cwd, "set": env})
 
 
 def set_state(conn: Connection, session: SessionId, state: SessionStatus) -> None:

@@ -105,12 +105,13 @@ class Learning:
         conversation: ConversationId,
         run: RunId,
         fresh: bool,
+        work: str = "",
         fits: Mapping[str, float] | None = None,
         person: PersonId | None = None,
     ) -> Pick | None:
         """The skill to hint in a turn, of those that fit; None where the router is off or none does (W-05).
 
-        `fresh`: a new session. `fits` (0..1): how well each fits.
+        `fresh`: a new session. `work`: see `Router.pick`. `fits` (0..1): how well each fits.
         """
         if not self._settings().router:
             return None
@@ -122,7 +123,7 @@ class Learning:
         if not candidates:
             return None
         try:
-            pick = self.router.pick(candidates, text)
+            pick = self.router.pick(candidates, text, work=work)
         except NoCandidates:
             return None
         if fits:

@@ -14,7 +14,8 @@ class LearningSettings:
     three times.
 
     `min_fit`: what fits a request less (0..1) is not hinted; it may well be put before the model (`min_score`).
-    `preferred` names skills, best first, that begin with simulated successes. `seed` None: draws that nobody foresees.
+    `preferred` names skills, best first, that begin with simulated successes. `seed` None: each
+    draw follows from its message; else they follow from one another, the first from this.
     `feedback` keeps corrections that people make and reminds of them.
     """
 

@@ -6,14 +6,15 @@ What leads out of its root is not followed; what cannot be read is left out, wit
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.skills.parsing import parsed
 from agent.skills.skill import FILE, Origin, Skill
 
-LARGEST = 64 * 1024  # bytes of one file
+LARGEST = 128 * 1024  # bytes of one file; published ones have up to 70,000
 MOST = 500  # skills of one root
+MOST_FILES = 100  # entries of a skill's own folder that are named
 AUTO = "auto"  # in the operator's root: the folder of what was drafted
 
 log = logging.getLogger("tieline.skills")
@@ -50,15 +51,15 @@ def load(roots: Sequence[Root]) -> dict[str, Skill]:
 
 
 def signature(roots: Sequence[Root]) -> tuple[tuple[str, int, int], ...]:
-    """What changes when any of their files does: path, time and size of each."""
+    """What changes when any of their files does: path, time and size of each, and when its folder was changed."""
     found = []
     for root in roots:
         for file in files_of(root):
             try:
-                status = file.stat()
+                status, folder = file.stat(), file.parent.stat()
             except OSError:
                 continue
-            found.append((str(file), status.st_mtime_ns, status.st_size))
+            found.append((str(file), max(status.st_mtime_ns, folder.st_mtime_ns), status.st_size))
     return tuple(found)
 
 
@@ -106,7 +107,21 @@ def _read(file: Path, root: Root) -> Skill | None:
         return None
     if read.warning:
         log.warning("%s: %s", file, read.warning)
-    return read.skill
+    return read.skill if root.origin == "auto" else replace(read.skill, files=_beside(file.parent))
+
+
+def _beside(folder: Path) -> tuple[str, ...]:
+    """What lies in the folder besides SKILL.md; nothing hidden, no link, nothing that cannot be shown as it is."""
+    try:
+        with os.scandir(folder) as inside:
+            there = [
+                f"{one.name}/" if one.is_dir(follow_symlinks=False) else one.name
+                for one in inside
+                if not one.is_symlink() and not one.name.startswith((".", "__")) and one.name != FILE
+            ]
+    except OSError:
+        return ()
+    return tuple(sorted(name for name in there if name.isprintable())[:MOST_FILES])
 
 
 def _left_out(file: Path, why: str) -> None:

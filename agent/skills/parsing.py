@@ -4,6 +4,7 @@ YAML front matter between two lines "---", then the body. What cannot be read is
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,12 +23,49 @@ MOST_ITEMS = 32  # of one list
 KNOWN = frozenset({
     "name", "description", "version", "triggers", "tools", "allowed_tools", "env", "category", "when_to_use", "model",
     "effort", "paths", "arguments", "argument_hint", "user_invocable", "hide_from_model_invocation",
-    "disable_model_invocation", "max_turns", "max_tokens", "hooks", "artifacts",
+    "disable_model_invocation", "max_turns", "max_tokens", "hooks", "artifacts", "license", "compatibility", "metadata",
 })  # fmt: skip
 # Kept and shown, but nothing is done about them.
-FURTHER = ("effort", "paths", "max_turns", "max_tokens", "hooks", "artifacts")
+FURTHER = (
+    "effort", "paths", "max_turns", "max_tokens", "hooks", "artifacts", "license", "compatibility", "metadata",
+)  # fmt: skip
+# What the public format calls the tools that are here; any other name is taken as it stands.
+PUBLIC_NAMES: Mapping[str, tuple[str, ...]] = {
+    "read": ("read",),
+    "notebookread": ("read",),
+    "ls": ("list",),
+    "list": ("list",),
+    "glob": ("glob",),
+    "grep": ("grep",),
+    "search": ("grep",),
+    "write": ("write",),
+    "edit": ("edit",),
+    "multiedit": ("edit",),
+    "notebookedit": ("edit",),
+    "bash": ("shell",),
+    "bashoutput": ("shell",),
+    "killbash": ("shell",),
+    "killshell": ("shell",),
+    "shell": ("shell",),
+    "webfetch": ("web_fetch", "web_scrape"),
+    "websearch": ("web_search",),
+    "task": ("Agent",),
+    "agent": ("Agent",),
+    "taskcreate": ("task_create",),
+    "taskupdate": ("task_update",),
+    "tasklist": ("task_list",),
+    "taskget": ("task_get",),
+    "todowrite": ("task_create", "task_update"),
+    "todoread": ("task_list", "task_get"),
+    "skill": ("load_skill",),
+    "sendmessage": ("send_message",),
+    "askuserquestion": ("ask_user",),
+}
+_OWN = frozenset(name for names in PUBLIC_NAMES.values() for name in names)
 _FENCE = re.compile(r"-{3,}[ \t]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_TOOL = re.compile(r"([^\s,()]+)(?:\([^()]*\))?")  # `Bash(git add:*)`: which commands is left to approvals
+_PLAIN = re.compile(r"([A-Za-z][\w-]{0,63})[ \t]*:[ \t]+([^\s\"'\[{|>&*!%@`#].*)")  # a key, and a value without quotes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +95,7 @@ def parsed(text: str, *, folder: Path, origin: Origin) -> Parsed:
         origin=origin,
         folder=folder,
         digest=digest,
-        version=_line(fields.get("version"), 40),
+        version=_line(fields.get("version") or _within(fields.get("metadata"), "version"), 40),
         category=_line(fields.get("category"), 40),
         triggers=_list(fields.get("triggers")),
         when_to_use=_line(fields.get("when_to_use"), LONGEST_WHEN),
@@ -105,7 +143,7 @@ def _is_matter(line: str) -> bool:
 
 def _front_matter(head: str, warnings: list[str]) -> Mapping[Any, Any]:
     try:
-        front = yaml.safe_load(head) if head.strip() else {}
+        front = _loaded(head) if head.strip() else {}
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date such as 2026-99-99
         mark = getattr(error, "problem_mark", None)
         where = f" in line {mark.line + 2}" if mark is not None else ""
@@ -119,9 +157,47 @@ def _front_matter(head: str, warnings: list[str]) -> Mapping[Any, Any]:
     return front
 
 
+def _loaded(head: str) -> Any:
+    """The YAML; where it is none, with every plain value taken to its end: many hold a colon that no quotes protect."""
+    try:
+        return yaml.safe_load(head)
+    except yaml.YAMLError:
+        quoted = _quoted(head)
+        if quoted == head:
+            raise
+        try:
+            return yaml.safe_load(quoted)
+        except yaml.YAMLError:
+            pass
+        raise
+
+
+def _quoted(head: str) -> str:
+    """The lines with quotes around each plain value; what is indented below one is more of it."""
+    written: list[str] = []
+    key, value = "", ""
+    for line in [*head.split("\n"), ""]:
+        found = _PLAIN.fullmatch(line)
+        if key and not found and line[:1] in (" ", "\t") and line.strip():
+            value = f"{value} {line.strip()}"
+            continue
+        if key:
+            written.append(f"{key}: {json.dumps(value)}")
+            key = ""
+        if found:
+            key, value = found[1], found[2].strip()
+        else:
+            written.append(line)
+    return "\n".join(written[:-1])
+
+
 def _text(value: object) -> str:
     """A scalar as text; "" for what is none."""
     return "" if value is None or isinstance(value, (dict, list, set, tuple, bytes)) else str(value)
+
+
+def _within(value: object, key: str) -> object:
+    return value.get(key) if isinstance(value, dict) else None
 
 
 def _line(value: object, most: int) -> str:
@@ -140,9 +216,18 @@ def _list(value: object) -> tuple[str, ...]:
 
 
 def _tools(fields: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """`tools` or `allowed_tools`; both: all of them."""
+    """`tools` or `allowed_tools`, both: all of them; with commas or blanks between, by our names or the format's."""
     named = [fields[key] for key in ("tools", "allowed_tools") if fields.get(key) is not None]
-    return tuple(dict.fromkeys(one for value in named for one in _list(value))) if named else None
+    if not named:
+        return None
+    written = ", ".join(_text(item) for value in named for item in (value if isinstance(value, list) else [value]))
+    names = (found[1][:100] for found in _TOOL.finditer(written))
+    return tuple(dict.fromkeys(ours for name in names for ours in own_names(name)))[:MOST_ITEMS]
+
+
+def own_names(name: str) -> tuple[str, ...]:
+    """What a tool of the public format is called here."""
+    return PUBLIC_NAMES.get(name.lower().replace("_", ""), (name,)) if name not in _OWN else (name,)
 
 
 def _env(value: object, warnings: list[str]) -> tuple[tuple[str, str], ...]:

@@ -5,6 +5,7 @@ Counts are held in memory and added to the database in the background: a turn wa
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 
 from sqlalchemy import Connection
 
@@ -34,10 +35,18 @@ class Pick:
 
 
 class Router:
-    """One for the process: what one conversation shows helps all. Without a database it learns until its end."""
+    """One for the process: what one conversation shows helps all. Without a database it learns until its end.
+
+    `chance` None: each draw follows from the work that it is for, so that a replay has the same ones (B-02).
+    """
 
     def __init__(
-        self, database: Database | None, clock: Clock, *, settings: Callable[[], LearningSettings], chance: Chance
+        self,
+        database: Database | None,
+        clock: Clock,
+        *,
+        settings: Callable[[], LearningSettings],
+        chance: Chance | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -61,13 +70,17 @@ class Router:
             self._priors = await self._database.read(evolved.priors)
         self.unread = False
 
-    def pick(self, candidates: Sequence[str], text: str) -> Pick:
-        """The skill for a turn with these words: the one they name, else the best draw. Raises NoCandidates."""
+    def pick(self, candidates: Sequence[str], text: str, *, work: str = "") -> Pick:
+        """The skill for a turn with these words: the one they name, else the best draw. Raises NoCandidates.
+
+        `work` names the turn's message, the same in every replay.
+        """
         wanted, at, settings = called_in(text), to_us(self._clock.now()), self._settings()
         if wanted is not None and (name := next((one for one in candidates if one.lower() == wanted), None)):
             kept = self._kept(name, at, settings)
             return Pick(name=name, value=None, arm=kept.arm, simulated=kept.simulated, among=len(candidates))
-        draw = choose(candidates, lambda name: self._kept(name, at, settings).arm, self._chance)
+        chance = self._chance or Random(work)  # noqa: S311 - no secret
+        draw = choose(candidates, lambda name: self._kept(name, at, settings).arm, chance)
         simulated = self._kept(draw.name, at, settings).simulated
         return Pick(name=draw.name, value=draw.value, arm=draw.arm, simulated=simulated, among=draw.among)
 

@@ -32,8 +32,11 @@ _PATTERNS: tuple[tuple[Finding, re.Pattern[str]], ...] = (
     (
         "secrets",
         re.compile(
-            r"\.ssh/|id_rsa|\.aws/credentials|/etc/(?:shadow|passwd)|\.netrc|\.env\b"
-            r"|(?:send|post|upload|paste|give|put)\s+(?:\w+\s+){0,4}(?:api\s?keys?|passwords?|tokens?|credentials?|secrets?)\b",
+            r"\.ssh/|id_rsa|\.aws/credentials|/etc/(?:shadow|passwd)|\.netrc"
+            r"|\b(?:cat|less|more|head|tail|grep|source|curl|base64|read|print|show|send|upload|open|dump|copy)\b"
+            r"[^\n]{0,60}?(?<![\w)\]*])\.env\b(?!\.(?:example|sample|template|dist))"
+            r"|\b(?:send|post|upload|paste|give|put)\s+(?:\w+\s+){0,4}"
+            r"(?:api\s?keys?|passwords?|credentials?|secrets?|(?<!output\s)(?<!input\s)(?<!design\s)(?<!max\s)tokens?)\b",
             re.IGNORECASE,
         ),
     ),
@@ -50,7 +53,8 @@ _PATTERNS: tuple[tuple[Finding, re.Pattern[str]], ...] = (
     (
         "destroys",
         re.compile(
-            r"\brm\s+-[^\Wrf]*+[rf]\w*+\s+(?:/|~|\$HOME|\*)|\bmkfs\b|:\(\)\s*\{"
+            r"\brm\s+-[^\Wrf]*+[rf]\w*+\s+(?:/(?!(?:tmp|var/tmp|var/cache|var/lib/apt/lists|workspace)/(?!\S*\.\.)\S)"
+            r"|~|\$HOME|\*)|\bmkfs\b|:\(\)\s*\{"
             # The first dd of a line, or one that is its last word.
             r"|(?<![^\n])(?>[^\n]*?\bdd[^\S\n]++)[^\n]*?of=/dev/|\bdd[^\S\n]*+\n\s*+[^\n]*?of=/dev/",
             re.IGNORECASE,
@@ -65,14 +69,33 @@ _POWERFUL = re.compile(
 )
 
 
+# Between a word that forbids and what it forbids; "do not forget to", "never mind" and the like forbid nothing.
+_FORBIDDEN = re.compile(
+    r"\b(?:never|do\s+not|don't|don’t|must\s+not|should\s+not|shouldn't|cannot|can't|avoid|rather\s+than|instead\s+of"
+    r"|nie|niemals|nicht)(?:\s+(?!(?:forget|hesitate|fail|worry|stop|wait|mind|only|just|until|unless|but|then|and|before"
+    r"|vergessen|nur)\b)[\w'’`*-]+){0,5}\s+[`*_\"']*$",
+    re.IGNORECASE,
+)
+_BEFORE = 100  # characters before a finding in which it may be forbidden
+# A placeholder such as <skill-name> is none of the house's tags; models take <system-…> for one.
+_PLACEHOLDER = re.compile(r"<(?=/?(?!system)[a-z_]{1,30}-[a-z])", re.IGNORECASE)
+
+
 def findings_in(skill: Skill) -> tuple[Finding, ...]:
     """What a person should look at before it is used; nothing where it looks plain."""
     written = "\n".join((skill.name, skill.description, skill.when_to_use, *skill.triggers, skill.body))
     found: list[Finding] = ["hidden"] if _HIDDEN.search(written) else []
     seen = _HIDDEN.sub("", unicodedata.normalize("NFKC", written))
-    found += [finding for finding, pattern in _PATTERNS if pattern.search(seen)]
-    if harmless(seen) != seen:
+    found += [finding for finding, pattern in _PATTERNS if _is_meant(pattern, seen)]
+    named = _PLACEHOLDER.sub("", seen)
+    if harmless(named) != named:
         found.append("tags")
     if any(_POWERFUL.fullmatch(name) for name, _ in skill.env):
         found.append("environment")
     return tuple(found)
+
+
+def _is_meant(pattern: re.Pattern[str], text: str) -> bool:
+    """Whether the words stand there other than to warn against them."""
+    starts = (one.start() for one in pattern.finditer(text))
+    return any(not _FORBIDDEN.search(text[max(0, start - _BEFORE) : start]) for start in starts)

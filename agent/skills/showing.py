@@ -6,6 +6,7 @@ Pure. Nothing of a skill that waits for approval gets here (G-26).
 from collections.abc import Sequence
 
 from agent.core.framing import harmless
+from agent.core.tools import SKILLS
 from agent.skills.skill import Skill
 
 LOAD = "load_skill"
@@ -16,6 +17,8 @@ _LIST = """\
 How this house does certain tasks. Where one fits what is asked, follow it: {load} brings its text; a <skill> block \
 in this system text is one that fits already. Both are words of the house, but change none of the rules above."""
 _FITTING = "## Skills for this message"
+_FILES = "Its files lie in {root}/{name} ({names}), read-only; paths in its text start there."
+MOST_NAMES = 12  # of its files
 _NAMED = "- {name}: {description} ({load} brings it)"
 
 
@@ -47,4 +50,12 @@ def fitting(skills: Sequence[Skill], *, compact: bool) -> str:
 
 def block(skill: Skill) -> str:
     """One skill, whole."""
-    return f'<skill name="{skill.name}">\n{harmless(skill.told)}\n</skill>'
+    return f'<skill name="{skill.name}">\n{harmless(whole(skill))}\n</skill>'
+
+
+def whole(skill: Skill) -> str:
+    """Its text, and in one line where its files lie, if it has any."""
+    if not skill.files:
+        return skill.told
+    names = [*skill.files[:MOST_NAMES], *(("…",) if len(skill.files) > MOST_NAMES else ())]
+    return f"{skill.told}\n\n{_FILES.format(root=SKILLS, name=skill.name, names=', '.join(names))}"

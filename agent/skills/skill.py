@@ -18,6 +18,7 @@ class Skill:
     `tools` are those it works with (None: its author names none), `env` what it sets for tools, as (name, value).
     `invocable_by_model` False: only a person may call it up; `user_invocable` False: only the model may. What the
     house keeps and shows but does not act on (`effort`, `hooks` and the like) stands in `further`, as (key, value).
+    `files` is what lies beside SKILL.md in its folder, by name, folders with a "/": never of a drafted one.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Skill:
     user_invocable: bool = True
     invocable_by_model: bool = True
     further: tuple[tuple[str, str], ...] = ()
+    files: tuple[str, ...] = ()
 
     @property
     def summary(self) -> str:

@@ -70,9 +70,10 @@ NEW = inbox.c.status == literal_column("'new'")
 WAITING = (inbox.c.conv == bindparam("conversation"), NEW, inbox.c.kind == "message", inbox.c.attempts == 0)
 _ONE = inbox.c.id == bindparam("row")
 _DUE = or_(inbox.c.not_before.is_(None), inbox.c.not_before <= bindparam("now"))
-# Injected work first, then people, then whatever the schedule or the house itself put off (Z-22, DESIGN §13.3).
+# Scheduled tasks that are due first, as they are injected; then people, then what was put off until nobody waits: turns
+# of goals and plans, heartbeats (Z-07, Z-22).
 _RANK = case(
-    ((inbox.c.kind == "system") & inbox.c.not_before.is_(None), 0),
+    ((inbox.c.kind != "message") & inbox.c.not_before.is_(None), 0),
     (inbox.c.kind == "message", 1),
     else_=2,
 )

@@ -50,6 +50,8 @@ session = Table(
     Column("updated_at", BigInteger, nullable=False),
     Column("summary", Text),  # of its oldest messages, made ahead of time (SPEC §8.5)
     Column("summary_upto", BigInteger),  # the last message that the summary covers
+    Column("cwd", Text),  # where its tools work, below the workspace; NULL: the workspace itself
+    Column("env", Text),  # what hooks have set for its programs, as JSON; NULL: nothing
     Column("fixed_tokens", BigInteger),  # of the newest request, besides its messages, as counted; None: not known
     Column("scale", Float),  # what a counted token is by the model's own count, when that was written
     Column("compacted", Text),  # the newest compaction: tokens before and after, UTC ms; None: never

@@ -21,14 +21,25 @@ def size_of(spec: ToolSpec) -> int:
     return _share(spec.name, 4) + _share(spec.description, 4) + _share(schema, 2)
 
 
-def deferred(specs: Sequence[ToolSpec], window: int, loaded: Collection[str]) -> tuple[str, ...]:
+def deferred(
+    specs: Sequence[ToolSpec], window: int, loaded: Collection[str], fitting: Sequence[str] = ()
+) -> tuple[str, ...]:
     """The names to leave out, in order: of the house's own tools above `OWN_TOKENS`, of all above their share of the
-    `window`; never what is core or was loaded."""
+    `window`; never what is core or was loaded. Of `fitting`, servers' tools with the best first, as many stay as the
+    share has room for."""
     own = [spec for spec in specs if spec.category != "mcp"]  # servers' tools are chosen by what fits (SPEC §12.7)
     rare = {spec.name for spec in specs if not _is_core(spec) and spec.name not in loaded}
     out = rare & {spec.name for spec in own} if sum(map(size_of, own)) > OWN_TOKENS else set()
     if sum(size_of(spec) for spec in specs if spec.name not in out) > window * SHARE:
         out = rare
+        room = window * SHARE - sum(size_of(spec) for spec in specs if spec.name not in out)
+        lent = {spec.name: size_of(spec) for spec in specs if spec.category == "mcp" and spec.name in out}
+        for name in fitting:
+            if name in lent:
+                room -= lent[name]
+                if room < 0:  # a smaller one behind it fits the task less: what is shown is a beginning of the order
+                    break
+                out = out - {name}
     return tuple(sorted(out))
 
 

@@ -4,11 +4,12 @@ Values reach them as environment variables and are never written into a command.
 the configuration names is run: there are no hooks in workspaces.
 """
 
+import json
 import logging
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -68,7 +69,13 @@ class Hooks:
         for hook in self._settings():
             if hook.on != point or not _matches(hook.tools, tool) or not _matches(hook.files, file):
                 continue
-            ran = await self._run(hook, {**values, "point": point, "hook": hook.name, "tool": tool, "file": file})
+            told = {**values, "point": point, "hook": hook.name, "tool": tool, "file": file}
+            cut = sorted(name for name, value in told.items() if _is_cut(value))
+            if cut and point in BLOCKING and not hook.stdin:
+                why = f"{', '.join(cut)} is longer than {LONGEST_VALUE} bytes, so that this hook cannot see all of it"
+                log.warning("hook %s at %s: %s; stdin = true hands over the whole", hook.name, point, why)
+                return Fired(blocked=f"hook {hook.name}: {why}", output=output)
+            ran = await self._run(hook, told, cut)
             if ran.code == 0:
                 if ran.output.strip():
                     output[hook.name] = ran.output
@@ -78,20 +85,23 @@ class Hooks:
                 return Fired(blocked=f"hook {hook.name}: {ran.reason}", output=output)
         return Fired(output=output)
 
-    async def _run(self, hook: HookSettings, values: Mapping[str, str]) -> _Ran:
+    async def _run(self, hook: HookSettings, values: Mapping[str, str], cut: Sequence[str]) -> _Ran:
         environment = {name: os.environ[name] for name in KEPT if name in os.environ}
         environment |= {f"TIELINE_{name.upper()}": _safe(value) for name, value in values.items()}
+        if cut:
+            environment["TIELINE_CUT"] = " ".join(cut)
+        given = json.dumps(dict(values)).encode() if hook.stdin else None
         process: Process | None = None
         try:
             process = await anyio.open_process(
                 ["/bin/sh", "-c", hook.command],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
                 env=environment,
                 cwd=self._home,
                 start_new_session=True,
             )
             with anyio.fail_after(hook.timeout_ms / 1000):
-                return await _finished(process)
+                return await _finished(process, given)
         except TimeoutError:
             return _Ran(None, "", f"not done after {hook.timeout_ms / 1000:g} s")
         except OSError as error:
@@ -102,7 +112,7 @@ class Hooks:
                     await _end(process)
 
 
-async def _finished(process: Process) -> _Ran:
+async def _finished(process: Process, given: bytes | None) -> _Ran:
     said: dict[str, str] = {"out": "", "err": ""}
 
     async def read(name: str, stream: ByteReceiveStream | None) -> None:
@@ -112,7 +122,16 @@ async def _finished(process: Process) -> _Ran:
                 kept += piece[: max(0, LONGEST_OUTPUT - len(kept))]
         said[name] = whole(kept.decode("utf-8", "replace"))
 
+    async def write(words: bytes) -> None:
+        if process.stdin is not None:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # it need not read to the end
+                await process.stdin.send(words)
+            with suppress(anyio.BrokenResourceError, OSError):
+                await process.stdin.aclose()
+
     async with anyio.create_task_group() as group:
+        if given is not None:
+            group.start_soon(write, given)
         group.start_soon(read, "out", process.stdout)
         group.start_soon(read, "err", process.stderr)
     code = await process.wait()
@@ -129,6 +148,10 @@ async def _end(process: Process) -> None:
 
 def _matches(patterns: tuple[str, ...], name: str) -> bool:
     return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _is_cut(value: str) -> bool:
+    return len(value) > LONGEST_VALUE // 4 and len(value.encode("utf-8", "replace")) > LONGEST_VALUE
 
 
 def _safe(value: str) -> str:

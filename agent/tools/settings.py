@@ -35,6 +35,7 @@ class HookSettings:
     tools: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     timeout_ms: int = 30_000
+    stdin: bool = False
 
     def __post_init__(self) -> None:
         self.validate()

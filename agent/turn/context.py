@@ -5,6 +5,7 @@ import logging
 import anyio
 from sqlalchemy import Connection
 
+from agent.core.context_events import MemoryRead
 from agent.core.events import ContextBuilt
 from agent.core.provider_events import ContextDegraded
 from agent.goals import store as goals
@@ -77,7 +78,9 @@ def _in_back_off(run: Run, states: States) -> bool:
 
 
 async def _advance(run: Run, states: States) -> None:
-    await read_notes(states.memory, run.settings.context.memory_chars, states.runtime.clock.now())
+    notes = await read_notes(states.memory, run.settings.context.memory_chars, states.runtime.clock.now())
+    if notes:
+        announce(states, MemoryRead(conversation=states.session.conversation, run=run.id, size=len(notes)))
     if not states.message.loaded:
         await load_history(run, states)
     if run.settings.agent.goal.follows_session and states.goal.known_for != run.session:

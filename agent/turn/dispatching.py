@@ -13,6 +13,7 @@ from agent.core.groups import first_error
 from agent.core.long_texts import beginning_of
 from agent.core.messages import ToolResult, ToolUse
 from agent.core.tools import ToolContext
+from agent.definitions import allows
 from agent.storage import approval_rows
 from agent.storage.approval_rows import Approval
 from agent.storage.audit_rows import Record
@@ -162,7 +163,7 @@ def refused(why: str) -> Outcome:
 
 async def looked_at(use: ToolUse, context: ToolContext, run: Run, states: States) -> Ready | Cleared | Outcome:
     """Ready to run, or a person must be asked about what was cleared, or it does not run."""
-    if run.within is not None and use.name in scope_of(run, states) and use.name not in run.within:
+    if run.within is not None and use.name in scope_of(run, states) and not allows(run.within, use.name):
         return refused(OUTSIDE_THE_SKILL.format(name=use.name, tools=", ".join(sorted(run.within)) or "none"))
     found = await states.tool.executor.look(use, context, allowed=scope_of(run, states))
     if isinstance(found, Outcome):

@@ -6,7 +6,7 @@ Never raises for a model's or a tool's sake: every end is an `Executed`. Fenced 
 import logging
 from dataclasses import replace
 
-from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderRefused, RequestFiltered
+from agent.core.errors import AgentError, ContextTooLong, NoProviders, ProviderBusy, ProviderRefused, RequestFiltered
 from agent.core.events import ExecuteStarted
 from agent.core.framing import unframed
 from agent.core.messages import Message, TextPart, ToolUse
@@ -95,6 +95,10 @@ async def _iteration(prepared: Prepared, run: Run, states: States, context: str)
         return Executed(verdict="failed", text=run.speech.text, notice=misfit.notice, error=misfit.notice.phrase)
     except NoProviders as error:
         return await _wait_for_providers(error, run, states)
+    except ProviderBusy as error:
+        if not run.speech.unfinished:  # what has begun to answer is there
+            await _back_off(run, states)
+        return _failed(error, run, states)
     except AgentError as error:
         return _failed(error, run, states)
     dump_reply(given, states)
@@ -187,16 +191,25 @@ def over_budget(error: OverBudget, run: Run, states: States) -> Notice:
         "name": error.applied.account.name,
     }
     buttons = states.runtime.relief(error, run.work.incoming, states.session.conversation)
-    return Notice(f"over_budget_{error.applied.account.scope}", values, buttons)
+    key = f"over_budget_{error.applied.account.scope}" + ("" if error.left > 0 else "_out")
+    return Notice(key, values, buttons)
+
+
+async def _back_off(run: Run, states: States) -> None:
+    """Note when nothing could answer and wait, so that the next message does not run into the same wall (Z-25).
+
+    With one provider that is its own error, since nobody else was asked.
+    """
+    clock, wait_s = states.runtime.clock, run.settings.timeouts.no_providers_backoff
+    states.provider.none_at = clock.monotonic()
+    log.info("nobody answers, waiting %g s", wait_s, extra={"run": run.id})
+    with run.interrupts.scope():
+        await clock.sleep(wait_s)
 
 
 async def _wait_for_providers(error: NoProviders, run: Run, states: States) -> Executed:
-    """Note when nothing could answer and wait, so that the next message does not run into the same wall (Z-25)."""
-    runtime = states.runtime
     log.error("no provider can answer: %s", error, extra={"run": run.id})
-    states.provider.none_at = runtime.clock.monotonic()
-    with run.interrupts.scope():
-        await runtime.clock.sleep(run.settings.timeouts.no_providers_backoff)
+    await _back_off(run, states)
     return Executed(
         verdict="failed", text=run.speech.text, notice=Notice("no_providers"), error=f"NoProviders: {error}"
     )

@@ -54,17 +54,17 @@ class Flushing:
     def __init__(self, states: States) -> None:
         self._states = states
 
-    async def __call__(self) -> None:
-        """Raises an AgentError, or TimeoutError after a minute."""
+    async def __call__(self, upto: int | None = None) -> None:
+        """Look back on the window's first `upto` messages. Raises an AgentError, or TimeoutError after a minute."""
         run = self._states.context.run
         if run is None:
             return
         with anyio.fail_after(WITHIN_S):
-            await self._look_back(run)
+            await self._look_back(run, upto)
 
-    async def _look_back(self, run: Run) -> None:
+    async def _look_back(self, run: Run, upto: int | None) -> None:
         states = self._states
-        own = states.message.compaction.own
+        own = states.message.compaction.own if upto is None else upto
         added: list[Message] = [text_message("user", ASKED, created_at=states.runtime.clock.now())]
         for _ in range(MOST_ROUNDS):
             reply = await self._asked(run, own, added)
@@ -117,7 +117,6 @@ class Flushing:
         finally:  # a minute is over: it may have begun
             named = replace(use, id=f"{PURPOSE}:{states.runtime.new_id()}")  # a model may give one id in every round
             record(named, outcome, run, states)
-        run.notes_written = run.notes_written or not outcome.is_error
         return ToolResult(tool_use_id=use.id, content=outcome.content, is_error=outcome.is_error)
 
     async def _outcome(self, use: ToolUse, reply: Reply, run: Run) -> Outcome:

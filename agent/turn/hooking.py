@@ -124,5 +124,5 @@ def _about(run: Run, states: States) -> dict[str, str]:
 
 
 def _take_environment(fired: Fired, states: States) -> None:
-    for words in fired.output.values():
-        states.lifecycle.env.update(_ASSIGNMENT.findall(words))
+    set_now = {name: value for words in fired.output.values() for name, value in _ASSIGNMENT.findall(words)}
+    states.lifecycle.set_environment(set_now)

@@ -53,6 +53,7 @@ async def pick_skill(run: Run, states: States) -> None:
         conversation=conversation,
         run=run.id,
         fresh=run.fresh and not run.resumed,
+        work=f"{conversation}:{run.work.inbox_id}",
         fits=fits,
         person=person,
     )

@@ -1,13 +1,15 @@
 """The run that goes on in a conversation now, and which run a stop is meant for (SPEC §2.6)."""
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from agent.core.cancel import CancelToken
-from agent.core.ids import RunId
+from agent.core.ids import RunId, SessionId
 from agent.inbox import Source
+from agent.sessions.records import Place
 
 REMEMBERED = 32  # runs that a stop which comes late may have been said of
 
@@ -15,7 +17,8 @@ REMEMBERED = 32  # runs that a stop which comes late may have been said of
 @dataclass(slots=True, kw_only=True)
 class LifecycleState:
     """The run that goes on now, and what the next one begins with: its working directory (None: the workspace) and
-    what hooks have set in its environment. `worked_in` is where the turn before was, `changes` counts those of files.
+    what hooks and loaded skills have set in its environment. Both are of the session `placed_for` and are stored with
+    what its turns write; `unplaced` until then. `worked_in` is where the turn before was, `changes` counts changes.
     `source` is where its work comes from. `before` tells from when to when the last runs went on: to their end, or to
     the moment in which they were told to end.
     """
@@ -29,6 +32,8 @@ class LifecycleState:
     language: str = "en"  # of the person it answers
     cwd: Path | None = None
     env: dict[str, str] = field(default_factory=dict)
+    placed_for: SessionId | None = None
+    unplaced: bool = False
     worked_in: Path | None = None
     changes: dict[str, int] = field(default_factory=dict)
     source: Source | None = None
@@ -70,4 +75,19 @@ class LifecycleState:
 
     def move(self, folder: Path) -> None:
         """Work there from the next turn on (Z-112)."""
-        self.cwd = folder
+        self.cwd, self.unplaced = folder, True
+
+    def set_environment(self, values: Mapping[str, str]) -> None:
+        """Set it for programs, from the next turn on; a session's first turn has it as well (Z-111)."""
+        if values:
+            self.env, self.unplaced = {**self.env, **values}, True
+
+    def take_place(self, session: SessionId | None, place: Place, workspace: Path) -> None:
+        """Go on where that session was; None: a fresh one."""
+        self.placed_for, self.unplaced = session, False
+        self.cwd, self.env = workspace / place.cwd if place.cwd else None, dict(place.env)
+
+    def place(self, workspace: Path) -> Place:
+        """What is to be stored of it."""
+        below = self.cwd is not None and self.cwd != workspace and self.cwd.is_relative_to(workspace)
+        return Place(cwd=str(self.cwd.relative_to(workspace)) if below and self.cwd else None, env=self.env)

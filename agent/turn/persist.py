@@ -40,7 +40,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     runtime.bus.publish(PersistStarted(conversation=states.session.conversation, run=run.id))
     if executed.verdict == "suspended":
         states.message.forget()
-        return Persisted(transcript_updated=False, session_updated=False, memory_updated=False)
+        return Persisted()
     before = run.messages[: run.windowed]
     if run.opened:
         run.messages = with_orphaned_uses_answered(run.messages)

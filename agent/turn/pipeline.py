@@ -19,6 +19,7 @@ from agent.core.tools import ExecutionContext
 from agent.definitions import Definition
 from agent.inbox import Work
 from agent.sessions import store
+from agent.sessions.records import Place
 from agent.storage.errors import StorageTrouble
 from agent.turn.catching_up import catch_up_soon
 from agent.turn.context import prepare
@@ -31,7 +32,8 @@ from agent.turn.persist import persist
 from agent.turn.prompt import reminder_for
 from agent.turn.requests import recall_uses
 from agent.turn.room import prepare_next
-from agent.turn.run import SHUTDOWN, Executed, Interrupts, Notice, Run, StagedChanges
+from agent.turn.run import SHUTDOWN, Executed, Interrupts, Notice, Persisted, Run, StagedChanges
+from agent.turn.saving import save_place
 from agent.turn.settings import Settings
 from agent.turn.side_calls import SideCalls
 from agent.turn.speech import Speech
@@ -57,16 +59,18 @@ async def turn(
         await land(run, states)
         taken = await take_in(run, states)
         if taken.refused is None:
+            states.lifecycle.placed_for = run.session
             if run.fresh and not run.resumed:
                 await session_begins(run, states)
             await folder_changed(run, states)
+            await save_place(run, states)
             run.execution = _surroundings(states, run.session)  # with what they have set; from here on it stays
         endings.append(taken.refused or await _bounded(run, states, answer or _answer))
         if endings[-1].verdict != "suspended":
             await take_back_offer(run, states)
         await fire("stop", run, states, {"verdict": endings[-1].verdict})
         with anyio.CancelScope(shield=True):  # whoever cancels now comes too late: it is done and will be stored
-            await persist(endings[-1], run, states)
+            run.persisted = await persist(endings[-1], run, states)
         await learn_from(endings[-1], run, states)
         prepare_next(run, states)
         catch_up_soon(run, states, SideCalls(states))
@@ -96,6 +100,7 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
         session.id = await runtime.database.read(lambda conn: store.current(conn, conversation))
         session.known = True
     current = staged.session if staged.switch_session else session.id
+    await _go_on_where_it_was(current, states)
     incoming = work.incoming
     reply_to = incoming.message_ref if incoming.chat_type != "direct" else None
     token, effective = CancelToken(), _effective(runtime.settings, definition, work)
@@ -152,10 +157,17 @@ async def _announced(run: Run, states: States) -> AsyncIterator[list[Executed]]:
             runtime.bus.publish(LoopFailed(conversation=conversation, run=run.id, error=error))
         else:
             duration_ms = round((runtime.clock.monotonic() - run.began) * 1000)
-            success = endings[-1].success
-            runtime.bus.publish(
-                LoopEnded(conversation=conversation, run=run.id, success=success, duration_ms=duration_ms)
+            persisted = run.persisted or Persisted()
+            event = LoopEnded(
+                conversation=conversation,
+                run=run.id,
+                success=endings[-1].success,
+                duration_ms=duration_ms,
+                transcript_updated=persisted.transcript_updated,
+                session_updated=persisted.session_updated,
+                memory_updated=persisted.memory_updated,
             )
+            runtime.bus.publish(event)
         with anyio.move_on_after(LEAVING_S, shield=True):
             await runtime.outbox.end()
 
@@ -204,6 +216,16 @@ def _surroundings(states: States, session: SessionId | None) -> ExecutionContext
     return ExecutionContext(
         workspace=workspace, cwd=lifecycle.cwd or workspace, env=dict(lifecycle.env), session=session
     )
+
+
+async def _go_on_where_it_was(session: SessionId | None, states: States) -> None:
+    """The working directory and environment of that session, after sleep, a restart or a change of session (Z-111)."""
+    lifecycle = states.lifecycle
+    if session is None:
+        lifecycle.take_place(None, Place(), states.tool.workspace)
+    elif lifecycle.placed_for != session:
+        place = await states.runtime.database.read(lambda conn: store.place_of(conn, session))
+        lifecycle.take_place(session, place, states.tool.workspace)
 
 
 def _hint(states: States) -> str:

@@ -9,17 +9,18 @@ import logging
 import anyio
 from sqlalchemy.exc import SQLAlchemyError
 
+from agent.core.context_events import MemorySearched
 from agent.core.errors import AgentError
 from agent.memory.audience import Scope
 from agent.memory.block import block_for
-from agent.memory.records import Item
+from agent.memory.records import Item, Recollected
 from agent.memory.words import is_about_something
 from agent.skills.feedback import PREFIX
 from agent.storage.errors import StorageError
 from agent.turn.calling import bill_of
 from agent.turn.prompt import shown_name
 from agent.turn.run import Run
-from agent.turn.states import States
+from agent.turn.states import States, announce
 
 log = logging.getLogger("tieline.turn")
 
@@ -67,6 +68,13 @@ async def recall(run: Run, states: States) -> None:
 
 
 async def _block(words: str, scope: Scope, run: Run, states: States) -> str:
+    def told(found: Recollected) -> None:
+        results = len(found.items) + len(found.edges)
+        event = MemorySearched(
+            conversation=states.session.conversation, run=run.id, strategy=found.strategy, results=results
+        )
+        announce(states, event)
+
     return await block_for(
         words,
         scope,
@@ -75,6 +83,7 @@ async def _block(words: str, scope: Scope, run: Run, states: States) -> str:
         bill=bill_of(run, states),
         begins=run.fresh and not run.resumed and run.work.kind == "message",
         corrections=await _corrections(words, scope, run, states),
+        told=told,
     )
 
 

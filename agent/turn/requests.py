@@ -24,7 +24,7 @@ from agent.turn.fitting import ceiling
 from agent.turn.goal_text import goal_text
 from agent.turn.hints import cache_tier_for, code_ratio_of, routing_hint_for
 from agent.turn.prefix import Prefix
-from agent.turn.prompt import stable_prompt, volatile_prompt, words_of
+from agent.turn.prompt import CURRENT_GOAL, stable_prompt, volatile_prompt, words_of
 from agent.turn.run import Notice, Run
 from agent.turn.settings import DEFAULT_WINDOW
 from agent.turn.states import States
@@ -95,7 +95,8 @@ def schema_of(run: Run, states: States) -> ToolSchema:
     extra = [PSEUDO_TOOLS[name] for name in shown.pseudo]
     specs = toolbox.specs(shown.scope)
     others = {spec.name for spec in specs if spec.category == "mcp"} - {*shown.fitting} - shown.loaded
-    left_out = tuple(sorted({*deferred(specs, shown.window, shown.loaded)} | others))
+    weighed = [spec for spec in specs if spec.name not in others]  # what is not shown anyway takes no room
+    left_out = tuple(sorted({*deferred(weighed, shown.window, shown.loaded, shown.fitting)} | others))
     if left_out:
         extra.append(search_tool(left_out))
     schema = toolbox.schema(shown.scope - frozenset(left_out), extra)
@@ -134,13 +135,22 @@ def fitting_of(run: Run, states: States) -> tuple[str, ...]:
 
 
 def system_of(run: Run, states: States, provider: Provider, notes: str, tools: ToolSchema) -> SystemPrompt:
-    """The system prompt; its stable part is made anew only when the definition or the tools changed."""
+    """The system prompt; its stable part is made anew only when what it is made of changed.
+
+    An identity that says itself where the goal stands (`{current_goal}`) has it there and nowhere else (Z-88).
+    """
     state = states.instruction
     made_for, listed = state.stable_for, listed_skills(run, states)
-    if made_for is None or made_for[0] is not run.definition or made_for[1] is not tools or made_for[2] is not listed:
-        state.stable = stable_prompt(run.definition, tools) + listed
-        state.stable_for = (run.definition, tools, listed)
-    goal = goal_text(run, states)
+    goal, named = goal_text(run, states), ""
+    if CURRENT_GOAL in run.definition.identity:
+        goal, named = "", goal
+    if (
+        made_for is None
+        or (made_for[0] is not run.definition or made_for[1] is not tools or made_for[2] is not listed)
+        or made_for[3] != named
+    ):
+        state.stable = stable_prompt(run.definition, tools, named) + listed
+        state.stable_for = (run.definition, tools, listed, named)
     volatile = volatile_prompt(model=provider.model, chat_type=run.work.incoming.chat_type, notes=notes, goal=goal)
     planning = INSTRUCTIONS if is_planning(run, states) else ""
     volatile = "\n\n".join(filter(None, (volatile, run.skills, planning)))

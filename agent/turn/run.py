@@ -157,7 +157,8 @@ class Run:
     set_aside: int = 0  # messages of the history that it was made without; hidden with the commit
     without_tools: str = ""  # the model that has just turned out to take none
     told_to_keep_short: bool = False
-    notes_written: bool = False  # lasting notes, before a compaction
+    notes_written: bool = False  # lasting notes or facts, by a tool of the memory
+    persisted: "Persisted | None" = None
     prefix: Prefix | None = None  # of the newest request
     repeats: dict[str, int] = field(default_factory=dict)
     records: list[Record] = field(default_factory=list)  # of its calls, for the audit
@@ -224,8 +225,8 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Persisted:
-    """What persist has written (B-51)."""
+    """What persist has written (B-51); told with the run's end."""
 
-    transcript_updated: bool
-    session_updated: bool
-    memory_updated: bool
+    transcript_updated: bool = False
+    session_updated: bool = False
+    memory_updated: bool = False

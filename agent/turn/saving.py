@@ -14,7 +14,7 @@ from agent.ledger.bills import Entry
 from agent.memory.index import take_back
 from agent.providers.metering import Spent, read_of
 from agent.sessions import runs, store, windows
-from agent.sessions.records import Stored
+from agent.sessions.records import Place, Stored
 from agent.sessions.runs import Checkpoint
 from agent.storage import audit_rows
 from agent.storage.audit_rows import Record
@@ -37,6 +37,7 @@ class Growth:
     usage: tuple[Spent, ...]
     entries: tuple[Entry, ...]
     records: tuple[Record, ...]
+    place: Place | None = None  # where the session's next turn works, where that has changed
 
 
 def growth_of(run: Run, states: States) -> Growth:
@@ -49,13 +50,22 @@ def growth_of(run: Run, states: States) -> Growth:
         usage=tuple(run.usage[run.usage_stored :]),
         entries=states.runtime.ledger.unwritten(run.work.inbox_id),
         records=tuple(run.records[run.records_stored :]),
+        place=_place_of(run, states),
     )
+
+
+def _place_of(run: Run, states: States) -> Place | None:
+    lifecycle = states.lifecycle
+    changed = lifecycle.unplaced and run.parent is None and lifecycle.placed_for == run.session
+    return lifecycle.place(states.tool.workspace) if changed else None
 
 
 def write_growth(
     conn: Connection, growth: Growth, run: Run, conversation: ConversationId, at: int, states: States
 ) -> list[int | None]:
     """Add the messages and what their calls used; returns the messages' ids. Call it in a fenced transaction."""
+    if growth.place is not None:
+        store.put_place(conn, run.session, growth.place)
     ids: list[int | None] = []
     person = run.work.incoming.person
     for offset, (message, counted) in enumerate(zip(growth.messages, growth.counted, strict=True)):
@@ -93,6 +103,8 @@ def note_stored(run: Run, states: States, growth: Growth, ids: list[int | None])
     run.next_position += len(growth.messages)
     run.usage_stored += len(growth.usage)
     run.records_stored += len(growth.records)
+    if growth.place is not None and growth.place == states.lifecycle.place(states.tool.workspace):
+        states.lifecycle.unplaced = False
 
 
 async def save_progress(
@@ -109,11 +121,29 @@ async def save_progress(
         runs.save_checkpoint(conn, run.work.inbox_id, replace(checkpoint, loop=run.loop))
         rows.add(conn, growth.entries)
         audit_rows.add(conn, growth.records)
-        return write_growth(conn, growth, run, conversation, at, states) if growth.messages or growth.usage else []
+        has_grown = growth.messages or growth.usage or growth.place
+        return write_growth(conn, growth, run, conversation, at, states) if has_grown else []
 
     ids = await states.runtime.database.write(work)
     note_stored(run, states, growth, ids)
     run.checkpoint = checkpoint
+
+
+async def save_place(run: Run, states: States) -> None:
+    """Put on disk what hooks have set at the beginning of a turn: they are not asked again after a crash.
+
+    Raises Fenced or StorageTrouble.
+    """
+    place, conversation, epoch = _place_of(run, states), states.session.conversation, run.work.epoch
+    if place is None:
+        return
+
+    def write(conn: Connection) -> None:
+        check_epoch(conn, conversation, epoch)
+        store.put_place(conn, run.session, place)
+
+    await states.runtime.database.write(write)
+    states.lifecycle.unplaced = False
 
 
 async def save_records(run: Run, states: States) -> None:
@@ -131,6 +161,21 @@ async def save_records(run: Run, states: States) -> None:
 
     await states.runtime.database.write(write)
     run.records_stored += len(records)
+
+
+async def save_spent(run: Run, states: States) -> None:
+    """Put on disk what a run's calls cost where no commit of a turn follows. Raises Fenced or StorageTrouble."""
+    entries = states.runtime.ledger.unwritten(run.work.inbox_id)
+    conversation, epoch = states.session.conversation, run.work.epoch
+    if not entries:
+        return
+
+    def write(conn: Connection) -> None:
+        check_epoch(conn, conversation, epoch)
+        rows.add(conn, entries)
+
+    await states.runtime.database.write(write)
+    states.runtime.ledger.written(entries)
 
 
 def write_staged(conn: Connection, staged: StagedChanges, states: States, at: int) -> None:

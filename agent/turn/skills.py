@@ -1,7 +1,7 @@
 """Skills as a turn meets them: taken between turns, chosen by its words, called up by people or the model (Z-10)."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
@@ -15,7 +15,7 @@ from agent.memory.words import is_about_something
 from agent.skills.catalogue import NOTHING
 from agent.skills.matching import best_of, called_in, without_call
 from agent.skills.parsing import slug
-from agent.skills.showing import LEAST_ROOM, fitting
+from agent.skills.showing import LEAST_ROOM, fitting, whole
 from agent.skills.skill import Skill
 from agent.storage.errors import StorageError
 from agent.turn.calling import bill_of
@@ -27,6 +27,7 @@ from agent.turn.settings import Settings
 from agent.turn.states import States
 
 ALWAYS_AT_HAND = frozenset({"read_output"})  # what a tool's own result may need
+OF_FILES = frozenset({"read", "list"})  # what the files beside a skill's text need
 
 log = logging.getLogger("tieline.turn")
 
@@ -80,6 +81,8 @@ def choose_skills(run: Run, states: States, tokens: int) -> bool:
     called = snapshot.find(called_in(words) or "")
     if called is not None and not _may_be_called(called, run):
         called = None
+    readable = {skill.name: skill.folder for skill in (*snapshot.offered, *filter(None, (called,))) if skill.files}
+    run.execution = replace(run.execution, skills=readable)
     if called is not None:
         found: tuple[Skill, ...] = (called,)
     else:
@@ -94,10 +97,10 @@ def choose_skills(run: Run, states: States, tokens: int) -> bool:
     compact = called is None and _is_tight(run.settings, states, tokens) and may_load(run, states)
     run.skills = fitting(found, compact=compact)
     if called is not None and called.tools is not None:
-        run.within = frozenset(called.tools) | ALWAYS_AT_HAND
+        run.within = frozenset(called.tools) | ALWAYS_AT_HAND | (OF_FILES if called.files else frozenset())
     if not compact:
         run.skills_whole = frozenset(skill.name for skill in found)
-        _set_environment(run, found)
+        _take_up(run, found)
     return True
 
 
@@ -116,8 +119,12 @@ def load_skill(run: Run, states: States, name: str) -> str:
         names = [one.name for one in snapshot.offered]
         near = get_close_matches(slug(name), names, n=3) or names[:20]
         raise ToolError(f"there is no skill {name!r}; there is: {', '.join(near)}")
-    _set_environment(run, (skill,))
-    return f"Skill {skill.name}, words of the house:\n\n{skill.told}"
+    _have_at_hand(run, (skill,))
+    lifecycle = states.lifecycle
+    lifecycle.set_environment({name: value for name, value in skill.env if name not in lifecycle.env})
+    later = [name for name, value in skill.env if run.execution.env.get(name) != value]
+    note = f"\n\nWhat it sets for programs counts from the next message on: {', '.join(later)}." if later else ""
+    return f"Skill {skill.name}, words of the house:\n\n{whole(skill)}{note}"
 
 
 def _may_be_called(skill: Skill, run: Run) -> bool:
@@ -140,7 +147,15 @@ def _is_tight(settings: Settings, states: States, tokens: int) -> bool:
             return ceiling(window, settings.context) - tokens < LEAST_ROOM
 
 
-def _set_environment(run: Run, skills: Iterable[Skill]) -> None:
+def _take_up(run: Run, skills: Sequence[Skill]) -> None:
+    """What they set for programs holds, and their files are found by the paths that their texts name."""
+    _have_at_hand(run, skills)
     env = {name: value for skill in skills for name, value in skill.env}
     if env:
         run.execution = replace(run.execution, env={**env, **run.execution.env})
+
+
+def _have_at_hand(run: Run, skills: Sequence[Skill]) -> None:
+    """Their files are found by the paths that their texts name."""
+    named = dict.fromkeys((*(skill.name for skill in skills if skill.files), *run.execution.at_hand))
+    run.execution = replace(run.execution, at_hand=tuple(named))

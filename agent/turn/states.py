@@ -23,7 +23,7 @@ from agent.core.phrases import Phrases
 from agent.definitions import Definition, Definitions
 from agent.goals.driver import Moved
 from agent.goals.lifecycle import IDLE, SessionGoal
-from agent.goals.roles import RoleOf, role_then
+from agent.goals.roles import Reachable, RoleOf, always_reachable, role_then
 from agent.goals.telling import Buttoned, no_buttons
 from agent.hearing import Hearing
 from agent.inbox import Incoming
@@ -119,13 +119,13 @@ class SessionState:
 
 @dataclass(slots=True, kw_only=True)
 class InstructionState:
-    """Who the agent is, where that is read, and the stable prompt made of it for one tool list."""
+    """Who the agent is, where that is read, and the stable prompt made of it for one tool list and goal."""
 
     definitions: Definitions
     name: str
     definition: Definition | None = None
     stable: str = ""
-    stable_for: tuple[Definition, ToolSchema, str] | None = None
+    stable_for: tuple[Definition, ToolSchema, str, str] | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -203,13 +203,14 @@ class GoalState:
     `completed` and `moved` are what the last commit made of goals, for the agent to act on. `working_on` is the kept
     goal that the run of now belongs to; `gives_way`: it shall end where it can, because a person has written.
     `ring` says that a conversation has work; `role_of` is the role in which a goal's owner has turns run today, None
-    when they may not any more.
+    when they may not any more; `reachable` says whether what is said in a conversation can be sent.
     """
 
     background: Jobs
     ring: Callable[[ConversationId], None]
     buttons: Buttoned = no_buttons
     role_of: RoleOf = role_then
+    reachable: Reachable = always_reachable
     of_session: SessionGoal = IDLE
     known_for: SessionId | None = None
     completed: SessionGoal | None = None

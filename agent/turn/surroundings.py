@@ -2,6 +2,8 @@
 
 from functools import partial
 
+from agent.core.context_events import MemoryWritten
+from agent.core.events import Event
 from agent.core.ids import CallId
 from agent.core.messages import ToolUse
 from agent.core.tools import Asker, ToolContext
@@ -15,7 +17,7 @@ from agent.turn.eliciting import elicit
 from agent.turn.run import Run
 from agent.turn.settings import Settings
 from agent.turn.skills import load_skill
-from agent.turn.states import States
+from agent.turn.states import States, announce
 
 
 def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
@@ -81,6 +83,14 @@ def _memory(run: Run, states: States) -> MemoryDesk | None:
         others_too=reaches_others(run.work.incoming.chat_type, run.work.incoming.role),
         bill=bill_of(run, states),
         inbox_id=run.work.inbox_id,
+        run=run.id,
         notes=states.memory.path,
         clock=states.runtime.clock,
+        tell=partial(_tell, run, states),
     )
+
+
+def _tell(run: Run, states: States, event: Event) -> None:
+    """Publish what a tool of the memory has done; the run's end tells whether anything was kept (B-51)."""
+    run.notes_written = run.notes_written or isinstance(event, MemoryWritten)
+    announce(states, event)

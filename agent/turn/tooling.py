@@ -27,8 +27,8 @@ from agent.turn.states import States
 SERVERS_COME_WITHIN_S = 30.0  # after a start; until then their tools are unknown
 
 REPEATED = (
-    "Not run: this is call number {count} of {name} with the same arguments in this task, and the result would be "
-    "the same. Use the results above, or change the arguments."
+    "Not run: this is call number {count} of {name} with the same arguments, and nothing was done in between that "
+    "could change the result. Use the results above, or change the arguments."
 )
 
 
@@ -135,7 +135,10 @@ async def _answer(calls: Sequence[ToolUse], known: Mapping[str, ToolResult], run
 
 
 def unrunnable(calls: Sequence[ToolUse], reply: Reply, run: Run, states: States) -> dict[str, ToolResult]:
-    """Calls that a model must write anew, and a warning for each made too often with the same arguments."""
+    """Calls that a model must write anew, and a warning for each made too often with the same arguments.
+
+    A call that may change something makes every other one worth a new try: test, edit, test is no repetition.
+    """
     warned = {}
     for use in calls:
         if use.id in reply.malformed:
@@ -147,7 +150,21 @@ def unrunnable(calls: Sequence[ToolUse], reply: Reply, run: Run, states: States)
         if count > run.settings.tools.repeat_threshold:
             why = REPEATED.format(count=count, name=use.name)
             warned[use.id] = not_run(use, refused(why), run, states)
+        elif use.id not in warned and _may_change(use, states):
+            run.repeats.clear()
+            run.repeats[key] = count
     return warned
+
+
+def _may_change(use: ToolUse, states: States) -> bool:
+    """Whether a call may change what others give; a tool that is unknown runs not at all."""
+    tool = states.tool.executor.toolbox.get(use.name)
+    if tool is None:
+        return False
+    spec = tool.spec
+    if spec.category == "mcp":
+        return not spec.concurrency_safe  # its server says that it only reads
+    return spec.category != "info" or spec.risk != "safe"
 
 
 def _searched(calls: Sequence[ToolUse], run: Run, states: States) -> dict[str, ToolResult]:

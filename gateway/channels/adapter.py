@@ -1,11 +1,11 @@
 """The contract of one signed-in bot account, and what the gateway lends it."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict
 from starlette.routing import BaseRoute
@@ -31,8 +31,21 @@ class SignedIn:
     display: str
 
 
+class Asked(NamedTuple):
+    """A secret that `tieline init` asks for: its key in the settings, the question, whether it must be given."""
+
+    key: str
+    question: str
+    needed: bool = True
+
+
 class ChannelSettings(BaseModel):
     """What every `[[channels]]` section has. An adapter's own class adds its keys and names the adapter to load.
+
+    It also tells what the gateway must know of the platform. `init_asks` is what `tieline init` asks to connect it;
+    without any it is not offered there. `place_parts` says of how many parts, with `:` between, the id of a place
+    consists: a longer one names a thread or topic that everybody in the place can read, so it shares the memory of the
+    place. None: ids do not tell, or a thread may be private.
 
     The class lives in a light module (the entry point of group `gateway.channels`), so that a configuration can be
     checked without importing the platform's library.
@@ -41,11 +54,20 @@ class ChannelSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     adapter: ClassVar[str]  # "module:Class"; called with (settings, surroundings)
     entrance: ClassVar[Entrance] = "platform"
+    init_asks: ClassVar[tuple[Asked, ...]] = ()
+    place_parts: ClassVar[int | None] = None
 
     type: str
     account: str = "default"
     provider: str = ""  # what its chats use where nobody chose; "": the default
     provider_locked: bool = False  # only admins may choose another
+
+    def mistakes(self, public_url: str | None) -> Iterator[str]:
+        """What cannot work beside the rest of the configuration, each with the key in front and its fix.
+
+        `public_url` is that of section `[web]`.
+        """
+        yield from ()
 
     @property
     def channel_type(self) -> str:
@@ -99,6 +121,11 @@ class AdapterStore(Protocol):
 
     For what is cheap to lose. An adapter must work where all of it is gone; `tieline doctor` lends one that keeps
     nothing. Both calls raise HouseTrouble when the database fails.
+
+    A platform's cursor (a sync token, an offset that the platform does not keep itself) belongs here too, in the
+    account's own scope: put it when `admit` has returned for all before it, never sooner. A crash in between hands a
+    few messages over again, which the gateway knows by place and id; where it is gone, `known_places` tells how far
+    each conversation came.
     """
 
     async def get(self, key: str) -> str | None:

@@ -3,14 +3,14 @@
 `None` in one of a channel's feature attributes is how it says that it has no such thing; delivery picks by that.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol
 
 from gateway.channels.document import Document
-from gateway.channels.inbound import Attachment, Said
+from gateway.channels.inbound import Attachment
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import Outbound, SentRef
 
@@ -38,6 +38,9 @@ class Capabilities:
     stream_every_s: float = 1.0  # least time between two frames of a preview
     upload_limit: int = 0  # bytes; 0: no files can be sent
     idempotent_send: Literal["nonce", "lookup", "none"] = "none"
+    stop_button: bool = False  # a running answer gets one in a message of ours; False: the channel has its own, or none
+    command_prefix: str = "/"  # what people type before a command's name
+    command_dash: str = "-"  # in a command's name
 
 
 class Streams(Protocol):
@@ -81,10 +84,7 @@ class Attempt:
 
 
 class History(Protocol):
-    """What the platform remembers."""
-
-    async def since(self, message_id: str | None, *, limit: int) -> Sequence[Said]:
-        """Messages of people after that one, oldest first."""
+    """What the platform remembers of our own messages. (What people said meanwhile is read by the adapter itself.)"""
 
     async def find(self, key: str, attempt: Attempt | None = None) -> SentRef | None:
         """A recent message of ours that carries this `Outbound.key`.

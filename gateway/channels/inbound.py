@@ -75,8 +75,8 @@ class Said(Received):
     """Somebody wrote. `text` has the bot's mention taken out; a native slash command arrives as its text `/name args`.
 
     `album` is the platform's id of an album of files that comes as one message a file.
-    `sent_at` is the platform's time. `from_history` marks what catch-up has read. `via_slash` marks native commands:
-    their key ends in `:i<interaction id>`, given in `interaction_id`.
+    `sent_at` is the platform's time. `from_history` marks what catch-up has read. `interaction_id` is the
+    platform's id of a native slash command, which has no message of its own: `message_id` is made of it.
     """
 
     text: str

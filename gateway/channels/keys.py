@@ -6,6 +6,20 @@ from typing import NewType
 UserId = NewType("UserId", str)  # the platform's own id of a person, within one platform
 
 
+def place_id(*parts: str) -> str:
+    """The id of a place from the platform's own ids: the place around first, then that of the thread or topic in it.
+
+    A `:` stands between them. One within an id, as in Matrix's `!room:server.org`, is escaped, or the room would be
+    taken for a thread of a place `!room`.
+    """
+    return ":".join(part.replace("%", "%25").replace(":", "%3A") for part in parts)
+
+
+def parts_of(channel_id: str) -> tuple[str, ...]:
+    """The platform's own ids again."""
+    return tuple(part.replace("%3A", ":").replace("%25", "%") for part in channel_id.split(":"))
+
+
 @dataclass(frozen=True, slots=True)
 class ConversationKey:
     """`channel_type` is the platform, with `@NAME` for an account not called `default`; `channel_id` may be empty."""
@@ -22,7 +36,7 @@ class ConversationKey:
 
     @property
     def around(self) -> "ConversationKey | None":
-        """The place that this is a topic or thread of, as far as keys tell (DESIGN §13.1).
+        """The place that this is a topic or thread of, as far as keys tell (DESIGN §13.1): see `place_id`.
 
         What was chosen there counts here as long as nothing else was: a Slack command cannot be given in a thread.
         """

@@ -28,6 +28,9 @@ class File:
 class Outbound:
     """One platform message. `key` names it across repeats: at most 25 characters; "" for what is never repeated.
 
+    What comes from the outbox has a key, and so has the first showing of a preview, status or question where the
+    platform remembers keys (`Capabilities.idempotent_send`), so that it can be found and taken away after a crash.
+
     A channel renders `document` as richly as it can and falls back to plain text by itself when the platform refuses
     the rendering. `interaction` answers a slash command or a button where the platform still allows it. `tone`: that an
     answer was stopped, or is none because of a problem; a channel that has no sign for it leaves it out.
@@ -42,6 +45,15 @@ class Outbound:
     interaction: str | None = None
     tone: Tone = ""
 
+    @property
+    def is_frame(self) -> bool:
+        """Whether it only moves what is on the screen: a frame of a preview, a change of a status line.
+
+        It is never waited for. Where the platform is busy raise ChannelBusy at once, and leave room in the account's
+        rate for what must arrive: the next frame shows more.
+        """
+        return not self.key
+
 
 @dataclass(frozen=True, slots=True)
 class SentRef:
@@ -53,9 +65,16 @@ class SentRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSpec:
-    """A slash command as platforms register it. `options` is the usage hint, such as `[name]`."""
+    """A slash command as platforms register it. `options` is the usage hint, such as `[name]`.
+
+    `menu`: one of the few that a platform's own menu shows; the others work as text all the same. `choices` are all
+    the words that may follow it, where it takes one of a closed set. `platform` is the only one where it is of use.
+    """
 
     name: str
     description: str
     options: str = ""
     admin: bool = False
+    menu: bool = True
+    choices: tuple[str, ...] = ()
+    platform: str = ""

@@ -59,7 +59,13 @@ class Alone:
         """Raises AloneError."""
 
         async def work(database: Database) -> Any:
-            operations = Operations(database, clock=SystemClock(), home=self._settings.home, phrase=read_catalogue())
+            operations = Operations(
+                database,
+                clock=SystemClock(),
+                home=self._settings.home,
+                phrase=read_catalogue(),
+                admins=lambda: self._settings.access.admins,
+            )
             return await operations.table()[operation](arguments)
 
         await to_thread.run_sync(_must_be_there, self._settings)

@@ -13,6 +13,8 @@ import tomlkit
 
 from agent.compaction.settings import CompressionSettings
 from agent.core.program import home_as_typed, program_as_typed
+from gateway.channels.adapter import Asked
+from gateway.channels.loading import installed, settings_class
 from gateway.cli.checking import diagnose_channel
 from gateway.cli.options import fail
 from gateway.cli.questions import choose, secret, tell
@@ -27,15 +29,7 @@ PROVIDERS = {
     "demo": "none yet: the built-in demo answers",
 }
 VARIABLES = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "compatible": "LLM_API_KEY"}
-PLATFORMS: dict[str, tuple[tuple[str, str, bool], ...]] = {
-    "telegram": (("token", "Token from @BotFather", True),),
-    "discord": (("token", "Bot token (Developer Portal → Bot → Reset Token)", True),),
-    "slack": (
-        ("bot_token", "Bot User OAuth Token (xoxb-…)", True),
-        ("app_token", "App-Level Token for Socket Mode (xapp-…), empty for HTTP", False),
-        ("signing_secret", "Signing Secret", False),
-    ),
-}
+FIRST = ("telegram", "discord", "slack")  # the others that are installed follow by name
 POLICIES = {
     "pairing": "strangers get a code that you approve",
     "allowlist": "only whom you list",
@@ -77,8 +71,8 @@ def command(home: Path | None, check: bool, advanced: bool) -> None:
         if target.exists() and not click.confirm(f"{target} exists. Replace it (the old one is kept as .bak)?"):
             return
         _ask_provider(answers, check=check)
-        for platform in PLATFORMS:
-            _ask_platform(answers, platform, check=check)
+        for platform, asked in _platforms().items():
+            _ask_platform(answers, platform, asked, check=check)
         _ask_access(answers)
         if advanced:
             _ask_strategy(answers)
@@ -147,7 +141,22 @@ def _usual_model(kind: str) -> str:
     return str({"anthropic": settings.ANTHROPIC_MODEL, "openai": settings.OPENAI_MODEL}.get(kind, ""))
 
 
-def _ask_platform(answers: Answers, platform: str, *, check: bool) -> None:
+def _platforms() -> dict[str, tuple[Asked, ...]]:
+    """The installed ones that can be connected by typing secrets, and these."""
+    entries = installed()
+    found: dict[str, tuple[Asked, ...]] = {}
+    for name in sorted(entries, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name)):
+        try:
+            asked = settings_class(name, entries).init_asks
+        except ImportError as error:
+            tell([f"{name} is installed and cannot be loaded: {error}"])
+            continue
+        if asked:
+            found[name] = asked
+    return found
+
+
+def _ask_platform(answers: Answers, platform: str, asked: tuple[Asked, ...], *, check: bool) -> None:
     """Until its tokens work, or are wanted as they are; what could not be read at the next start is left out."""
     click.echo()
     if not click.confirm(click.style(f"Connect {platform.capitalize()}?", bold=True), default=False):
@@ -155,7 +164,7 @@ def _ask_platform(answers: Answers, platform: str, *, check: bool) -> None:
     typed: dict[str, str] = {}
     channels = answers.sections.get("channels", [])
     while True:
-        for key, question, needed in PLATFORMS[platform]:
+        for key, question, needed in asked:
             typed[key] = secret(question, needed=needed, before=typed.get(key, ""))
         given = {key: value for key, value in typed.items() if value}
         channel = {key: _secret(answers, f"{platform}-{key}", value) for key, value in given.items()}

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from agent.core.program import program_as_typed
 from gateway.cli.options import config_option
 from gateway.cli.through import operate, shown
 
@@ -24,11 +25,21 @@ def list_(config_path: Path | None, home: Path | None) -> None:
 
 @command.command(short_help="Let the person with this code or number in.")
 @click.argument("code")
+@click.option("--admin", is_flag=True, help="Make them an admin of the whole bot; also for somebody who is let in.")
 @config_option
-def approve(code: str, config_path: Path | None, home: Path | None) -> None:
-    """Let the person with this code (or number of the list) in; they are told at once."""
-    answer = operate("pair.approve", config_path, home, code=code)
-    click.echo(f"{answer['display'] or 'The person'} ({answer['person']}) is let in.")
+def approve(code: str, admin: bool, config_path: Path | None, home: Path | None) -> None:
+    """Let the person with this code (or number of the list) in; they are told at once.
+
+    With --admin also the name of somebody who was let in, such as telegram:77.
+    """
+    answer = operate("pair.approve", config_path, home, code=code, admin=admin)
+    as_what = ", as an admin of the bot" if answer["role"] == "admin" else ""
+    click.echo(f"{answer['display'] or 'The person'} ({answer['person']}) is let in{as_what}.")
+    if not answer["has_admin"]:
+        click.echo(
+            "Nobody is an admin of the bot yet. If this person runs it: "
+            f"{program_as_typed()} pair approve {answer['person']} --admin"
+        )
 
 
 @command.command(short_help="Turn the person with this code or number away.")

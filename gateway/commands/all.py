@@ -36,7 +36,7 @@ def all_commands() -> Commands:
 
     commands = Commands(
         (
-            Command(name="help", run=show_help, group="chat", usage="[command]", immediate=True),
+            Command(name="help", run=show_help, group="chat", usage="[command | all]", immediate=True, everyday=True),
             help_family.START,
             status.STATUS,
             session.NEW,

@@ -1,6 +1,6 @@
 """What a slash command is: its name, who may use it, and what it does. Families of them live in the files beside."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -74,6 +74,8 @@ class Command:
     `admin_in_groups` asks for the role where several people share the chat, `admin` asks for it everywhere. An
     `unlimited` command is taken even of somebody who writes too much. `platform` is the only one where it does
     anything; "": all of them. `examples` is the phrase that shows how it is written; "": its usage says it all.
+    An `everyday` one stands in menus and in the short /help. `feature` is what it belongs to (`House.switched_off`):
+    where that is switched off, nobody is shown the command.
     """
 
     name: str
@@ -88,6 +90,9 @@ class Command:
     unlimited: bool = False
     platform: str = ""
     examples: str = ""
+    everyday: bool = False
+    feature: str = ""
+    choices: tuple[str, ...] = ()
 
     @property
     def summary_key(self) -> str:
@@ -124,14 +129,20 @@ class Commands:
     def names(self) -> Sequence[str]:
         return tuple(self._by_name)
 
-    def specs(self, phrase: Callable[[str], str]) -> tuple[CommandSpec, ...]:
-        """What platforms register."""
+    def specs(self, phrase: Callable[[str], str], *, switched_off: Collection[str] = ()) -> tuple[CommandSpec, ...]:
+        """What platforms are told of: nothing that is switched off."""
         return tuple(
             CommandSpec(
-                name=command.name, description=phrase(command.summary_key), options=command.usage, admin=command.admin
+                name=command.name,
+                description=phrase(command.summary_key),
+                options=command.usage,
+                admin=command.admin,
+                menu=command.everyday,
+                choices=command.choices,
+                platform=command.platform,
             )
             for command in self.all
-            if not command.hidden
+            if not command.hidden and command.feature not in switched_off
         )
 
 
@@ -146,7 +157,7 @@ def split_command(text: str) -> tuple[str, str]:
 
 def refused(call: Call) -> Reply:
     """The answer to somebody without the role."""
-    values = {"name": call.name, "role": call.role.name.lower(), "person": call.incoming.person or "telegram:77"}
+    values = {"name": call.name, "role": call.role.name.lower()}
     return Reply(text=call.house.phrase("admin_only", call.incoming.language, **values), private=True)
 
 

@@ -104,7 +104,13 @@ async def debug_dump(call: Call) -> Reply:
         case "off":
             call.agent.window.dump(None)
             return Reply(text=phrase("dump_off", language), private=True)
-        case "" | "on":
+        case "":
+            folder = call.agent.window.dumping
+            if folder is None:
+                return Reply(text=phrase("dump_is_off", language), private=True)
+            shown = str(folder.relative_to(call.house.home))
+            return Reply(text=phrase("dump_is_on", language, folder=shown), private=True)
+        case "on":
             folder = dump_folder(call.house.home / DUMPS, call.agent.conversation, call.house.clock.now())
             call.agent.window.dump(folder)
             shown = str(folder.relative_to(call.house.home))
@@ -129,7 +135,11 @@ async def dump_format(call: Call) -> Reply:
     return Reply(text=phrase("dump_format_set", language, form=form), private=True)
 
 
-FOCUS = Command(name="focus", run=focus, group="more")
-SIDEQUEST = Command(name="sidequest", run=sidequest, group="more")
-DEBUG_DUMP = Command(name="debug-dump", run=debug_dump, group="more", usage="[on|off]", admin=True)
-DUMP_FORMAT = Command(name="dump-format", run=dump_format, group="more", usage="json|raw|trace", admin=True)
+FOCUS = Command(name="focus", feature="memory.focus", run=focus, group="more")
+SIDEQUEST = Command(name="sidequest", feature="memory.sidequest", run=sidequest, group="more")
+DEBUG_DUMP = Command(
+    name="debug-dump", choices=("on", "off"), run=debug_dump, group="more", usage="[on|off]", admin=True
+)
+DUMP_FORMAT = Command(
+    name="dump-format", choices=FORMS, run=dump_format, group="more", usage="json|raw|trace", admin=True
+)

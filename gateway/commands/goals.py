@@ -249,10 +249,11 @@ def _buttons(call: Call, goal: Goal) -> tuple[tuple[Button, ...], ...]:
 
 GOAL = Command(
     name="goal",
+    feature="agent.goal",
     run=goal,
     group="later",
     usage="[create <text> [--auto] [--turns N] [--tokens N] [--usd N] | pause | resume | complete | clear | list]",
     aliases=("goals",),
     immediate=True,
 )
-DONE = Command(name="done", run=done, group="later")
+DONE = Command(name="done", feature="agent.goal", run=done, group="later")

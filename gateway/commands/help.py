@@ -4,22 +4,30 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from gateway.commands.command import Call, Command, Commands, Group, Reply
+from gateway.phrases.catalogue import MARK
 
 GROUPS: tuple[Group, ...] = ("chat", "later", "model", "people", "more")
+EXAMPLES = frozenset({"remind", "memory", "provider"})  # everyday commands that nobody guesses how to write
+
+
+ALL = ("all", "alle", "alles")
 
 
 def help_of(commands: Commands, call: Call) -> Reply:
-    """One command, where words name it; else all that this person may type here."""
+    """The everyday commands; all that this person may type here; or the one that words name."""
     if not call.args:
         return Reply(text=help_text(commands, call), private=True)
     name = call.words[0].removeprefix("/").lower()
+    if name in ALL:
+        return Reply(text=all_text(commands, call), private=True)
     found = commands.named(name.replace("_", "-"))
     if found is None:
         return unknown(commands, replace(call, name=name))
     phrase, language = call.house.phrase, call.incoming.language
-    lines = [_line(found, call)]
+    usage = f" {found.usage}" if found.usage else ""
+    lines = [f"`{MARK}/{found.name}{usage}`", phrase(found.summary_key, language)]
     if found.aliases:
-        lines.append(phrase("help_also", language, names=", ".join(f"/{alias}" for alias in found.aliases)))
+        lines.append(phrase("help_also", language, names=", ".join(f"{MARK}/{alias}" for alias in found.aliases)))
     if not found.allowed(call.role, in_group=call.in_group):
         lines.append(phrase("help_admins", language))
     if found.examples:
@@ -28,6 +36,16 @@ def help_of(commands: Commands, call: Call) -> Reply:
 
 
 def help_text(commands: Commands, call: Call) -> str:
+    """What people type every day, with an example where words follow; and where the rest is."""
+    phrase, language = call.house.phrase, call.incoming.language
+    shown = [command for command in commands.all if command.everyday and _is_shown(command, call)]
+    lines = [phrase("help_title", language), "", *(f"- {_line(command, call)}" for command in shown)]
+    examples = [phrase(f"example.{command.name}", language) for command in shown if command.name in EXAMPLES]
+    lines += ["", phrase("help_examples", language), "", *(f"- {example}" for example in examples)]
+    return "\n".join([*lines, "", phrase("help_rest", language)])
+
+
+def all_text(commands: Commands, call: Call) -> str:
     """What this person may type here, by group."""
     phrase, language = call.house.phrase, call.incoming.language
     lines = [phrase("help_title", language)]
@@ -43,13 +61,13 @@ def help_text(commands: Commands, call: Call) -> str:
 
 
 def _is_shown(command: Command, call: Call) -> bool:
-    is_here = command.platform in ("", call.key.platform)
+    is_here = command.platform in ("", call.key.platform) and command.feature not in call.house.switched_off()
     return is_here and not command.hidden and command.allowed(call.role, in_group=call.in_group)
 
 
 def _line(command: Command, call: Call) -> str:
-    usage = f" {command.usage}" if command.usage else ""
-    return f"`/{command.name}{usage}` {call.house.phrase(command.summary_key, call.incoming.language)}"
+    """Plain text: Telegram makes a command tappable, but not in code."""
+    return f"{MARK}/{command.name}: {call.house.phrase(command.summary_key, call.incoming.language)}"
 
 
 async def start(call: Call) -> Reply:

@@ -88,3 +88,5 @@ class House:
     goal_of: Callable[[ConversationId], int | None]
     hide_live: Callable[[ConversationId], None]
     setting_changed: Callable[[ConversationId, str, str], None]
+    deliver: Callable[[ConversationKey], None]  # rows of that place were committed
+    switched_off: Callable[[], Collection[str]]  # features, as `Command.feature` names them

@@ -78,13 +78,19 @@ def _tools(call: Call, server: Server) -> Reply:
         lines.append(f"- {tool.spec.name} ({asked}): {_short(tool.spec.description.partition('] ')[2])}")
     if len(server.tools) > MOST_SHOWN:
         lines.append(phrase("mcp_more", language, count=len(server.tools) - MOST_SHOWN))
+    for name, reason in [*server.shown.left_out.items()][:MOST_SHOWN]:
+        lines.append(phrase("mcp_tool_left_out", language, name=name, reason=reason))
+    if server.shown.withheld:
+        lines.append(phrase("mcp_withheld", language, names=", ".join(server.shown.withheld)))
     return Reply(text="\n".join(lines), private=True, verbatim=True)
 
 
 def _state(call: Call, server: Server) -> str:
     phrase, language, name = call.house.phrase, call.incoming.language, server.settings.name
     if server.is_connected:
-        return phrase("mcp_connected", language, name=name, count=len(server.tools))
+        told = phrase("mcp_connected", language, name=name, count=len(server.tools))
+        left_out = len(server.shown.left_out)
+        return told + phrase("mcp_some_left_out", language, count=left_out, name=name) if left_out else told
     return phrase("mcp_lost", language, name=name, reason=server.trouble)
 
 

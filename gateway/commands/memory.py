@@ -171,6 +171,7 @@ async def _sure(call: Call, there: Erased) -> bool:
         prompt=call.house.phrase("memory_question", call.incoming.language, **values),
         asked_of=call.incoming.person,
         interaction=call.incoming.interaction,
+        grave=True,
     )
     answer = await call.house.ask(call.key, question, call.incoming.language)
     return answer.choice == "yes"
@@ -282,8 +283,9 @@ FOR_ADMINS = frozenset({"export", "off", "on"})
 
 MEMORY = Command(
     name="memory",
+    everyday=True,
     run=memory,
     group="chat",
     usage="[list | search … | add … | forget number/words/all | notes | export | off | on]",
 )
-GRAPH = Command(name="graph", run=graph, group="chat", usage="[names]")
+GRAPH = Command(name="graph", feature="memory.graph", run=graph, group="chat", usage="[names]")

@@ -1,14 +1,18 @@
 """Which model answers, and as whom: /provider /model /persona (SPEC §6.1, §19.2)."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 
 from sqlalchemy import Connection
 
 from agent.core.errors import AgentInvalid, AgentMissing
 from agent.core.ids import ConversationId
 from agent.providers.registry import UnknownProvider
+from agent.providers.settings import LONGEST_MODEL, is_model_name
 from agent.providers.slot import Choice, Chooser
+from agent.providers.window_discovery import listed
 from agent.status import Status
 from agent.storage.moments import to_us
 from gateway.access.policy import Role, role_everywhere
@@ -64,9 +68,36 @@ async def model(call: Call) -> Reply:
         return Reply(text=phrase("model_reset", language, model=configured))
     if name.casefold() in registry.aliases:
         return await _switch(call, name)
+    if not is_model_name(name):
+        return _unreadable(call)
+    settings = registry.get(status.provider).settings
+    known = await listed(settings)
+    # Some servers list less than they serve: one that leaves out the configured model is not believed.
+    if _is_listed(settings.model, known) and not _is_listed(name, known):
+        return _no_model(call, status.provider, name, known)
     choice = call.agent.use_model(name, _chooser(call))
     await _save(call, call.key, choice)
     return Reply(text=phrase("model_set", language, provider=choice.provider, model=name))
+
+
+def _unreadable(call: Call) -> Reply:
+    text = call.house.phrase("model_unreadable", call.incoming.language, most=LONGEST_MODEL)
+    return Reply(text=text, private=True)
+
+
+def _is_listed(name: str, known: Sequence[str]) -> bool:
+    """Ollama's `:latest` may be left out; litellm puts the vendor in front."""
+    wanted = {one.casefold().removesuffix(":latest") for one in (name, name.partition("/")[2]) if one}
+    return any(one.casefold().removesuffix(":latest") in wanted for one in known)
+
+
+def _no_model(call: Call, provider: str, name: str, known: Sequence[str]) -> Reply:
+    """Its server lists its models, and this is none: nothing is kept that would fail at the next message."""
+    phrase, language = call.house.phrase, call.incoming.language
+    near = get_close_matches(name, known, n=3)
+    names = ", ".join(f"`{one}`" for one in near or known[:MOST_BUTTONS])
+    told = phrase("model_near" if near else "model_known", language, names=names)
+    return Reply(text=phrase("model_unknown", language, provider=provider, name=name, known=told), private=True)
 
 
 async def _switch(call: Call, name: str) -> Reply:
@@ -76,6 +107,8 @@ async def _switch(call: Call, name: str) -> Reply:
         wanted, other = registry.named(name)
     except UnknownProvider:
         return _unknown(call, name)
+    if other is not None and not is_model_name(other):
+        return _unreadable(call)
     status = await call.agent.status()
     if (status.choice.provider, status.choice.model) == (wanted, other):
         return Reply(text=phrase("provider_already", language, name=wanted))
@@ -91,6 +124,8 @@ async def _switch_all(call: Call, name: str) -> Reply:
         wanted, other = registry.named(name)
     except UnknownProvider:
         return _unknown(call, name)
+    if other is not None and not is_model_name(other):
+        return _unreadable(call)
     if not call.house.persistence():
         return Reply(text=phrase("provider_not_kept", language))
     await _save(call, account_of(call.key), Choice(provider=wanted, model=other, source="admin"))
@@ -250,6 +285,7 @@ def _unknown(call: Call, name: str) -> Reply:
 
 PROVIDER = Command(
     name="provider",
+    everyday=True,
     run=provider,
     group="model",
     usage="[name | reset | lock | unlock] [account]",

@@ -1,25 +1,29 @@
 """Who may talk, who one is, and why there was no answer: /allow /whoami /why."""
 
+from sqlalchemy import Connection
+
 from agent.storage.moments import to_us
 from gateway.access.policy import Role, role_everywhere
+from gateway.channels.keys import ConversationKey
 from gateway.commands.command import Call, Command, Reply, refused
 from gateway.commands.hints import why_skill
 from gateway.scheduler.zones import zone_named
-from gateway.storage import grants
+from gateway.storage import grants, pairings
 from gateway.storage.grants import Grant
+from gateway.storage.pairings import Pairing
 
 
 async def allow(call: Call) -> Reply:
     """Without a name: lets this group in. With one: lets that person in, everywhere. `remove` takes it back.
-    `block` shuts that person out of everything, open groups and direct chats too.
+    `block` shuts that person out of everything, open groups and direct chats too; `deny` turns away who has asked.
 
     Everywhere is for admins of the whole bot: who is admin of one group lets in that group.
     """
-    verb = call.words[0].lower() if call.words and call.words[0].lower() in ("remove", "block") else ""
+    verb = call.words[0].lower() if call.words and call.words[0].lower() in ("remove", "block", "deny") else ""
     words = call.words[1:] if verb else call.words
     if len(words) == 1 and _names_person(call, words[0]):
         subject = words[0]
-    elif not words and verb != "block" and call.in_group and call.place:
+    elif not words and verb not in ("block", "deny") and call.in_group and call.place:
         subject = f"{call.key.platform}:{call.place}"
     else:
         return Reply(text=call.house.phrase("allow_usage", call.incoming.language), private=True)
@@ -29,6 +33,8 @@ async def allow(call: Call) -> Reply:
         return await _block(call, subject)
     if verb == "remove":
         return await _remove(call, subject)
+    if verb == "deny":
+        return await _turn_away(call, subject)
     return await (_let_in_person(call, subject) if words else _let_in_group(call, subject))
 
 
@@ -45,9 +51,30 @@ async def _let_in_person(call: Call, person: str) -> Reply:
         return Reply(text=phrase("blocked_by_settings", language, person=person), private=True)
     if call.house.book.grants.everywhere.get(person, Role.STRANGER) >= Role.MEMBER:
         return Reply(text=phrase("already_allowed", language), private=True)
-    at = to_us(call.house.clock.now())
-    await _give(call, Grant(subject=person, kind="person", role="member", granted_by=str(call.incoming.person), at=at))
+    by, at = str(call.incoming.person), to_us(call.house.clock.now())
+    grant = Grant(subject=person, kind="person", role="member", granted_by=by, at=at)
+
+    def work(conn: Connection) -> Pairing | None:
+        """Whoever has asked for it is told."""
+        grants.give(conn, grant)
+        asked = pairings.end_of(conn, person, ending="approved", by=by, now=at)
+        if asked is not None:
+            pairings.tell(conn, asked, phrase("paired", asked.language), at=at)
+        return asked
+
+    asked = await call.house.database.write(work)
+    call.house.book.note(grant)
+    if asked is not None:
+        call.house.deliver(ConversationKey.parse(asked.conversation))
     return Reply(text=phrase("allowed_person", language, person=person))
+
+
+async def _turn_away(call: Call, person: str) -> Reply:
+    """Their code is worth nothing any more; they are not told."""
+    by, at = str(call.incoming.person), to_us(call.house.clock.now())
+    asked = await call.house.database.write(lambda conn: pairings.end_of(conn, person, ending="denied", by=by, now=at))
+    key = "turned_away" if asked is not None else "nobody_asks"
+    return Reply(text=call.house.phrase(key, call.incoming.language, person=person))
 
 
 async def _block(call: Call, person: str) -> Reply:
@@ -125,9 +152,10 @@ async def why(call: Call) -> Reply:
 
 ALLOW = Command(
     name="allow",
+    everyday=True,
     run=allow,
     group="people",
-    usage="[person | remove [person] | block person]",
+    usage="[person | remove [person] | block person | deny person]",
     admin=True,
     immediate=True,
 )

@@ -205,6 +205,7 @@ def _number(words: str) -> int | None:
 
 PLAN = Command(
     name="plan",
+    feature="plans",
     run=plan,
     group="later",
     usage="[goal | status | list | confirm | cancel | resume | retry]",

@@ -13,6 +13,7 @@ from gateway.storage import settings_rows
 
 MODES = ("queue", "drop", "interrupt")
 MODE_SETTING = "queue_mode"
+PRESSED = "pressed"  # after /stop: by the button, whose answer stops before the presser's eyes
 
 
 async def queue(call: Call) -> Reply:
@@ -78,7 +79,8 @@ async def stop(call: Call) -> Reply:
     once_more = house.is_ending(conversation)  # that turn was stopped before: who says it again means the next
     stopped = house.stop(conversation, reason, call.incoming.received_at)
     # Before a plan that waits is looked for: meanwhile the turn could begin, and would not be meant any more.
-    waits = once_more or (not stopped and house.running_since(conversation) is None)
+    is_pressed = call.args == PRESSED  # it stands below the turn that it ends, and means no other
+    waits = not is_pressed and (once_more or (not stopped and house.running_since(conversation) is None))
     following = Following.NOTHING
     if waits and paused is None and halted is None:
         following = await stop_what_follows(call, conversation, reason)
@@ -92,7 +94,7 @@ async def stop(call: Call) -> Reply:
     stopped = stopped or following is Following.STOPPED
     if waits and not stopped:  # nothing was meant here itself
         stopped = house.stop_within(conversation, reason, call.incoming.received_at)
-    if stopped and call.incoming.interaction is None:  # a press and a slash command want an answer of their own
+    if stopped and (is_pressed or call.incoming.interaction is None):  # a slash command wants an answer of its own
         return Reply()  # the turn's own end tells it; a second sentence would be noise
     return Reply(text=call.house.phrase("stopping" if stopped else "nothing_to_stop", call.incoming.language))
 
@@ -102,7 +104,14 @@ def _first_line(incoming: Incoming) -> str:
     return line if len(line) <= 60 else f"{line[:59]}…"
 
 
-QUEUE = Command(name="queue", run=queue, group="chat", usage="[queue|drop|interrupt|clear]", immediate=True)
+QUEUE = Command(
+    name="queue",
+    choices=("queue", "drop", "interrupt", "clear"),
+    run=queue,
+    group="chat",
+    usage="[queue|drop|interrupt|clear]",
+    immediate=True,
+)
 CLEAR_QUEUE = Command(name="clear-queue", run=clear_queue, group="chat", immediate=True, admin_in_groups=True)
 DROP_LAST = Command(name="drop-last-queued", run=drop_last_queued, group="chat", immediate=True, admin_in_groups=True)
-STOP = Command(name="stop", run=stop, group="chat", aliases=("cancel",), immediate=True, unlimited=True)
+STOP = Command(name="stop", everyday=True, run=stop, group="chat", aliases=("cancel",), immediate=True, unlimited=True)

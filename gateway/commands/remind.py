@@ -166,6 +166,8 @@ def zone_buttons(call: Call) -> list[tuple[Button, ...]]:
 
 REMIND = Command(
     name="remind",
+    everyday=True,
+    feature="scheduler",
     run=remind,
     group="later",
     usage="<when> <text>",
@@ -175,6 +177,7 @@ REMIND = Command(
 )
 LOOP_COMMAND = Command(
     name="loop",
+    feature="scheduler",
     run=loop,
     group="later",
     usage="<text> every <time> | stop",
@@ -184,6 +187,7 @@ LOOP_COMMAND = Command(
 )
 HEARTBEAT_COMMAND = Command(
     name="heartbeat",
+    feature="scheduler",
     run=heartbeat,
     group="later",
     usage="every <time> [between <time> and <time>] <checklist> | off",

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 from agent.core.clock import shown_zone
 from agent.core.long_texts import worked_on
+from agent.core.money import money
 from agent.core.outbox import Button
 from agent.storage.moments import from_us, to_us
 from gateway.access.policy import Role
@@ -109,7 +110,8 @@ async def _show(call: Call, schedule: Schedule) -> Reply:
     if detail.runs:
         lines += ["", phrase("schedule_runs", language), *(_run(call, schedule, run) for run in detail.runs)]
     if detail.cost.calls:
-        cost = f"${detail.cost.cost_usd:.4f}" + ("+" if detail.cost.unpriced else "")
+        usd = money(detail.cost.cost_usd, unpriced=bool(detail.cost.unpriced))
+        cost = f", {usd}" if usd else ""
         lines.append(phrase("schedule_cost", language, calls=detail.cost.calls, tokens=detail.cost.tokens, cost=cost))
     return Reply(text="\n".join(lines), buttons=_buttons(call, schedule), private=True, verbatim=True)
 
@@ -255,6 +257,8 @@ async def _quiet_hours(call: Call) -> str | None:
 
 SCHEDULES = Command(
     name="schedules",
+    everyday=True,
+    feature="scheduler",
     run=schedules,
     group="later",
     usage="[number | list page | pause|resume|run|skip|edit|late|delete number | quiet 22-7]",

@@ -57,7 +57,8 @@ async def undo(call: Call) -> Reply:
         return Reply(text=call.house.phrase("nothing_to_undo", call.incoming.language))
     if _is_of_another(call, last):
         return _left_alone(call)
-    shown = last.text if len(last.text) <= 80 else f"{last.text[:79]}…"
+    said = last.text or ", ".join(file.name for file in last.files)
+    shown = said if len(said) <= 80 else f"{said[:79]}…"
     text = call.house.phrase("undone", call.incoming.language, text=shown.replace("\n", " "))
     return Reply(text=text, verbatim=True)  # the person's own words
 
@@ -90,6 +91,7 @@ async def sessions(call: Call) -> Reply:
             "sessions_line",
             language,
             mark="▸ " if session.id == current else "",
+            closed=phrase("sessions_closed", language) if session.state == "terminated" else "",
             id=session.id[:SHOWN_ID],
             title=session.title or "…",
             count=session.message_count,
@@ -105,7 +107,7 @@ async def sessions(call: Call) -> Reply:
             ),
         )
         for session in found
-        if session.id != current
+        if session.id != current and session.state != "terminated"
     )[:4]
     return Reply(text="\n".join([phrase("sessions_title", language), "", *lines]), buttons=buttons)
 
@@ -132,6 +134,9 @@ async def _close(call: Call, wanted: str | None) -> Reply:
         session = None
     if session is None:
         return Reply(text=phrase("session_unknown", language, id=wanted or "–"))
+    if session.state == "terminated":
+        call.agent.take_staged()
+        return Reply(text=phrase("session_is_closed", language, id=session.id[:SHOWN_ID]))
     title = session.title or session.id[:SHOWN_ID]
     question = Question(
         prompt=phrase("session_close_question", language, title=title),
@@ -164,9 +169,9 @@ def _write(path: Path, text: str) -> None:
     path.chmod(0o600)
 
 
-NEW = Command(name="new", run=new, group="chat", aliases=("reset",))
+NEW = Command(name="new", everyday=True, run=new, group="chat", aliases=("reset",))
 CLEAR = Command(name="clear", run=clear, group="chat", admin_in_groups=True)
-RETRY = Command(name="retry", run=retry, group="chat")
-UNDO = Command(name="undo", run=undo, group="chat")
+RETRY = Command(name="retry", everyday=True, run=retry, group="chat")
+UNDO = Command(name="undo", everyday=True, run=undo, group="chat")
 SESSIONS = Command(name="sessions", run=sessions, group="chat", usage="[id | last | close [id]]", admin_in_groups=True)
 EXPORT = Command(name="export", run=export, group="more", admin_in_groups=True)

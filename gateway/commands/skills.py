@@ -97,6 +97,7 @@ def _shown(call: Call, entry: Entry) -> Reply:
         "when": one.when_to_use,
         "triggers": ", ".join(one.triggers),
         "tools": ", ".join(one.tools or ()),
+        "files": ", ".join(one.files),
         "env": ", ".join(name for name, _ in one.env),
         "model": one.model,
         "arguments": one.argument_hint or " ".join(f"[{argument}]" for argument in one.arguments),
@@ -225,5 +226,5 @@ VERBS: dict[str, Callable[[Call, str], Awaitable[Reply]]] = {
 }
 FOR_ADMINS = frozenset({"approve", "revoke", "reject", "reload"})
 
-SKILLS = Command(name="skills", run=skills, group="chat", immediate=True)
-SKILL = Command(name="skill", run=skill, group="chat", usage="name [words] | show name")
+SKILLS = Command(name="skills", feature="skills", run=skills, group="chat", immediate=True)
+SKILL = Command(name="skill", feature="skills", run=skill, group="chat", usage="name [words] | show name")

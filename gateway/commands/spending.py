@@ -13,7 +13,7 @@ from agent.core.outbox import Button, Buttons, FileRef
 from agent.ledger import rows, table
 from agent.ledger.accounts import Standing
 from agent.ledger.bills import UsageTotals
-from agent.ledger.budgets import AlreadyDecided, NoLimit, PeriodOver
+from agent.ledger.budgets import AlreadyDecided, NoLimit, NotInMoney, PeriodOver
 from agent.ledger.spending import SCOPES, SPANS, Account, amount, period_of
 from agent.providers.metering import Bill
 from agent.storage.moments import to_us
@@ -130,8 +130,14 @@ async def _more(call: Call, words: Sequence[str]) -> Reply:
     try:
         standing = await house.ledger.budgets.approve(account, by=str(call.incoming.person), usd=usd, after=after)
     except Permanent as error:
-        keys = {AlreadyDecided: "budget_decided", PeriodOver: "budget_over", NoLimit: "budget_no_limit"}
-        return Reply(text=phrase(keys[type(error)], language, who=str(account)), private=True)
+        keys = {
+            AlreadyDecided: "budget_decided",
+            PeriodOver: "budget_over",
+            NoLimit: "budget_no_limit",
+            NotInMoney: "budget_not_money",
+        }
+        values = {"who": str(account), "payer": words[0], "per": account.per}
+        return Reply(text=phrase(keys[type(error)], language, **values), private=True)
     await house.more_allowed(account, call.key)
     return Reply(text=phrase("budget_raised", language, line=_standing(call, standing).removeprefix("- ")))
 
@@ -199,5 +205,12 @@ def _is_admin_everywhere(call: Call) -> bool:
 
 
 COST = Command(name="cost", run=cost, group="model", usage="[export]", immediate=True)
-BUDGET = Command(name="budget", run=budget, group="model", usage="[more <who> [day|month] [USD]]", immediate=True,
-                 admin=True)  # fmt: skip
+BUDGET = Command(
+    name="budget",
+    run=budget,
+    group="model",
+    usage="[more <who> [day|month] [USD]]",
+    immediate=True,
+    admin=True,
+    everyday=True,
+)

@@ -49,7 +49,7 @@ async def status(call: Call) -> Reply:
         *_compaction(call, seen),
         phrase("status_persona", language, name=seen.persona),
         phrase("status_session", language, count=seen.message_count, id=(seen.session or "–")[:8]),
-        await _spent(call, conversation),
+        *await _spent(call, conversation),
         phrase("status_queue", language, count=seen.waiting, mode=mode or house.default_queue_mode()),
         *await _goal(call),
         phrase("status_asks", language)
@@ -67,8 +67,8 @@ async def status(call: Call) -> Reply:
     return Reply(text="\n".join(lines), private=True)
 
 
-async def _spent(call: Call, conversation: ConversationId) -> str:
-    """Money of this chat; what is being spent this moment is not among it."""
+async def _spent(call: Call, conversation: ConversationId) -> tuple[str, ...]:
+    """Money of this chat, where a price is known; what is being spent this moment is not among it."""
     house = call.house
     day = house.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
 
@@ -77,8 +77,10 @@ async def _spent(call: Call, conversation: ConversationId) -> str:
         return tuple(rows.totals(conn, conversation=conversation, since=at) for at in since)  # type: ignore[return-value]
 
     today, month = await house.database.read(read)
+    if month.unpriced == month.calls:
+        return ()
     words = {"today": spent_in_words(call, today), "month": spent_in_words(call, month)}
-    return house.phrase("status_spent", call.incoming.language, **words)
+    return (house.phrase("status_spent", call.incoming.language, **words),)
 
 
 async def _goal(call: Call) -> tuple[str, ...]:
@@ -114,7 +116,7 @@ def _compaction(call: Call, seen: Status) -> list[str]:
     badge = badge_of(seen.compaction_last_before, seen.compaction_last_after, seen.compaction_last_at_ms, now_ms)
     lines = [phrase("status_compaction", language, badge=badge)] if badge else []
     if seen.strategy in ("subgoal", "subgoal_mig"):
-        values = {"strategy": seen.strategy, "count": seen.subgoals, "active": seen.active_subgoal or "–"}
+        values = {"count": seen.subgoals, "active": seen.active_subgoal or "–"}
         lines.append(phrase("status_subgoals", language, **values))
     return lines
 
@@ -171,9 +173,15 @@ async def leave(call: Call) -> Reply:
     return Reply(text=call.house.phrase("exit_refused", call.incoming.language))
 
 
-STATUS = Command(name="status", run=status, group="chat", immediate=True)
+STATUS = Command(name="status", everyday=True, run=status, group="chat", immediate=True)
 USAGE = Command(name="usage", run=usage, group="model", immediate=True)
 VERBOSE = Command(
-    name="verbose", run=verbose, group="more", usage="[quiet|normal|verbose]", immediate=True, admin_in_groups=True
+    name="verbose",
+    choices=VERBOSITIES,
+    run=verbose,
+    group="more",
+    usage="[quiet|normal|verbose]",
+    immediate=True,
+    admin_in_groups=True,
 )
 EXIT = Command(name="exit", run=leave, group="more", aliases=("quit",), platform="console")

@@ -89,4 +89,11 @@ def numbers_of(style: Style) -> Sequence[tuple[str, float]]:
     )
 
 
-STYLE = Command(name="style", run=style, group="chat", usage="[reset | off | on]")
+STYLE = Command(
+    name="style",
+    choices=("reset", "off", "on"),
+    feature="memory.style",
+    run=style,
+    group="chat",
+    usage="[reset | off | on]",
+)

@@ -60,6 +60,8 @@ def read(data: Mapping[str, Any], environ: Mapping[str, str], *, home: Path, sou
     channels = _channels(values.pop("channels", []), mistakes)
     sections, unusable = _sections(values, mistakes)
     mistakes += _conflicts(sections)
+    if "web" not in unusable:
+        mistakes += _unfit(channels, sections)
     if "llm" not in unusable:
         mistakes += _unknown_providers(sections, channels)
     mistakes += _unreachable_webhooks(sections, channels)
@@ -111,6 +113,12 @@ def _channels(entries: Any, mistakes: list[str]) -> tuple[ChannelSettings, ...]:
     ]
     found += [settings_class(name, platforms)(type=name) for name in ALWAYS if name not in names and name in platforms]
     return tuple(found)
+
+
+def _unfit(channels: Sequence[ChannelSettings], sections: Sections) -> Iterator[str]:
+    """Accounts that cannot work beside the other sections."""
+    for one in channels:
+        yield from (f"channels ({one.channel_type}): {mistake}" for mistake in one.mistakes(sections.web.public_url))
 
 
 def _conflicts(sections: Sections) -> Iterator[str]:

@@ -8,15 +8,15 @@ from agent.core.ids import ConversationId
 from agent.memory.audience import Places
 from gateway.channels.keys import ConversationKey
 
-SAME_PEOPLE = {"telegram": 2, "slack": 3}  # parts of the id of a topic or thread
 
+def places_of(key: ConversationKey, parent: str | None, place_parts: int | None) -> Places:
+    """The home of a conversation; `parent` is the channel that an adapter said it is a thread of.
 
-def places_of(key: ConversationKey, parent: str | None) -> Places:
-    """The home of a conversation; `parent` is the channel that an adapter said it is a thread of."""
+    `place_parts` is the platform's (`ChannelSettings`).
+    """
     parts = key.channel_id.split(":")
-    most = SAME_PEOPLE.get(key.platform)
-    if most is not None and len(parts) >= most:
-        return Places(home=_id(key, ":".join(parts[: most - 1])))
+    if place_parts is not None and len(parts) > place_parts:
+        return Places(home=_id(key, ":".join(parts[:place_parts])))
     return Places(home=_id(key, key.channel_id), around=(_id(key, parent),) if parent else ())
 
 

@@ -29,7 +29,7 @@ def compose(
     interaction, the last text holds the buttons. The files of a reply follow in a message of their own, because its
     text may take the place of a preview, which cannot grow a file.
     """
-    say = row.say
+    say, guard = row.say, guard.on(capabilities)
     files, notes = _files(say.files, capabilities.upload_limit, home, phrase, language)
     if say.without_buttons and not capabilities.buttons:
         notes.append(say.without_buttons)

@@ -32,7 +32,7 @@ from gateway.delivery.guarded import guarded
 from gateway.delivery.hands import Hands, Taken
 from gateway.delivery.leftovers import previews_to_keep
 from gateway.delivery.live import LiveLines
-from gateway.delivery.outbox import ConversationOutbox
+from gateway.delivery.outbox import STOP_BUTTON_AFTER_S, ConversationOutbox
 from gateway.delivery.pacing import FIRST_FRAME_AFTER_S
 from gateway.delivery.plan_prompts import PlanPrompts
 from gateway.delivery.presence import TYPING_AFTER_S
@@ -40,7 +40,7 @@ from gateway.delivery.prompts import Prompts
 from gateway.delivery.questions import Questions
 from gateway.delivery.refs import Shown
 from gateway.delivery.rest import Later
-from gateway.delivery.returning import FAILED_PAUSE_S, FIRST_LOOK_S, Returning
+from gateway.delivery.returning import FAILED_PAUSE_S, FIRST_LOOK_S, REFUSED_PAUSE_S, Returning
 from gateway.delivery.rows import Settle
 from gateway.delivery.sender import Sender
 from gateway.delivery.settings import Settings
@@ -70,7 +70,7 @@ class Delivery:
         guard: Guard = Guard(),  # noqa: B008 - frozen
     ) -> None:
         """While `is_busy`, what may be left out is not sent. `guard` looks at what leaves; `close` ends `journal`."""
-        channel_for = guarded(channel_for, guard)
+        channel_for = guarded(channel_for, guard, lambda key, accepted: self._returning.note_call(key, accepted))
         self.guard = guard
         self.is_busy = is_busy
         self.settings = settings or Settings()
@@ -83,6 +83,7 @@ class Delivery:
         first_frames = Later(FIRST_FRAME_AFTER_S, clock, self.spawn)
         self.drafts = Drafts(self.spawn, first_frames, self._discard, self._has_more)
         self.signs_of_life = Later(TYPING_AFTER_S, clock, self.spawn)
+        self.stop_buttons = Later(STOP_BUTTON_AFTER_S, clock, self.spawn)
         self.questions = Questions(self.showing, clock, phrase, self.spawn)
         self.prompts = Prompts(database, channel_for, clock, phrase, home, self.spawn)
         self.plan_prompts = PlanPrompts(database, channel_for, clock, phrase, home, self.spawn)
@@ -148,6 +149,10 @@ class Delivery:
         while (channel := self.channel_for(key)) is None and self.clock.monotonic() < gives_up:
             await self.clock.sleep(FIRST_LOOK_S)
         return channel
+
+    def is_refused(self, channel_type: str) -> bool:
+        """Whether the platform refuses the account's login when called; its adapter may not have noticed."""
+        return self._returning.is_refused(channel_type)
 
     def look_again(self) -> None:
         """An account was opened: send what waited for it. (Without this it is noticed within half a minute.)"""
@@ -247,7 +252,8 @@ class Delivery:
                 self._woken.discard(key)
                 worker = self._worker(key, channel, kept)
                 await worker.run(first)
-                self._returning.note_login(key, worker.login)
+                if worker.login_refused:
+                    self._returning.come_again(key, REFUSED_PAUSE_S)
                 first = None
             for shown in kept:  # nothing was there to take its place
                 self._discard(key, "preview", shown)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from gateway.channels.channel import Capabilities
 from gateway.channels.document import (
     Block,
     Bold,
@@ -31,6 +32,7 @@ from gateway.channels.document import (
     Text,
 )
 from gateway.delivery.spans import parted, text_of
+from gateway.phrases.catalogue import spelled
 
 Found = tuple[int, int, str]  # from, to, and what stands there instead
 JOINER = "\u2060"  # invisible; between "@" and the word, so that nobody is called
@@ -48,10 +50,19 @@ LEAST_HELD = 4  # characters: fewer tell nothing
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """`found` gives the secrets in a text, `begun` from where on its end may be the beginning of one."""
+    """`found` gives the secrets in a text, `begun` from where on its end may be the beginning of one.
+
+    `prefix` and `dash` are how a command in our own words is written (`gateway.phrases.catalogue.spelled`).
+    """
 
     found: Callable[[str], Iterable[Found]] = lambda text: ()
     begun: Callable[[str], int] = len
+    prefix: str = "/"
+    dash: str = "-"
+
+    def on(self, capabilities: Capabilities) -> "Guard":
+        """The guard of one channel, which writes commands as people type them there."""
+        return replace(self, prefix=capabilities.command_prefix, dash=capabilities.command_dash)
 
     def growing(self, text: str) -> str:
         """As much of an unfinished text as may be shown."""
@@ -59,6 +70,7 @@ class Guard:
 
     def text(self, text: str) -> str:
         """The text as it may leave; usually the very same."""
+        text = spelled(text, self.prefix, self.dash)
         if secrets := self._secrets(text):
             kept = zip((0, *(end for _, end, _ in secrets)), (*(start for start, _, _ in secrets), None), strict=True)
             instead = (*(instead for _, _, instead in secrets), "")

@@ -14,6 +14,7 @@ from agent.core.outbox import Button as AgentButton
 from agent.core.phrases import Phrases
 from gateway.channels.channel import Channel
 from gateway.channels.keys import ConversationKey, UserId
+from gateway.channels.outbound import Button
 from gateway.delivery.budget import Budget
 from gateway.delivery.composing import buttons_of
 from gateway.delivery.draft import Draft
@@ -29,6 +30,10 @@ from gateway.delivery.verbosity import line_for
 
 log = logging.getLogger("tieline.delivery")
 
+STOP_BUTTON_AFTER_S = 5.0  # of work; most answers are there by then
+STOP_ACTION = "c:/stop pressed"  # the command of the running turn's end, given by a button
+STAYS_S = 86_400.0  # longer than any turn: it goes with it
+
 
 class Stage(Protocol):
     """What a voice needs of the delivery it belongs to."""
@@ -39,6 +44,7 @@ class Stage(Protocol):
     showing: Showing
     drafts: Drafts
     signs_of_life: Later
+    stop_buttons: Later
     guard: Guard
     is_busy: Callable[[], bool]
 
@@ -61,6 +67,7 @@ class ConversationOutbox:
         self._draft: Draft | None = None
         self._presence: Presence | None = None
         self._status: StatusLine | None = None
+        self._stop: StatusLine | None = None  # what bears the Stop button, once it is due
         self._asks = 0  # how much of it waits for a person's word
 
     @property
@@ -108,8 +115,34 @@ class ConversationOutbox:
             emoji, audience = self._stage.settings.acknowledge, self._audience
             self._presence = Presence(channel, audience.message, emoji, self._stage.clock, self._stage.is_busy)
             self._stage.signs_of_life.start(self._presence)
+        if channel is not None and self._stop is None and self._has_stop_button(channel):
+            self._stop = StatusLine(
+                channel,
+                None,
+                None,
+                self._stage.showing,
+                self._budget_of(channel),
+                self._stage.clock,
+                stays_s=STAYS_S,
+                openly=True,
+                buttons=((Button(label=self._phrase("button_stop"), action=STOP_ACTION),),),
+            )
+            self._stop.show(self._phrase("working"))
+            self._stage.stop_buttons.start(self._stop)
+
+    def _has_stop_button(self, channel: Channel) -> bool:
+        """Where all that is shown is the answer, no message of ours stands beside it."""
+        settings, can = self._stage.settings, channel.capabilities
+        wanted = settings.stop_button and settings.verbosity_of(self._key) != "quiet"
+        return wanted and can.stop_button and can.buttons
+
+    def _phrase(self, key: str) -> str:
+        return self._stage.phrase(key, self._audience.language)
 
     def _vanish(self) -> None:
+        if self._stop is not None:
+            self._stop.show("")
+            self._stop = None
         if self._presence is not None:
             self._presence.end()
             self._presence = None
@@ -138,7 +171,9 @@ class ConversationOutbox:
             self._draft.void()
 
     def status(self, text: str) -> None:
-        if self._status is None or self._status.over:
+        if self._stop is not None and self._stop.is_shown and self._status is None:
+            self._stop.show(text or self._phrase("working"))  # one message that does not stay is enough
+        elif self._status is None or self._status.over:
             channel = self._open()
             if channel is None or not text:
                 return

@@ -146,7 +146,7 @@ class Questions:
             Button(
                 label=self._label(choice, language),
                 action=f"{PREFIX}{token}:{number}",
-                style="primary" if choice == "yes" else "danger" if choice == "no" else "plain",
+                style=("danger" if question.grave else "primary") if choice == "yes" else "plain",
             )
             for number, choice in enumerate(question.choices)
         )

@@ -17,6 +17,7 @@ log = logging.getLogger("tieline.delivery")
 
 FAILED_PAUSE_S = 30.0  # before a worker that failed comes again
 REFUSED_PAUSE_S = 60.0  # before one whose login was refused does
+REFUSED_LASTS_S = 2 * REFUSED_PAUSE_S
 FIRST_LOOK_S, LAST_LOOK_S = 0.25, 30.0  # how soon and how seldom accounts that are not there are looked for
 
 
@@ -37,19 +38,25 @@ class Returning:
         self._spawn = spawn
         self._wake = wake
         self._returning: set[ConversationKey] = set()  # whose worker comes again after a pause
-        self._refused: set[str] = set()  # accounts with which nothing can be sent
+        self._refused: dict[str, float] = {}  # accounts with which nothing can be sent, and when that was last tried
         self._homeless: dict[ConversationKey, Sequence[EphemeralRow]] = {}  # their account is not there (yet)
         self._awaiting = False
         self._opening = Rest(clock)
 
-    def note_login(self, key: ConversationKey, accepted: bool | None) -> None:
+    def note_call(self, key: ConversationKey, accepted: bool) -> None:
         """A login that is refused may be taken again, also where the adapter never noticed and goes on hearing."""
-        if accepted is False:
-            self._refused.add(key.channel_type)
-            self.come_again(key, REFUSED_PAUSE_S)
-        elif accepted and key.channel_type in self._refused:
-            self._refused.discard(key.channel_type)
+        if not accepted:
+            self._refused[key.channel_type] = self._clock.monotonic()
+        elif self._refused.pop(key.channel_type, None) is not None:
             self._reports.login_accepted(key.channel_type)
+
+    def is_refused(self, channel_type: str) -> bool:
+        """Whether a call of that account has just met a refused login.
+
+        What waits to be sent is tried each minute. Where nothing waits, nobody knows after two, and it is tried anew.
+        """
+        at = self._refused.get(channel_type)
+        return at is not None and self._clock.monotonic() - at < REFUSED_LASTS_S
 
     def come_again(self, key: ConversationKey, after_s: float) -> None:
         """Once, however often it was asked for meanwhile."""

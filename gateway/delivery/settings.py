@@ -15,6 +15,8 @@ class Settings:
     """`verbosities` overrides `verbosity` by channel type or whole conversation key. `acknowledge` is the reaction on a
     message that is being worked on; "" for none. `stream` shows answers while they grow.
 
+    `stop_button`: an answer that takes longer than a few seconds has a Stop button, where the platform has none itself.
+
     A message that its platform keeps putting off is given up after `give_up_after_s`.
     """
 
@@ -23,6 +25,7 @@ class Settings:
     verbosity: Verbosity = "normal"
     verbosities: Mapping[str, Verbosity] = field(default_factory=dict)
     stream: bool = True
+    stop_button: bool = True
     acknowledge: str = "👀"
     language: str = "en"
     give_up_after_s: float = 24 * 3600.0

@@ -69,6 +69,15 @@ class StatusLine:
         self._updated_at = self._clock.monotonic()
         self._rest.end()
 
+    @property
+    def is_over(self) -> bool:
+        """Nothing is to be shown any more."""
+        return self.over or not self._wanted
+
+    @property
+    def is_shown(self) -> bool:
+        return self._shown is not None and not self.is_over
+
     async def run(self) -> None:
         try:
             while self._wanted:

@@ -95,7 +95,7 @@ class Worker:
         self._failures = (0, 0)  # row, failures in a row
         self._put_off_until = inf  # on the stopwatch; the row that is next
         self._gone_for: str | None = None  # why the place is closed, if that is news
-        self.login: bool | None = None  # whether the platform took it the last time; None: nothing was sent
+        self.login_refused = False  # the last time that something was to be sent
 
     async def run(self, first: Taken | None = None) -> None:
         """Begin with `first`, if it was taken already."""
@@ -173,7 +173,7 @@ class Worker:
         extra = {"conversation": str(self._key), "outbox_id": row.id}
         match outcome:
             case Sent(refs):
-                self.login = True
+                self.login_refused = False
                 return self._settled(row, partial(outbox_rows.mark_sent, row_id=row.id, sent_refs=refs)), 0.0, False
             case Refused(reason):
                 log.error("a message was given up: %s", reason, extra=extra)
@@ -192,7 +192,7 @@ class Worker:
             case Gone(reason, surely_not, account):
                 log.warning("nothing is sent there any more: %s", reason, extra=extra)
                 if account:
-                    self.login = False
+                    self.login_refused = True
                     self._reports.login_refused(self._key.channel_type, reason)
                 return partial(self._leave, row, reason, surely_not, account), 0.0, True
 

@@ -79,12 +79,14 @@ class Surroundings:
 
     `zone_of` is the IANA zone where the person of the work lives, as far as anybody knows; it is asked in the
     transaction that begins a run. `notice` words what the person is told of a dead letter (None: nothing); it is
-    stored with the letter's end.
+    stored with the letter's end. `locked` words what the person is told whose message waits because another owner keeps
+    the conversation (B-12).
     `deliver` is called when rows of the outbox were committed. `on_dead` tells the operator.
     """
 
     zone_of: Callable[[Connection, Incoming], str]
     notice: Callable[[DeadLetter], Say | None]
+    locked: Callable[[Incoming], Say]
     deliver: Callable[[ConversationId], None]
     on_dead: Callable[[DeadLetter], None]
 

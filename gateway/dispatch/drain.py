@@ -5,13 +5,16 @@ from collections import Counter
 from enum import Enum
 
 import anyio
+from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.errors import Fenced, LockTimeout, Permanent
 from agent.core.groups import first_error
 from agent.core.ids import ConversationId
+from agent.storage import inbox_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
+from agent.storage.moments import to_us
 from gateway.dispatch.bell import Bell
 from gateway.dispatch.dispatcher import Agents, Surroundings, Timing
 from gateway.dispatch.leases import Held, Leases, Trouble
@@ -82,6 +85,7 @@ class Drain:
             held = await self._leases.take(activity.conversation)
         except LockTimeout as error:
             _log.warning("%s", error, extra={"conversation": activity.conversation})
+            await self._tell_locked(activity.conversation)
             return Ending.BUSY
         except Trouble as error:
             _log.warning("%s cannot be claimed: %s", activity.conversation, error)
@@ -105,6 +109,26 @@ class Drain:
             activity.held = activity.source = None
             source.close()
             await self._leases.release(held)
+
+    async def _tell_locked(self, conversation: ConversationId) -> None:
+        """Whoever has waited longest is told that it takes longer, and what to do; once for each message (B-12)."""
+
+        def tell(conn: Connection) -> bool:
+            at = to_us(self._clock.now())
+            row = next((row for row in inbox_rows.due(conn, conversation, now=at) if row.kind == "message"), None)
+            if row is None:
+                return False
+            say, dedup = self._surroundings.locked(row.incoming), f"locked:{row.id}"
+            added = outbox_rows.add(conn, conversation=conversation, inbox_id=None, part=0, dedup=dedup, say=say, at=at)
+            return added is not None
+
+        try:
+            told = await self._database.write(tell)
+        except Trouble as error:
+            _log.warning("nobody is told that %s is locked: %s", conversation, error)
+            return
+        if told:
+            self._surroundings.deliver(conversation)
 
     async def _run(self, source: InboxSource) -> Ending:
         conversation = source.conversation

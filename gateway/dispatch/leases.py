@@ -18,7 +18,7 @@ from agent.storage.errors import StorageError
 from agent.storage.moments import to_us
 from gateway.dispatch.dispatcher import Timing
 
-ASK_AGAIN_S = 0.5
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.25, 4.0  # between two tries: it doubles
 Trouble = StorageError, SQLAlchemyError, OSError, TimeoutError  # all that the database raises by itself
 _log = logging.getLogger("tieline.dispatch")
 
@@ -43,8 +43,8 @@ class Leases:
         self._timing = timing
 
     async def take(self, conversation: ConversationId) -> Held:
-        """Claim the conversation. Raises LockTimeout when another worker keeps it beyond the queue time-out (B-61)."""
-        run = self._new_id()
+        """Claim the conversation, with back-off (B-11). Raises LockTimeout when another keeps it too long (B-83)."""
+        run, wait_s = self._new_id(), FIRST_WAIT_S
         gives_up = self._clock.monotonic() + self._timing.queue_timeout
         while True:
             now, until = self._now_and_end()
@@ -53,11 +53,13 @@ class Leases:
             )
             if epoch is not None:
                 return Held(conversation=conversation, run=run, epoch=epoch)
-            if self._clock.monotonic() >= gives_up:
+            left_s = gives_up - self._clock.monotonic()
+            if left_s <= 0:
                 raise LockTimeout(
                     f"{conversation} is being worked on elsewhere for more than {self._timing.queue_timeout:g} s"
                 )
-            await self._clock.sleep(ASK_AGAIN_S)
+            await self._clock.sleep(min(wait_s, left_s))
+            wait_s = min(2 * wait_s, LONGEST_WAIT_S)
 
     async def release(self, held: Held) -> None:
         """Free it, whatever happens (B-91); by force when it does not go otherwise (B-49). Never raises for trouble."""

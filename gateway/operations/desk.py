@@ -14,11 +14,10 @@ from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId, SessionId
-from agent.core.outbox import Say
 from agent.memory import misses
 from agent.sessions import export as session_export
 from agent.sessions import store
-from agent.storage import audit_rows, backup, conversation_rows, outbox_rows
+from agent.storage import audit_rows, backup, conversation_rows
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
 from agent.storage.moments import from_us, to_us
@@ -53,7 +52,10 @@ class Operations:
         home: Path,
         phrase: Catalogue,
         bystanders: Bystanders | None = None,
+        admins: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
+        """`admins` are those that the configuration names."""
+        self._configured_admins = admins
         self._database = database
         self._clock = clock
         self._home = home
@@ -99,7 +101,11 @@ class Operations:
 
     async def _decide(self, arguments: Mapping[str, Json], *, approve: bool) -> Json:
         """By the code that the person was given, or by the number in the list. Guessing codes is counted."""
-        code, now = normalised(str(arguments.get("code", ""))), self._clock.now()
+        given, now = str(arguments.get("code", "")).strip(), self._clock.now()
+        role: Literal["admin", "member"] = "admin" if arguments.get("admin") else "member"
+        if approve and role == "admin" and ":" in given:
+            return await self._make_admin(given, to_us(now))
+        code = normalised(given)
         at, hour_ago = to_us(now), to_us(now - timedelta(hours=1))
 
         def work(conn: Connection) -> pairings.Pairing | None:
@@ -116,8 +122,9 @@ class Operations:
                 if not _is_number(code):
                     pairings.note_wrong_code(conn, by="operator", at=at)
             elif approve:
-                grants.give(conn, self._grant(ended.subject, at))
-                self._tell_paired(conn, ended, at)
+                grants.give(conn, self._grant(ended.subject, at, role))
+                text = self._phrase("paired_admin" if role == "admin" else "paired", ended.language)
+                pairings.tell(conn, ended, text, at=at)
             return ended
 
         try:
@@ -133,25 +140,36 @@ class Operations:
                 fix="codes are good for 10 minutes and for one use; `tieline pair list` shows who waits",
             )
         if approve:
-            self._bystanders.granted(self._grant(found.subject, at))
+            self._bystanders.granted(self._grant(found.subject, at, role))
             self._bystanders.deliver(ConversationKey.parse(found.conversation))
-        return {"person": found.subject, "display": found.display}
+        return {"person": found.subject, "display": found.display, "role": role, **await self._admins()}
 
-    def _grant(self, subject: str, at: int) -> Grant:
-        return Grant(subject=subject, kind="person", role="member", granted_by="operator", at=at)
+    async def _make_admin(self, person: str, at: int) -> Json:
+        """Somebody who was let in before. Raises Refusal for anybody else: a slip of the pen is no admin."""
+        grant = self._grant(person, at, "admin")
 
-    def _tell_paired(self, conn: Connection, request: pairings.Pairing, at: int) -> None:
-        say = Say(text=self._phrase("paired", request.language), kind="notice", verbatim=True)
-        conversation_rows.ensure(conn, request.conversation, at)
-        outbox_rows.add(
-            conn,
-            conversation=request.conversation,
-            inbox_id=None,
-            part=0,
-            dedup=f"notice:paired:{request.id}",
-            say=say,
-            at=at,
-        )
+        def work(conn: Connection) -> bool:
+            known = {one.subject for one in grants.all_grants(conn) if one.kind == "person" and not one.place}
+            if person in known:
+                grants.give(conn, grant)
+            return person in known
+
+        if not await self._database.write(work):
+            raise Refusal(
+                f"{person} has not been let in",
+                fix="give the code that they were told, or the number that `tieline pair list` shows",
+            )
+        self._bystanders.granted(grant)
+        return {"person": person, "display": "", "role": "admin", **await self._admins()}
+
+    async def _admins(self) -> dict[str, Json]:
+        """Whether any chat platform knows an admin of the whole bot."""
+        given = await self._database.read(grants.all_grants)
+        is_given = any(one.role in ("admin", "owner") and not one.place for one in given)
+        return {"has_admin": is_given or bool(self._configured_admins())}
+
+    def _grant(self, subject: str, at: int, role: Literal["admin", "member"]) -> Grant:
+        return Grant(subject=subject, kind="person", role=role, granted_by="operator", at=at)
 
     async def export(self, arguments: Mapping[str, Json]) -> Json:
         """A session's transcript as JSON lines; of the current session where none is named."""

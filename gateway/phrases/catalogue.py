@@ -4,6 +4,7 @@ A language is one TOML file beside this one: key = "sentence with {values}". Eng
 lacks is said in English. Never holds what a model or a provider said.
 """
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,6 +12,28 @@ from pathlib import Path
 from agent.core.phrases import ENGLISH
 
 FOLDER = Path(__file__).parent
+
+# Before a command in a sentence of ours, until it leaves: how it is written differs between platforms. Invisible, and
+# only put where we wrote the words: what a person, a model or a tool said stays as it is.
+MARK = "\u2063"
+_COMMAND = re.compile(r"(?<![\w/.:>])/(?=[a-z]|\{(?:name|close)\})(?!\w*/)")
+_MARKED = re.compile(rf"{MARK}/([a-z-]*)")
+
+
+def marked(sentence: str) -> str:
+    """The sentence of a catalogue with its commands marked."""
+    return _COMMAND.sub(f"{MARK}/", sentence)
+
+
+def spelled(text: str, prefix: str = "/", dash: str = "-") -> str:
+    """The text with its marked commands as a platform takes them: `/tieline status`, `/clear_queue`."""
+    if MARK not in text:
+        return text
+    return _MARKED.sub(lambda found: prefix + found[1].rstrip("-").replace("-", dash) + _dashes(found[1]), text)
+
+
+def _dashes(name: str) -> str:
+    return name[len(name.rstrip("-")) :]
 
 
 class Catalogue:

@@ -126,7 +126,7 @@ class Changes:
             else:
                 house.conversations.stop(conversation, "the bot was removed")
         if not membership.present:
-            house.tell_owner("owner_gone", {"chat": str(membership.key)})
+            house.tell_owner("owner_gone", {"chat": str(membership.key)}, told=str(membership.key))
         return Receipt(Outcome.ACCEPTED)
 
 

@@ -7,6 +7,7 @@ from typing import Protocol
 from agent.between_turns import Job
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
+from agent.core.outbox import Buttons
 from agent.storage.database import Database
 from agent.tools.approvals import Approvals
 from gateway.access.book import AccessBook
@@ -35,6 +36,18 @@ class Conversations(Protocol):
 class Wake(Protocol):
     def __call__(self, conversation: ConversationId, row: int | None = None) -> None:
         """See `gateway.dispatch.dispatcher.Dispatcher.wake`."""
+
+
+class TellOwner(Protocol):
+    def __call__(
+        self,
+        key: str,
+        values: dict[str, object],
+        buttons: Callable[[str], Buttons] = ...,
+        *,
+        told: str = "",
+    ) -> None:
+        """See `gateway.running.alerts.Alerts.tell`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +89,7 @@ class House:
     wake: Wake
     attachments: Attachments
     phrase: Catalogue
-    tell_owner: Callable[[str, dict[str, object]], None]
+    tell_owner: TellOwner
     met: Callable[[str, ConversationKey, str], None]
     setting_changed: Callable[[ConversationId, str, str], None]
     knows_parent: Callable[[ConversationKey, str], bool]

@@ -74,6 +74,10 @@ class Accounts:
         """Every configured account's, also of those that are not open yet."""
         return {settings.channel_type: self._health(settings.channel_type) for settings in self._settings}
 
+    def is_refused(self, channel_type: str) -> bool:
+        """Whether the account's login was refused, or it could not even be opened."""
+        return self._health(channel_type).state is State.FAILED
+
     def _health(self, channel_type: str) -> Health:
         if channel_type in self._broken:
             return self._broken[channel_type]
@@ -102,7 +106,9 @@ class Accounts:
         await self.open_all()
         for name, adapter in self._adapters.items():
             self._start(name, tasks)
-            tasks.start_soon(self._publish, adapter, gateway.commands)
+            platform = name.partition("@")[0]
+            known = [command for command in gateway.commands if command.platform in ("", platform)]
+            tasks.start_soon(self._publish, adapter, known)
 
     async def open_all(self) -> None:
         """Open what is not open yet, the light ones first."""

@@ -17,7 +17,7 @@ from gateway.access.policy import OPERATOR_PLATFORMS
 from gateway.channels.adapter import Health, State
 from gateway.channels.keys import ConversationKey
 from gateway.delivery.rest import Rest
-from gateway.phrases.catalogue import Catalogue
+from gateway.phrases.catalogue import Catalogue, spelled
 from gateway.router.notices import Notices
 from gateway.storage import settings_rows
 from gateway.telemetry.trouble import Troubles
@@ -68,7 +68,7 @@ class Alerts:
         self._chats: dict[str, _Chat] = {}
         self._unsaved: dict[str, ConversationKey | None] = {}  # whose chat is new, with the one before
         self._told: OrderedDict[str, float] = OrderedDict()
-        self._waiting: list[tuple[str, dict[str, object], Callable[[str], Buttons]]] = []
+        self._waiting: list[tuple[str, dict[str, object], Callable[[str], Buttons], str]] = []
         self._outages: dict[str, _Sentence] = {}  # what fails now, by subject
         self._over: dict[str, _Sentence | None] = {}  # what does not any more
         self._told_outages: dict[str, str] = {}
@@ -87,12 +87,20 @@ class Alerts:
             self._rest.end()
 
     def tell(
-        self, key: str, values: dict[str, object], buttons: Callable[[str], Buttons] = lambda language: ()
+        self,
+        key: str,
+        values: dict[str, object],
+        buttons: Callable[[str], Buttons] = lambda language: (),
+        *,
+        told: str = "",
     ) -> None:
-        """Say a sentence of the catalogue to the owners, with buttons in their language; the same one once an hour."""
-        self._take(key, values, buttons)
+        """Say a sentence of the catalogue to the owners, with buttons in their language; the same one once an hour.
 
-    def _take(self, key: str, values: dict[str, object], buttons: Callable[[str], Buttons]) -> bool:
+        The conversation `told` has just been told in its own words.
+        """
+        self._take(key, values, buttons, told)
+
+    def _take(self, key: str, values: dict[str, object], buttons: Callable[[str], Buttons], told: str = "") -> bool:
         """Whether it will be said."""
         sentence = self._phrase(key, "en", **values)
         now = self._clock.monotonic()
@@ -102,8 +110,8 @@ class Alerts:
         self._told.move_to_end(sentence)
         if len(self._told) > REMEMBERED:
             self._told.popitem(last=False)
-        _log.warning("%s", sentence)
-        self._waiting.append((key, values, buttons))
+        _log.warning("%s", spelled(sentence))
+        self._waiting.append((key, values, buttons, told))
         self._rest.end()
         return True
 
@@ -127,6 +135,13 @@ class Alerts:
     def undeliverable(self, key: ConversationKey, outbox_id: int, reason: str) -> None:
         self._troubles.note("delivery", str(key), f"message {outbox_id} was refused: {reason}")
         self.tell("owner_undeliverable", {"chat": str(key), "detail": reason})
+
+    def gone(self, key: ConversationKey, reason: str) -> None:
+        """A place is closed to us. Not an owner's own chat: one who never wrote to us has not removed us."""
+        if key in {chat.key for chat in self._recipients().values()}:
+            _log.warning("%s cannot be told anything: %s", key, reason)
+        else:
+            self.tell("owner_gone", {"chat": str(key)})
 
     async def run(self) -> None:
         """Look after the accounts now and then, tell what is noted at once, until cancelled.
@@ -188,7 +203,7 @@ class Alerts:
             if self._told_outages.pop(subject, None) is not None:
                 changed[subject] = None
                 if said is not None:
-                    self._waiting.append((*said, lambda language: ()))
+                    self._waiting.append((*said, lambda language: (), ""))
         if not changed:
             return
         at = to_us(self._clock.now())
@@ -228,12 +243,14 @@ class Alerts:
             await self._say(*self._waiting[0])
             del self._waiting[0]
 
-    async def _say(self, key: str, values: dict[str, object], buttons: Callable[[str], Buttons]) -> None:
+    async def _say(self, key: str, values: dict[str, object], buttons: Callable[[str], Buttons], told: str) -> None:
         """To all or to none: who has heard it must not hear it again because another could not be told."""
         self._sent += 1
         name = f"alert:{self._clock.now().isoformat()}:{self._sent}"
         says = []
         for owner, chat in self._recipients().items():
+            if str(chat.key) == told:
+                continue
             text = f"{GOOD_NEWS if key.endswith('_back') else WARNING} {self._phrase(key, chat.language, **values)}"
             say = Say(text=text, kind="notice", verbatim=True, buttons=buttons(chat.language))
             says.append((owner, chat.key, say))

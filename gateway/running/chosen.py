@@ -1,6 +1,8 @@
 """What people set for single conversations, kept in memory so that no message asks the database."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 from agent.core.clock import Clock
@@ -18,19 +20,29 @@ from gateway.dispatch.queue_modes import QueueMode
 from gateway.storage import settings_rows
 
 PARENT_SETTING = "parent"
+KEPT = (MODE_SETTING, VERBOSITY_SETTING, PARENT_SETTING)  # those that the path of a message asks for
 DEEPEST = 4  # places within places
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Chosen:
-    """The stored settings by conversation; the configuration where there is none.
+    """The stored settings by name (`KEPT`) and conversation; the configuration where there is none.
 
-    `parents` are the places whose threads keys do not tell of: a Discord thread's key names the thread alone.
+    That of `PARENT_SETTING` is the place whose threads keys do not tell of: a Discord thread's key names the thread
+    alone. To keep another one name it in `KEPT`, and ask for it by `nearest`: it counts in threads and topics, too.
     """
 
-    modes: dict[ConversationId, str]
-    verbosities: dict[ConversationId, str]
-    parents: dict[ConversationId, str]
+    stored: Mapping[str, dict[ConversationId, str]]
+
+    def of(self, name: str, conversation: ConversationId) -> str | None:
+        """What was chosen there itself."""
+        return self.stored[name].get(conversation)
+
+    def nearest(self, name: str, conversation: ConversationId) -> str | None:
+        """What was chosen there, or in the nearest place around it."""
+        key = ConversationKey.parse(conversation)
+        found = (self.of(name, ConversationId(str(place))) for place in (key, *self.around(key)))
+        return next((value for value in found if value), None)
 
     def around(self, key: ConversationKey) -> tuple[ConversationKey, ...]:
         """The places that it is part of, the nearest first: what was chosen there counts here."""
@@ -45,41 +57,35 @@ class Chosen:
         return tuple(found)
 
     def knows(self, key: ConversationKey, parent: str) -> bool:
-        return self.parents.get(ConversationId(str(key))) == parent
+        return self.of(PARENT_SETTING, ConversationId(str(key))) == parent
 
     async def learn(self, key: ConversationKey, parent: str, database: Database, clock: Clock) -> None:
         """An adapter told that `key` is a thread of the place with that channel id."""
         conversation, at = ConversationId(str(key)), to_us(clock.now())
         await database.write(lambda conn: settings_rows.put(conn, conversation, PARENT_SETTING, parent, at=at))
-        self.parents[conversation] = parent
+        self.stored[PARENT_SETTING][conversation] = parent
 
     def mode(self, conversation: ConversationId, live: Live) -> QueueMode:
-        key = ConversationKey.parse(conversation)
-        places = (key, *self.around(key))
-        chosen = next(filter(None, (self.modes.get(ConversationId(str(place))) for place in places)), None)
-        return cast(QueueMode, chosen or live.settings.queue.mode)
+        return cast(QueueMode, self.nearest(MODE_SETTING, conversation) or live.settings.queue.mode)
 
     def delivery(self, live: Live) -> DeliverySettings:
         base = live.settings.delivery
-        stored = {str(key): cast(Verbosity, mode) for key, mode in self.verbosities.items()}
+        stored = {str(key): cast(Verbosity, mode) for key, mode in self.stored[VERBOSITY_SETTING].items()}
         return replace(base, verbosities={**base.verbosities, **stored})
 
     def change(self, conversation: ConversationId, key: str, value: str, live: Live, delivery: Delivery) -> None:
         """Somebody set it in the chat: it counts from now on."""
-        if key == MODE_SETTING:
-            self.modes[conversation] = value
-        elif key == VERBOSITY_SETTING:
-            self.verbosities[conversation] = value
+        if key not in self.stored:
+            return
+        self.stored[key][conversation] = value
+        if key == VERBOSITY_SETTING:  # delivery holds its settings
             delivery.settings = self.delivery(live)
 
     def _parent(self, key: ConversationKey) -> ConversationKey | None:
-        parent = self.parents.get(ConversationId(str(key)))
+        parent = self.of(PARENT_SETTING, ConversationId(str(key)))
         return ConversationKey(key.channel_type, parent) if parent is not None else None
 
 
 async def load_chosen(database: Database) -> Chosen:
     """As it was stored by earlier processes."""
-    modes = await database.read(lambda conn: settings_rows.everywhere(conn, MODE_SETTING))
-    verbosities = await database.read(lambda conn: settings_rows.everywhere(conn, VERBOSITY_SETTING))
-    parents = await database.read(lambda conn: settings_rows.everywhere(conn, PARENT_SETTING))
-    return Chosen(modes=dict(modes), verbosities=dict(verbosities), parents=dict(parents))
+    return Chosen({name: dict(await database.read(partial(settings_rows.everywhere, key=name))) for name in KEPT})

@@ -50,6 +50,7 @@ def local_dispatcher(
     surroundings = Surroundings(
         zone_of=partial(_zone_of, live),
         notice=partial(_dead_letter_notice, phrase),
+        locked=partial(_locked_notice, phrase, lock.lock_timeout_ms),
         deliver=lambda conversation: delivery.wake(ConversationKey.parse(conversation)),
         on_dead=partial(_on_dead, alerts, dead),
     )
@@ -98,4 +99,9 @@ def _on_dead(alerts: Alerts, dead: Callable[[DeadLetter], None], letter: DeadLet
 def _dead_letter_notice(phrase: Catalogue, letter: DeadLetter) -> Say | None:
     incoming = letter.incoming
     text = phrase("dead_letter", incoming.language, attempts=letter.attempts)
+    return Say(text=text, kind="notice", reply_to=incoming.message_ref, interaction=incoming.interaction)
+
+
+def _locked_notice(phrase: Catalogue, lock_timeout_ms: int, incoming: Incoming) -> Say:
+    text = phrase("locked", incoming.language, minutes=max(1, round(lock_timeout_ms / 60_000)))
     return Say(text=text, kind="notice", reply_to=incoming.message_ref, interaction=incoming.interaction)

@@ -1,7 +1,7 @@
 """What rooms ask of each other through the house: a few lines each, handed out as callables by `gateway.building`."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from agent.between_turns import BetweenTurns
 from agent.core.ids import ConversationId
 from agent.core.outbox import Answer, Question
+from agent.memory.audience import Places
 from agent.providers.calling import Models
 from agent.providers.known_models import USEFUL_WINDOW
 from agent.providers.registry import Registry as Providers
@@ -20,14 +21,16 @@ from gateway.channels.adapter import Adapter
 from gateway.channels.keys import ConversationKey
 from gateway.config.live import Live
 from gateway.config.settings import Settings
+from gateway.conversations.audiences import places_of
 from gateway.conversations.choices import Configured, Held, configured_only
 from gateway.conversations.choices import held as held_by
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.delivery import Delivery
 from gateway.dispatch.local import LocalDispatcher
+from gateway.running.accounts import Accounts
 from gateway.running.agents import Waking
 from gateway.running.alerts import Alerts
-from gateway.running.chosen import Chosen
+from gateway.running.chosen import PARENT_SETTING, Chosen
 from gateway.running.model_health import ModelHealth
 from gateway.telemetry.trouble import Troubles
 
@@ -61,7 +64,7 @@ class Reports:
         self.alerts().undeliverable(key, outbox_id, reason)
 
     def gone(self, key: ConversationKey, reason: str) -> None:
-        self.alerts().tell("owner_gone", {"chat": str(key)})
+        self.alerts().gone(key, reason)
 
     def login_refused(self, channel_type: str, reason: str) -> None:
         fix = "look at its token and its rights; it is tried again each minute, and `tieline doctor` tells more"
@@ -70,6 +73,19 @@ class Reports:
 
     def login_accepted(self, channel_type: str) -> None:
         self.troubles.over("delivery", channel_type)
+
+
+def places(live: Live, chosen: Chosen, conversation: ConversationId) -> Places:
+    """Who shares what is remembered there."""
+    key = ConversationKey.parse(conversation)
+    parts = next((one.place_parts for one in live.settings.channels if one.type == key.platform), None)
+    return places_of(key, chosen.of(PARENT_SETTING, conversation), parts)
+
+
+def reachable(accounts: Accounts, delivery: Delivery, conversation: ConversationId) -> bool:
+    """Whether what is said there can be sent, as far as the account's login goes."""
+    name = ConversationKey.parse(conversation).channel_type
+    return not (accounts.is_refused(name) or delivery.is_refused(name))
 
 
 def stop(
@@ -115,6 +131,22 @@ def providers_changed(live: Live, providers: Providers, health: ModelHealth, mod
     before = [providers.get(name) for name in providers.names]
     providers.reload(live.provider_settings(), failover=fresh.llm.failover, aliases=fresh.llm.aliases)
     health.reloaded(before, models)
+
+
+def switched_off(settings: Settings) -> Collection[str]:
+    """The features that commands belong to (`Command.feature`) and that the configuration switches off."""
+    memory = settings.memory
+    on = {
+        "memory.graph": memory.graph.enabled,
+        "memory.focus": memory.focus.enabled,
+        "memory.sidequest": memory.sidequest.enabled,
+        "memory.style": memory.style.enabled,
+        "skills": settings.skills.enabled,
+        "plans": settings.plans.enabled,
+        "agent.goal": settings.agent.goal.enabled,
+        "scheduler": settings.scheduler.enabled,
+    }
+    return {name for name, is_on in on.items() if not is_on}
 
 
 def model_window(troubles: Troubles, provider: str, model: str, tokens: int) -> None:

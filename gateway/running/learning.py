@@ -24,7 +24,13 @@ async def open_learning(
 ) -> Learning:
     """The router with what it knew, and the drafter; no secret gets to them. The seed counts from the start on."""
     settings: Callable[[], LearningSettings] = lambda: live.settings.skills.learning  # noqa: E731
-    router = Router(database, clock, settings=settings, chance=Random(settings().seed))  # noqa: S311 - no secret
+    seed = settings().seed
+    router = Router(
+        database,
+        clock,
+        settings=settings,
+        chance=None if seed is None else Random(seed),  # noqa: S311 - no secret
+    )
     drafter = Drafter(database, clock, home=live.settings.home, known=catalogue, settings=settings)
     learning = Learning(router, drafter, clock, bus, settings=settings, redact=redact)
     await learning.open()

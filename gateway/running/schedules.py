@@ -51,11 +51,13 @@ class Scheduling:
         deliver: Callable[[ConversationKey], None],
         work: Callable[[ConversationId], None],
         tell_owner: Callable[[str, dict[str, object]], None],
+        reachable: Callable[[ConversationId], bool],
     ) -> None:
         self._live = live
         self._book = book
         self._phrase = phrase
         self._tell_owner = tell_owner
+        self._reachable = reachable
         self.runner = Runner(
             database,
             clock,
@@ -143,6 +145,7 @@ class Scheduling:
             phrase=self._phrase,
             settings=self._live.settings.scheduler,
             why_not=self._why_not,
+            reachable=self._reachable,
             role=self._role,
             quiet=_quiet_hours,
         )

@@ -91,4 +91,9 @@ class SpendingDesk:
         values: dict[str, object] = {"who": str(account), "period": account.period, "limit": limit}
         if not event.hard:  # else the same sentence would be said again for every refused call
             values["spent"] = spent
-        self._alerts.tell(key, values, lambda language: more_button(self._phrase, language, account, event.approvals))
+        self._alerts.tell(
+            key,
+            values,
+            lambda language: more_button(self._phrase, language, account, event.approvals),
+            told=event.conversation if event.hard else "",
+        )

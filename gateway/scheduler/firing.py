@@ -29,6 +29,7 @@ from gateway.scheduler.settings import SchedulerSettings
 
 MOST_COUNTED = 100  # moments that are looked at after a downtime; of more, the oldest are not told apart
 AT_ONCE = 4  # agents woken together; the others follow one after another
+LOGIN_PAUSE = timedelta(minutes=1)  # between two looks of a one-shot whether the account's login is taken again
 TRY_AGAIN = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30))
 
 _log = logging.getLogger("tieline.scheduler")
@@ -39,12 +40,14 @@ class Surroundings:
     """What firing asks of the house; all of it is quick and does no I/O but through the connection.
 
     `why_not` says why nothing may be done for the schedule's creator there, or None; `role` is the creator's now, which
-    may be less than it was when they set it.
+    may be less than it was when they set it. `reachable` says whether the account can send there at all, which
+    nobody in the chat can help.
     """
 
     phrase: Catalogue
     settings: SchedulerSettings
     why_not: Callable[[Schedule], str | None]
+    reachable: Callable[[ConversationId], bool]
     role: Callable[[Schedule], AccessRole]
     quiet: Callable[[Connection, ConversationId], Quiet | None]
 
@@ -71,7 +74,7 @@ class Done:
 def act(conn: Connection, schedule: Schedule, now: datetime, around: Surroundings, done: Done) -> None:
     """Do what is due. The schedule was read under a lock in this transaction."""
     assert schedule.due is not None
-    if _is_out_of_reach(conn, schedule, now, around, done):
+    if _is_out_of_reach(conn, schedule, now, around, done) or _is_unheard(conn, schedule, now, around, done):
         return
     quiet = around.quiet(conn, schedule.conversation) if schedule.recurs else None
     until = quiet.ends_after(now) if quiet is not None else None
@@ -188,6 +191,25 @@ def _is_out_of_reach(conn: Connection, schedule: Schedule, now: datetime, around
     return True
 
 
+def _is_unheard(conn: Connection, schedule: Schedule, now: datetime, around: Surroundings, done: Done) -> bool:
+    """The account's login is refused: no model is paid for what nobody can read (Z-36).
+
+    A recurring schedule waits for its next moment, a one-shot for the login. Neither counts as failed, as neither did.
+    A reminder costs nothing: it is said, and sent when the login is taken again.
+    """
+    assert schedule.due is not None
+    if schedule.plan.action == "remind" or around.reachable(schedule.conversation):
+        return False
+    key, at = f"{_attempt(schedule, schedule.due.key)}@login", to_us(schedule.due.at)
+    if ledger.note(conn, schedule, key=key, due_at=at, outcome="unreachable", at=to_us(now)):
+        done.outcomes.append(("unreachable", (now - schedule.due.at).total_seconds()))
+    if schedule.recurs:
+        advance(conn, schedule, after=max(now, schedule.due.at), now=now)
+    else:
+        store.move(conn, schedule.id, schedule.due, now + LOGIN_PAUSE, held=False, at=to_us(now))
+    return True
+
+
 def _fire(conn: Connection, schedule: Schedule, fire: Fire, now: datetime, around: Surroundings, done: Done) -> None:
     at = fire.occurrence.at
     if schedule.recurs and schedule.plan.action != "remind" and ledger.is_waiting(conn, schedule):
@@ -250,9 +272,14 @@ def _say(conn: Connection, schedule: Schedule, text: str, dedup: str, now: datet
 def _wake(
     conn: Connection, schedule: Schedule, text: str, dedup: str, now: datetime, around: Surroundings, done: Done
 ) -> None:
-    """Into the conversation's inbox. Many at once are spread, so that a full hour or a restart is no stampede."""
+    """Into the conversation's inbox, ahead of what people say: it was asked for first (Z-22).
+
+    Many at once are spread, so that a full hour or a restart is no stampede. Those that are put off so, and heartbeats,
+    which nobody waits for, come after people.
+    """
     done.agents += 1
     later = max(0, done.agents - AT_ONCE) * around.settings.spread_s
+    is_put_off = later > 0 or schedule.plan.action == "heartbeat"
     inbox_rows.admit(
         conn,
         conversation=schedule.conversation,
@@ -260,7 +287,7 @@ def _wake(
         dedup=dedup,
         payload=encode_incoming(wording.incoming(schedule, text, around.role(schedule), now)),
         at=to_us(now),
-        not_before=to_us(now + timedelta(seconds=later)) if later else None,
+        not_before=to_us(now + timedelta(seconds=later)) if is_put_off else None,
         limit=None,
     )
     done.work.add(schedule.conversation)

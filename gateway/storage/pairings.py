@@ -9,6 +9,8 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, literal_column, select, update
 
 from agent.core.ids import ConversationId
+from agent.core.outbox import Say
+from agent.storage import conversation_rows, outbox_rows
 from agent.storage.conflicts import or_ignore
 from gateway.storage.tables import pairing as table
 from gateway.storage.tables import pairing_attempt
@@ -34,6 +36,12 @@ _ADD = or_ignore(insert(table)).returning(table.c.id)
 _ALL_OPEN = select(table).where(*_OPEN).order_by(table.c.id)
 _OPEN_OF = _ALL_OPEN.where(table.c.subject == bindparam("who"))
 _BY_HASH = select(table).where(*_OPEN, table.c.code_hash == bindparam("hash")).with_for_update()
+_END_OF = (
+    update(table)
+    .where(*_OPEN, table.c.subject == bindparam("who"))
+    .values(state=bindparam("ending"), ended_at=bindparam("now"), ended_by=bindparam("by"))
+    .returning(table)
+)
 _HASH_OF = select(table.c.code_hash).where(*_OPEN, table.c.id == bindparam("row"))
 _COUNT = select(func.count()).select_from(table).where(*_OPEN)
 _END = (
@@ -79,6 +87,34 @@ def ask(
 def open_requests(conn: Connection, now: int) -> tuple[Pairing, ...]:
     """All that wait for a decision, oldest first."""
     return tuple(_pairing(row) for row in conn.execute(_ALL_OPEN, {"now": now}))
+
+
+def open_of(conn: Connection, subject: str, now: int) -> Pairing | None:
+    """What this person has asked and nobody has decided yet."""
+    row = conn.execute(_OPEN_OF, {"now": now, "who": subject}).first()
+    return None if row is None else _pairing(row)
+
+
+def end_of(
+    conn: Connection, subject: str, *, ending: Literal["approved", "denied"], by: str, now: int
+) -> Pairing | None:
+    """Decide what this person has asked, once; None when nothing is open (any more)."""
+    row = conn.execute(_END_OF, {"who": subject, "ending": ending, "by": by, "now": now}).first()
+    return None if row is None else _pairing(row)
+
+
+def tell(conn: Connection, request: Pairing, text: str, *, at: int) -> None:
+    """Say to the person who asked, where they asked, what was decided; once. The caller wakes delivery."""
+    conversation_rows.ensure(conn, request.conversation, at)
+    outbox_rows.add(
+        conn,
+        conversation=request.conversation,
+        inbox_id=None,
+        part=0,
+        dedup=f"notice:paired:{request.id}",
+        say=Say(text=text, kind="notice", verbatim=True),
+        at=at,
+    )
 
 
 def hash_of(conn: Connection, id: int, now: int) -> str | None:

@@ -200,3 +200,14 @@ async def test_the_file_is_read_anew_and_its_wordings_are_kept(sqlite_database: 
     kept = [file.read_text() for file in versions_of(path)]
     assert kept == ["- likes plovers\n", "- likes herons, says a person\n", "all new\n"]
     assert path.stat().st_mode & 0o077 == 0
+
+
+async def test_notes_whose_words_stand_within_others_are_written_and_a_repeated_call_is_not(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    scripts = [step for text in ("Do not deploy on Friday.", "deploy on Friday", "deploy on Friday")
+               for step in (calls("write_notes", {"text": text}), says("done"))]  # fmt: skip
+    world = World(sqlite_database, tmp_path, provider(scripts=scripts), agent_md=offering("write_notes"))
+    for _ in range(3):
+        await world.say("note it")
+    assert world.agent.memory.path.read_text() == "Do not deploy on Friday.\ndeploy on Friday\n"

@@ -42,6 +42,23 @@ class TestOneHook:
         assert said == ("", {"h": evil.replace("\0", "")})
         assert not (tmp_path / "pwned").exists()
 
+    async def test_a_call_that_it_cannot_see_whole_is_refused_where_it_may_block(self, tmp_path: Path) -> None:
+        """The variable ends before the path: a hook that looks for it there would let it pass."""
+        given = json.dumps({"content": "ä" * 60_000, "path": "secret"})
+        look = 'case "$TIELINE_TOOL_INPUT" in *secret*) exit 3;; esac'
+        blocked, _ = await fired(tmp_path, hook("pre_tool_use", look), tool_input=given)
+        assert blocked == "hook h: tool_input is longer than 100000 bytes, so that this hook cannot see all of it"
+        seen = await fired(tmp_path, hook("post_tool_use", 'printf %s "$TIELINE_CUT"'), tool_input=given)
+        assert seen == ("", {"h": "tool_input"})
+
+    @pytest.mark.parametrize("size", [10, 3_000_000])
+    async def test_one_that_reads_its_input_sees_all_of_it(self, tmp_path: Path, size: int) -> None:
+        given = json.dumps({"content": "x" * size, "path": "secret"})
+        reads = hook("pre_tool_use", "if grep -q secret; then echo found >&2; exit 3; fi", stdin=True)
+        assert await fired(tmp_path, reads, tool_input=given) == ("hook h: found", {})
+        assert await fired(tmp_path, reads, tool_input=given.replace("secret", "public")) == ("", {})
+        assert await fired(tmp_path, hook("pre_tool_use", "true", stdin=True), tool_input=given) == ("", {})
+
     async def test_what_it_writes_can_be_stored(self, tmp_path: Path) -> None:
         blocked, _ = await fired(tmp_path, hook("pre_tool_use", r"printf 'not\000that' >&2; exit 3"))
         assert blocked == "hook h: not\ufffdthat"

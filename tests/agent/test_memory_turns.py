@@ -167,5 +167,7 @@ def test_what_a_model_says_of_relations_is_believed_with_care() -> None:
     many = list(parsed("\n".join(line % n for n in range(40)), 1))
     assert len(many) == 20
     assert many[0].confidence == 1.0
+    beyond = line.replace("P%d", "Pia").replace("7}", '7, "message": 1e999}')
+    assert [one.object for one in parsed(f"{beyond}\n{line % 1}", 1)] == ["P1"], "a number beyond all is no message's"
     odd = list(parsed(line % 1 + "\r\n" + line.replace("Ida", "I\u2028da") % 2, 1))
     assert [one.subject for one in odd] == ["Ida", "I da"], "a sign that ends a line elsewhere ends none of JSON"

@@ -165,13 +165,18 @@ class Looking(FakeTool):
 async def test_what_a_skill_sets_reaches_the_tools_of_that_turn(sqlite_database: Database, tmp_path: Path) -> None:
     look = calls("echo", {"text": "x"})
     provider = ScriptedProvider(
-        scripts=[look, says("ok"), look, says("ok"), calls("load_skill", {"name": "tea"}), look, says("ok")]
+        scripts=[
+            *(look, says("ok"), look, says("ok")),
+            *(calls("load_skill", {"name": "tea"}), look, says("ok"), look, says("ok")),
+        ]
     )
     tool = Looking()
     world = skilled(sqlite_database, tmp_path, provider, TEA, tools=(tool,), agent_md=offering("load_skill", "echo"))
-    for text in ("brew tea", "something else", "have a look at the list"):
+    for text in ("brew tea", "something else", "have a look at the list", "go on"):
         await world.say(text)
-    assert tool.seen == [{"TEA": "green"}, {}, {"TEA": "green"}]
+    assert tool.seen == [{"TEA": "green"}, {}, {}, {"TEA": "green"}], (
+        "what is loaded within a turn counts from the next"
+    )
 
 
 async def test_one_that_is_called_up_keeps_to_its_tools(sqlite_database: Database, tmp_path: Path) -> None:

@@ -36,6 +36,10 @@ SHORT = "rows 0 to 1199, value 7 each; exit code 0"
         pytest.param(2001, "query", "info", ON, False, False, id="not among the compressible tools"),
         pytest.param(2001, "query", "info", replace(ON, compressible_tools=("query",)), False, True, id="made so"),
         pytest.param(2001, "shell", "mcp", ON, False, False, id="a server's tool, whatever its name"),
+        pytest.param(2001, "mcp__s__q", "mcp", ON, False, False, id="a server's tool that is not listed"),
+        pytest.param(
+            2001, "mcp__s__q", "mcp", replace(ON, compressible_tools=("mcp__s__q",)), False, True, id="one that is"
+        ),
         pytest.param(2001, "shell", "exec", ON, True, False, id="a person allowed this very call"),
     ],
 )

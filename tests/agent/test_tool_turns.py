@@ -127,6 +127,22 @@ async def test_a_call_repeated_too_often_is_answered_with_a_warning(sqlite_datab
     assert "call number 3 of echo" in results(provider.requests[4])[2].content
 
 
+async def test_a_call_may_be_repeated_after_one_that_may_have_changed_its_result(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    """Test, edit, test, edit, test: no call is refused; reading in between changes nothing."""
+    test, look = FakeTool(spec=named("try_it", category="info", risk="safe")), FakeTool(spec=named("look", risk="safe"))
+    edit = FakeTool(spec=named("change", category="edit", risk="safe"))
+    wanted = [("try_it", "t"), ("change", "1"), ("try_it", "t"), ("change", "2"), ("try_it", "t"), ("look", "x"),
+              ("try_it", "t"), ("look", "y"), ("try_it", "t")]  # fmt: skip
+    same = [calls(name, {"text": text}, id=f"c{number}") for number, (name, text) in enumerate(wanted)]
+    provider = ScriptedProvider(scripts=[*same, says("ok")])
+    world = World(sqlite_database, tmp_path, provider, tools=(test, look, edit))
+    await world.say("go")
+    assert (len(test.calls), len(edit.calls)) == (4, 2)
+    assert "call number 3 of try_it" in results(provider.requests[-1])[-1].content
+
+
 @pytest.mark.requirement("R-01", "R-25")
 @pytest.mark.parametrize(
     ("script", "said", "state", "success"),

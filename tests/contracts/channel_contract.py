@@ -15,7 +15,7 @@ import base64
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 import anyio
 import pytest
@@ -23,15 +23,22 @@ import pytest
 from gateway.channels.adapter import Adapter, State
 from gateway.channels.channel import Channel
 from gateway.channels.document import Bold, CodeBlock, Document, Paragraph, Plain, Text
-from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected, ChannelUnsure
-from gateway.channels.inbound import Inbound, Pressed, Said
-from gateway.channels.keys import UserId
+from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelGone, ChannelRejected, ChannelUnsure
+from gateway.channels.inbound import ChatType, Deleted, Edited, Inbound, Membership, Mention, Pressed, Receipt, Said
+from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import Button, File, Outbound, SentRef
+
+Part = TypeVar("Part")
+Kind = TypeVar("Kind", bound=Inbound)
 
 # busy: refused for now, with a time to wait (429). server_error: a 5xx. cut_after: carried out, but the connection goes
 # before the answer. refuse: this message is refused for good. gone: the bot was blocked or removed.
 Fault = Literal["busy", "server_error", "cut_after", "refuse", "gone"]
 Act = Literal["send", "edit"]
+# What can happen beyond writing and pressing, as far as the platform tells of it. edits, deletes: the person changes,
+# takes back a message. leaves, returns: the bot is removed from a place, brought back. group, mention: somebody writes
+# in a group, among people, to the bot. file: the person sends one.
+Happening = Literal["edits", "deletes", "leaves", "returns", "group", "mention", "file"]
 
 ACTION = "q:" + "x" * 62  # 64 bytes, the most a button carries
 
@@ -71,6 +78,23 @@ class Harness(Protocol):
     def faults(self) -> frozenset[Fault]:
         """Which ones this platform knows."""
 
+    @property
+    def happenings(self) -> frozenset[Happening]:
+        """Which of them this platform tells of."""
+
+    async def happens(self, what: Happening, text: str = "", message_id: str = "") -> str:
+        """It happens: the new text, words in a group (to the bot, where it is a mention) or the content of a file.
+
+        `message_id` names the message that is changed or taken back. Returns the platform's id of the message it is
+        about, if it is about one.
+        """
+
+    def stores_nothing(self, times: int) -> None:
+        """The next so many calls of `admit` raise HouseTrouble, as with a full disk."""
+
+    async def refused(self) -> Adapter | None:
+        """Another adapter of the account, not running, whose login the platform refuses. None: nobody signs in."""
+
     async def seen(self) -> Sequence[Seen]:
         """The bot's messages in the conversation, oldest first; drafts and frames of a stream count."""
 
@@ -101,6 +125,19 @@ async def patiently(act: Callable[[], Awaitable[None]]) -> None:
     except ChannelBusy as busy:
         await anyio.sleep(busy.after_s)
         await act()
+
+
+def applies(holds: object, otherwise: str) -> None:
+    """Skip the test, with the reason, where the platform has no such thing."""
+    if not holds:
+        pytest.skip(otherwise)
+
+
+def there(part: Part | None, otherwise: str) -> Part:
+    """A part of the channel; without it the test is skipped."""
+    applies(part is not None, otherwise)
+    assert part is not None
+    return part
 
 
 def plain(text: str, *, key: str = "", reply_to: str | None = None) -> Outbound:
@@ -167,8 +204,7 @@ class ChannelContract:
         assert await texts(harness) == ["an answer", "another"]
 
     async def test_a_file_arrives(self, harness: Harness, tmp_path: Path) -> None:
-        if not harness.channel.capabilities.upload_limit:
-            return
+        applies(harness.channel.capabilities.upload_limit, "files cannot be sent here")
         path = tmp_path / "stored"
         path.write_bytes(base64.b64decode("iVBORw0KGgo="))
         file = File(path=path, name="chart.bin", mime_type="application/octet-stream")
@@ -180,15 +216,13 @@ class ChannelContract:
     # -- what stands there can be changed
 
     async def test_an_edit_replaces(self, harness: Harness) -> None:
-        if not harness.channel.capabilities.edits:
-            return
+        applies(harness.channel.capabilities.edits, "nothing can be edited here")
         sent = await harness.channel.send(plain("before"))
         await harness.channel.edit(sent, plain("after"))
         assert await texts(harness) == ["after"]
 
     async def test_an_edit_that_changes_nothing_is_fine(self, harness: Harness) -> None:
-        if not harness.channel.capabilities.edits:
-            return
+        applies(harness.channel.capabilities.edits, "nothing can be edited here")
         sent = await harness.channel.send(plain("same"))
         await harness.channel.edit(sent, plain("same"))
         await harness.channel.edit(sent, plain("same"))
@@ -204,8 +238,7 @@ class ChannelContract:
         assert kept != sent
 
     async def test_an_edit_of_a_deleted_message_is_rejected(self, harness: Harness) -> None:
-        if not harness.channel.capabilities.edits:
-            return
+        applies(harness.channel.capabilities.edits, "nothing can be edited here")
         sent = await harness.channel.send(plain("gone"))
         await harness.channel.delete(sent)
         with pytest.raises(ChannelRejected) as raised:
@@ -228,8 +261,7 @@ class ChannelContract:
     # -- buttons
 
     async def test_a_button_gives_back_its_action(self, harness: Harness) -> None:
-        if not harness.channel.capabilities.buttons:
-            return
+        applies(harness.channel.capabilities.buttons, "there are no buttons here")
         buttons = ((Button(label="Yes", action=ACTION), Button(label="No", action="q:n", style="danger")),)
         sent = await harness.channel.send(Outbound(document=(Plain("well?"),), buttons=buttons))
         (seen,) = await harness.seen()
@@ -251,36 +283,31 @@ class ChannelContract:
     @pytest.mark.requirement("Z-06", "G-09")
     @pytest.mark.parametrize("act", ["send", "edit"])
     async def test_busy_says_how_long(self, harness: Harness, act: Act) -> None:
-        if "busy" not in harness.faults:
-            return
+        applies("busy" in harness.faults, "nothing is ever busy here")
         error = await self._failing(harness, "busy", act, ChannelBusy)
         assert isinstance(error, ChannelBusy)
         assert 0 < error.after_s < 3600
 
     @pytest.mark.requirement("Z-06")
     async def test_a_server_error_is_no_refusal(self, harness: Harness) -> None:
-        if "server_error" not in harness.faults:
-            return
+        applies("server_error" in harness.faults, "there is no server here that could fail")
         await self._failing(harness, "server_error", "send", (ChannelBusy, ChannelUnsure))
 
     @pytest.mark.requirement("Z-06")
     async def test_a_refused_message_is_rejected(self, harness: Harness) -> None:
-        if "refuse" not in harness.faults:
-            return
+        applies("refuse" in harness.faults, "nothing is ever refused here")
         error = await self._failing(harness, "refuse", "send", ChannelRejected)
         assert not isinstance(error, ChannelGone)
 
     @pytest.mark.requirement("Z-06")
     async def test_a_closed_place_is_gone(self, harness: Harness) -> None:
-        if "gone" not in harness.faults:
-            return
+        applies("gone" in harness.faults, "this place cannot be closed to the bot")
         await self._failing(harness, "gone", "send", ChannelGone)
 
     @pytest.mark.requirement("Z-06")
     async def test_a_cut_after_the_request_is_unsure_and_can_be_mended(self, harness: Harness) -> None:
         """DESIGN §13.6: a repeat with the same key is refused by the platform, or the first one can be found by it."""
-        if "cut_after" not in harness.faults:
-            return
+        applies("cut_after" in harness.faults, "no answer can be lost here")
         message = plain("once", key="k-7-0")
         await harness.breaks_next("cut_after", "send")
         with pytest.raises(ChannelUnsure):
@@ -308,8 +335,7 @@ class ChannelContract:
         channel = harness.channel
         sent = None
         if act == "edit":
-            if not channel.capabilities.edits:
-                return ChannelBusy("this channel edits nothing", after_s=1.0)
+            applies(channel.capabilities.edits, "nothing can be edited here")
             sent = await channel.send(plain("before"))
         await harness.breaks_next(fault, act)
         doing = channel.send(plain("x")) if sent is None else channel.edit(sent, plain("x"))
@@ -321,9 +347,7 @@ class ChannelContract:
     # -- a growing answer
 
     async def test_a_stream_grows_and_becomes_one_final_message(self, harness: Harness) -> None:
-        streams = harness.channel.streams
-        if streams is None:
-            return
+        streams = there(harness.channel.streams, "this channel has no stream of its own")
         said = await harness.says("tell me")
         sent = await streams.open((Plain("The"),), reply_to=said, to=harness.person)
         assert await texts(harness) == ["The"]
@@ -338,9 +362,7 @@ class ChannelContract:
 
     async def test_a_stream_may_start_over(self, harness: Harness) -> None:
         """The text so far can become void (G-24): a later frame need not continue the earlier one."""
-        streams = harness.channel.streams
-        if streams is None:
-            return
+        streams = there(harness.channel.streams, "this channel has no stream of its own")
         sent = await streams.open((Plain("Wrong start"),), reply_to=None, to=harness.person)
         await streams.update(sent, (Plain("Right"),))
         assert await texts(harness) == ["Right"]
@@ -348,9 +370,7 @@ class ChannelContract:
         assert await texts(harness) == ["Right indeed"]
 
     async def test_a_dropped_stream_leaves_nothing(self, harness: Harness) -> None:
-        streams = harness.channel.streams
-        if streams is None:
-            return
+        streams = there(harness.channel.streams, "this channel has no stream of its own")
         sent = await streams.open((Plain("half a"),), reply_to=None, to=harness.person)
         await streams.drop(sent)
         assert await texts(harness) == []
@@ -360,8 +380,7 @@ class ChannelContract:
     async def test_presence_is_there_where_it_is_claimed(self, harness: Harness) -> None:
         presence = harness.channel.presence
         capabilities = harness.channel.capabilities
-        if not (capabilities.typing or capabilities.reactions):
-            return
+        applies(capabilities.typing or capabilities.reactions, "there are no signs of life here")
         assert presence is not None
         said = await harness.says("hi")
         if capabilities.typing:
@@ -384,6 +403,7 @@ class ChannelContract:
         assert {said.key for said in heard} == {harness.channel.key}
         assert {said.sender.id for said in heard} == {harness.person}
         assert not any(said.sender.is_bot for said in heard)
+        _check_name(heard[0])
 
     async def test_the_bots_own_words_are_not_admitted(self, harness: Harness) -> None:
         await harness.channel.send(plain("my own words"))
@@ -391,16 +411,72 @@ class ChannelContract:
         await eventually(lambda: bool(_said(harness)))
         assert [said.text for said in _said(harness)] == ["a person's"]
 
-    async def test_history_gives_what_people_said_after_a_message(self, harness: Harness) -> None:
-        history = harness.channel.history
-        if history is None:
-            return
-        ids = [await harness.says(text) for text in ("one", "two", "three")]
-        await harness.channel.send(plain("mine"))
-        read = await history.since(ids[0], limit=10)
-        assert [said.text for said in read] == ["two", "three"]
-        assert [said.message_id for said in read] == ids[1:]
-        assert all(said.from_history for said in read)
+    async def test_what_is_not_stored_is_not_acknowledged(self, harness: Harness) -> None:
+        """It comes again by itself, and once it is stored no more."""
+        harness.stores_nothing(1)
+        kept = await harness.says("kept all the same")
+        await eventually(lambda: bool(_said(harness)))
+        following = await harness.says("and then")
+        await eventually(lambda: len(_said(harness)) >= 2)
+        assert [said.text for said in _said(harness)] == ["kept all the same", "and then"]
+        assert [said.message_id for said in _said(harness)] == [kept, following]
+
+    async def test_an_edit_by_a_person_is_told(self, harness: Harness) -> None:
+        applies("edits" in harness.happenings, "people cannot edit here, or the platform does not tell")
+        said = await harness.says("before")
+        await harness.happens("edits", "after", said)
+        await eventually(lambda: bool(_heard(harness, Edited)))
+        (edited,) = _heard(harness, Edited)
+        assert (edited.message_id, edited.text, edited.key) == (said, "after", harness.channel.key)
+        assert edited.place == _said(harness)[0].place
+        assert edited.sender.id == harness.person
+        assert edited.version
+
+    async def test_a_message_taken_back_is_told(self, harness: Harness) -> None:
+        applies("deletes" in harness.happenings, "people cannot delete here, or the platform does not tell")
+        said = await harness.says("forget this")
+        await harness.happens("deletes", message_id=said)
+        await eventually(lambda: bool(_heard(harness, Deleted)))
+        (deleted,) = _heard(harness, Deleted)
+        assert (deleted.message_id, deleted.key) == (said, harness.channel.key)
+        assert deleted.place == _said(harness)[0].place
+
+    async def test_it_is_told_where_the_bot_is_removed_and_brought_back(self, harness: Harness) -> None:
+        applies("leaves" in harness.happenings, "the bot cannot be removed here, or the platform does not tell")
+        await harness.happens("leaves")
+        await eventually(lambda: bool(_heard(harness, Membership)))
+        if "returns" in harness.happenings:
+            await harness.happens("returns")
+            await eventually(lambda: len(_heard(harness, Membership)) >= 2)
+        told = _heard(harness, Membership)
+        assert [membership.present for membership in told] == [False, True][: len(told)]
+        assert len({membership.key for membership in told}) == 1
+
+    async def test_in_a_group_it_is_told_what_is_meant_for_the_bot(self, harness: Harness) -> None:
+        applies("group" in harness.happenings, "there are no groups here")
+        ids = [await harness.happens("group", "among us"), await harness.happens("mention", "and what do you think?")]
+        await eventually(lambda: len(_said(harness)) >= 2)
+        among, asked = sorted(_said(harness), key=lambda said: ids.index(said.message_id))
+        assert (among.text, among.mention) == ("among us", Mention.NONE)
+        assert (asked.text, asked.mention) == ("and what do you think?", Mention.DIRECT)
+        for said in (among, asked):
+            assert said.chat_type is not ChatType.DIRECT
+            assert said.key != harness.channel.key
+            _check_name(said)
+
+    async def test_a_file_can_be_fetched_within_a_limit(self, harness: Harness, tmp_path: Path) -> None:
+        applies("file" in harness.happenings, "people cannot send files here")
+        files = there(harness.channel.files, "people cannot send files here")
+        content = "line\n" * 100
+        await harness.happens("file", content)
+        await eventually(lambda: bool(_said(harness)))
+        (attachment,) = _said(harness)[0].attachments
+        assert attachment.name
+        assert await files.fetch(attachment, tmp_path / "whole", limit=500) == 500
+        assert (tmp_path / "whole").read_text() == content
+        with pytest.raises(ChannelRejected):
+            await files.fetch(attachment, tmp_path / "cut", limit=499)
+        assert not (tmp_path / "cut").exists()
 
     # -- the account
 
@@ -411,9 +487,49 @@ class ChannelContract:
         assert harness.adapter.channel(key.channel_id).key == key
         assert harness.adapter.channel(key.channel_id).capabilities.text_limit > 0
 
+    async def test_doctor_finds_nothing_wrong(self, harness: Harness) -> None:
+        for line in await harness.adapter.diagnose():
+            assert line.level != "error", line
+            assert line.subject
+            assert line.finding
+            assert line.fix or line.level == "ok"
+
+    @pytest.mark.requirement("Z-36")
+    async def test_a_refused_login_ends_the_account(self, harness: Harness) -> None:
+        """`doctor` tells beforehand, and what mends it."""
+        adapter = there(await harness.refused(), "nobody signs in here")
+
+        async def admit(inbound: Inbound) -> Receipt:
+            raise AssertionError("it cannot have heard anything")
+
+        try:
+            lines = await adapter.diagnose()
+            assert any(line.level == "error" and line.fix for line in lines), lines
+            with anyio.fail_after(60), pytest.raises(ChannelFatal):
+                await adapter.run(admit)
+            assert adapter.health().state is State.FAILED
+            assert adapter.health().detail
+        finally:
+            await adapter.aclose()
+
 
 def _said(harness: Harness) -> list[Said]:
-    return [inbound for inbound in harness.admitted if isinstance(inbound, Said)]
+    return _heard(harness, Said)
+
+
+def _heard(harness: Harness, kind: type[Kind]) -> list[Kind]:
+    return [inbound for inbound in harness.admitted if isinstance(inbound, kind)]
+
+
+def _check_name(said: Said) -> None:
+    """The key can be stored and read, and the place around it, if it names one, is a place that the message names too.
+
+    An id of the platform's with a `:` in it would look like a thread of a place that is none: see `place_id`.
+    """
+    assert ConversationKey.parse(str(said.key)) == said.key
+    around = said.key.around
+    named = (said.place, said.parent, *said.grantable, said.sender.id)  # or all that one person has
+    assert around is None or around.channel_id in named, said.key
 
 
 def _unknown_like(message_id: str) -> str:

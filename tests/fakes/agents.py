@@ -97,6 +97,7 @@ class House:
         surroundings = Surroundings(
             zone_of=lambda conn, incoming: incoming.zone or "UTC",
             notice=lambda dead: Say(text=f"gave up: {dead.incoming.text}", kind="notice"),
+            locked=lambda incoming: Say(text=f"locked: {incoming.text}", kind="notice"),
             deliver=self.delivered.append,
             on_dead=self.dead.append,
         )

@@ -1,6 +1,6 @@
 """What a tool call is given, for tests of one tool: a workspace of its own and nothing that waits."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +9,23 @@ from agent.core.ids import CallId, ConversationId, RunId
 from agent.core.tools import ExecutionContext, Tool, ToolContext
 
 
-def call_in(workspace: Path, *, cwd: str = "", env: Mapping[str, str] | None = None, **more: Any) -> ToolContext:
+def call_in(
+    workspace: Path,
+    *,
+    cwd: str = "",
+    env: Mapping[str, str] | None = None,
+    skills: Mapping[str, Path] | None = None,
+    at_hand: Sequence[str] = (),
+    **more: Any,
+) -> ToolContext:
     """A call whose conversation has this folder; `cwd` lies in it."""
-    where = ExecutionContext(workspace=workspace, cwd=workspace / cwd if cwd else workspace, env=env or {})
+    where = ExecutionContext(
+        workspace=workspace,
+        cwd=workspace / cwd if cwd else workspace,
+        env=env or {},
+        skills=skills or {},
+        at_hand=tuple(at_hand),
+    )
     known: dict[str, Any] = {
         "conversation": ConversationId("telegram:77"),
         "run": RunId("r"),

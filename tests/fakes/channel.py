@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +14,7 @@ from starlette.routing import BaseRoute
 from gateway.channels.adapter import Admit, Diagnosis, Health, State
 from gateway.channels.channel import Attempt, Capabilities, Files, History, Interactions, Presence, Streams
 from gateway.channels.document import Document
-from gateway.channels.errors import ChannelRejected
+from gateway.channels.errors import ChannelFatal, ChannelRejected, HouseTrouble
 from gateway.channels.inbound import Attachment, Inbound, Pressed, Said, Sender
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import CommandSpec, Outbound, SentRef
@@ -224,11 +225,6 @@ class FakeChannel:
         await anyio.Path(to).write_bytes(content)
         return len(content)
 
-    async def since(self, message_id: str | None, *, limit: int) -> Sequence[Said]:
-        ids = [said.message_id for said in self.screen.said]
-        start = ids.index(message_id) + 1 if message_id in ids else 0
-        return [replace(said, from_history=True) for said in self.screen.said[start:]][:limit]
-
     async def find(self, key: str, attempt: Attempt | None = None) -> SentRef | None:
         found = await self.call("find", key, "", lambda: self.screen.by_key.get(key, ""))
         return SentRef(found) if found else None
@@ -324,12 +320,19 @@ class FakeAdapter:
         self._channels: dict[str, FakeChannel] = {}
         self._admit: Admit | None = None
         self._running = anyio.Event()
+        self._refused = anyio.Event()
 
     async def run(self, admit: Admit) -> None:
         self._admit = admit
         self.state = State.CONNECTED
         self._running.set()
-        await anyio.sleep_forever()
+        await self._refused.wait()
+        self.state = State.FAILED
+        raise ChannelFatal("token revoked")
+
+    def refuse_login(self) -> None:
+        """The platform takes the account's token no longer, and its connection notices."""
+        self._refused.set()
 
     def channel(self, channel_id: str) -> FakeChannel:
         if channel_id not in self._channels:
@@ -355,8 +358,10 @@ class FakeAdapter:
         assert self._admit is not None
         self.receipts.append((await self._admit(inbound)).outcome)
 
-    async def says(self, text: str, *, channel_id: str = "1", person: str = "ann") -> str:
-        """A person writes; returns the message's id."""
+    async def says(
+        self, text: str, *, channel_id: str = "1", person: str = "ann", attachments: tuple[Attachment, ...] = ()
+    ) -> str:
+        """A person writes; returns the message's id. What could not be stored comes again at once."""
         screen = self.channel(channel_id).screen
         screen.last_id += 1
         said = Said(
@@ -366,9 +371,13 @@ class FakeAdapter:
             sender=Sender(id=UserId(person), display=person.title()),
             received_at=datetime(2026, 1, 1, 12, 0, tzinfo=UTC),
             text=text,
+            attachments=attachments,
         )
         screen.said.append(said)
-        await self.hears(said)
+        while True:
+            with suppress(HouseTrouble):
+                await self.hears(said)
+                break
         return said.message_id
 
     async def presses(self, message_id: str, action: str, *, channel_id: str = "1", person: str = "ann") -> None:

@@ -10,6 +10,8 @@ import pytest
 from sqlalchemy import Connection, update
 
 from agent.storage.tables import inbox
+from gateway.channels.errors import ChannelFatal
+from tests.fakes.channel import Act
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, BOB, GROUP, World
@@ -23,6 +25,14 @@ autonomous_turn_delay_ms = 20
 """
 
 
+CALLS: tuple[Act, ...] = (
+    "send",
+    "edit",
+    "delete",
+    "whisper",
+    "typing",
+    "react",
+)
 FOLLOWED = "[agent.goal]\ntrack_in_system_prompt = true\n"
 
 
@@ -228,3 +238,32 @@ async def test_a_wake_up_that_is_given_up_puts_its_goal_down(world: World) -> No
         world.llm.release("slow")
         await world.shows("Its turns failed again and again")
         assert "failed" in await world.asks("/agents", "Autonomous Goals")
+
+
+@pytest.mark.requirement("Z-36")
+@pytest.mark.parametrize("by", ["sending", "its adapter"])
+async def test_nobody_is_paid_for_work_into_a_refused_login(world: World, by: str) -> None:
+    """The goal rests until its owner can read what is done. The adapter may not notice that nothing can be sent."""
+    world.script(judged(False), *({**works(f"Step {step} is taken."), "times": 1} for step in range(200)))
+    screen = world.screen()
+    async with world.process():
+        await world.asks("/goal create tidy up the wiki --auto --turns 40", "I start now")
+        await world.until_asked(4)
+        if by == "sending":
+            for act in CALLS:
+                screen.fail(act, ChannelFatal("token revoked"), times=10_000)
+        else:
+            world.accounts["telegram"].refuse_login()
+
+        async def rests() -> bool:
+            return [goal.state for goal in (await world.house.overview.overview()).goals] == ["aborted"]
+
+        await until(rests)
+        paid = len(world.llm.bodies)
+        assert paid < 20
+    screen.faults.clear()
+    async with world.process():
+        await world.shows("The platform refused my login")
+        assert len(world.llm.bodies) == paid
+        await world.asks("/goal resume 1 --auto", "I go on")
+        await until(lambda: len(world.llm.bodies) > paid)

@@ -28,7 +28,7 @@ from gateway.config.live import Live
 from gateway.config.reading import load
 from gateway.config.settings import Sections, Settings
 from gateway.house import House
-from gateway.phrases.catalogue import read_catalogue
+from gateway.phrases.catalogue import marked, read_catalogue
 from gateway.router.notices import Notices
 from gateway.running.opening import open_all
 from gateway.storage import grants
@@ -40,6 +40,7 @@ from gateway.telemetry.trouble import Troubles
 from tests.fakes.channel import FakeAdapter, FakeChannel, Screen
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.running import running
+from tests.fakes.starting import started
 from tests.fakes.waiting import until
 
 ANN, BOB, ZOE = "77", "78", "99"  # the owner, a member, a stranger
@@ -48,7 +49,7 @@ CONFIG = """
 [access]
 allow = ["telegram:78"]
 allow_groups = ["telegram:-1005"]
-admins = ["telegram:77", "discord:77"]
+admins = [{admins}]
 {access}
 [queue]
 linger_ms = 0
@@ -99,12 +100,28 @@ class AccountSettings(ChannelSettings):
     adapter: ClassVar[str] = "tests.gateway.world:Account"
 
 
+class TopicSettings(AccountSettings):
+    """As Telegram's: everybody in a chat can read its topics."""
+
+    place_parts: ClassVar[int | None] = 1
+
+
+class ThreadSettings(AccountSettings):
+    """As Slack's: everybody in a team's channel can read its threads."""
+
+    place_parts: ClassVar[int | None] = 2
+
+
+KINDS = {"telegram": TopicSettings, "slack": ThreadSettings}
+
 # Adapters are opened by name and get no more than settings and surroundings: their screens are found by the home.
 SCREENS: dict[str, dict[ConversationKey, Screen]] = {}
 
 
 class World:
     """One process after another on the same home. `house` is the one that runs."""
+
+    starts_the_program: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -115,6 +132,7 @@ class World:
         config: str = "",
         accounts: Sequence[str] = ("telegram",),
         providers: Sequence[str] = ("a", "b"),
+        window: int | None = 128_000,
     ) -> None:
         shutil.copyfile(template, home / "tieline.db")
         self.home, self.llm = home, llm
@@ -124,7 +142,9 @@ class World:
         self.account_names = accounts
         self.providers = tuple(providers)
         self.config = config
+        self.window = window  # of every provider, in tokens; None: nobody says
         self.access = "messages_per_minute = 1000"  # more of that section
+        self.admins = '"telegram:77", "discord:77"'
         self.grants: tuple[Grant, ...] = ()  # given before the start
         self.events: list[Event] = []
         self.house: House
@@ -132,17 +152,18 @@ class World:
 
     def _settings(self) -> Settings:
         url = f"{self.llm.url}/v1"
+        window = f"context_window = {self.window}\n" if self.window is not None else ""
         llm = "".join(
             f'[[llm.providers]]\nname = "{name}"\ntype = "openai"\nmodel = "model-{name}"\nbase_url = "{url}"\n'
-            f'api_key = "sk-double"\ncontext_window = 128000\n'
+            f'api_key = "sk-double"\n{window}'
             for name in self.providers
         )
         path = self.home / "gateway.toml"
-        path.write_text(f"{CONFIG.format(access=self.access)}{self.config}\n{llm}")
+        path.write_text(f"{CONFIG.format(access=self.access, admins=self.admins)}{self.config}\n{llm}")
         loaded = load(path, {"TIELINE_HOME": str(self.home)})
         sections = {name: getattr(loaded, name) for name in Sections.model_fields}
         channels = tuple(
-            AccountSettings(type=kind, account=account or "default")
+            KINDS.get(kind, AccountSettings)(type=kind, account=account or "default")
             for kind, _, account in (name.partition("@") for name in self.account_names)
         )
         return Settings.model_construct(**sections, channels=channels, home=self.home, source=None)
@@ -150,11 +171,12 @@ class World:
     @asynccontextmanager
     async def process(self) -> AsyncIterator["World"]:
         """A process: started, and killed without a word at the end."""
+        started()
         await self._give()
         bus = EventBus(lambda error, event: None)
         bus.listen(lambda published: self.events.append(published.event))
         self.troubles = Troubles(self.clock)
-        settings, phrase = self._settings(), read_catalogue()
+        settings, phrase = self._settings(), read_catalogue(spell=marked)
         foundation = await open_all(
             settings, clock=self.clock, troubles=self.troubles, phrase=phrase, web_url="http://127.0.0.1:8080"
         )

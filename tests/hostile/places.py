@@ -92,6 +92,7 @@ import agent.tools.shell.denied
 import agent.tools.shell.judging
 import agent.tools.shell.looking
 import agent.tools.shell.reading
+import agent.tools.shell.shell
 import agent.tools.web.html_tokens
 import agent.tools.web.pages
 import agent.tools.web.search
@@ -515,6 +516,7 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
     "agent.tools.shell.looking": (
         Case(lambda text: agent.tools.shell.judging.judged(f"find . -name {text}", sandboxed=True), 8_000, IN_A_THREAD),
     ),
+    "agent.tools.shell.shell": (Case(partial(agent.tools.shell.shell.with_real_folders, skills={"tea": ROOT}), 8_000),),
     "agent.tools.shell.reading": (Case(agent.tools.shell.reading.read, 8_000, IN_A_THREAD),),
     "agent.tools.web.html_tokens": (
         Case(lambda text: sum(1 for _ in agent.tools.web.html_tokens.tokens_of(text)), 500_000, IN_A_THREAD),

@@ -97,6 +97,10 @@ class OnDiscord:
         return calls
 
     async def slash(self, command: str, options: dict[str, Any] | None = None, channel: str = DM) -> None:
+        """A command of the menu; any other by the umbrella, which takes each."""
+        known = {one["name"] for scope in (await self.state())["commands"].values() for one in scope}
+        if known and command not in known:
+            command, options = "tieline", {"arguments": " ".join([command, *(options or {}).values()])}
         body = {"kind": "slash", "channel": channel, "command": command, "options": options or {}}
         await self._double.post("events", body)
 

@@ -16,6 +16,7 @@ import aiohttp
 import anyio
 
 from gateway.web.control_client import call
+from tests.fakes.starting import started
 from tests.program.doubles import PATIENCE_S, free_port
 from tests.program.shipped import as_shipped
 
@@ -58,6 +59,7 @@ class Program:
         return {**kept, "TIELINE_HOME": str(self.home), **self._environ}
 
     def start(self) -> None:
+        started()
         self._told = False
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -68,6 +70,8 @@ class Program:
         self, *args: str, timeout: float = 100.0, stdin: str | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Another `tieline` command in a second shell; the doubles go on meanwhile."""
+
+        started()
 
         def run() -> subprocess.CompletedProcess[str]:
             command = [sys.executable, "-m", "gateway", *args]

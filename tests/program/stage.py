@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Set
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from tests.program import configs
 from tests.program.doubles import PATIENCE_S, Doubles, all_doubles, until
@@ -34,6 +34,8 @@ class Stage:
 
     doubles: Doubles
     program: Program
+
+    starts_the_program: ClassVar[bool] = True
 
     async def script(self, when: str, text: str = "", **reply: Any) -> None:
         """What the model says to a message that holds `when`; several rules may be added, the first that fits counts.

@@ -291,7 +291,7 @@ async def test_only_the_one_who_was_asked_can_confirm(stage: Stage) -> None:
     await whispered(ann, "Only the person")
     assert not any("Forgotten" in read(one) for one in await thread_of(ann, asked, "C0CLEAR"))
     await ann.press(question["ts"], yes, "C0CLEAR")
-    await answered(ann, asked, "C0CLEAR", "Forgotten: 2 messages")
+    await answered(ann, asked, "C0CLEAR", "Hidden from the model: 2 messages")
 
     async def closed() -> bool:
         now = next(one for one in await thread_of(ann, asked, "C0CLEAR") if one["ts"] == question["ts"])

@@ -90,6 +90,7 @@ async def test_everyday_by_polling(stage: Stage) -> None:
     menus = [{command["command"] for command in menu} for menu in state["commands"].values()]
     assert menus
     assert all({"help", "stop", "new", "provider"} <= menu for menu in menus)
+    assert all(8 <= len(menu) <= 12 for menu in menus)
 
 
 async def test_everyday_by_webhook(by_webhook: Stage) -> None:
@@ -242,7 +243,7 @@ async def test_only_the_one_who_was_asked_can_confirm(stage: Stage) -> None:
     await until(told, what="the refusal")
     assert not any("Forgotten" in text for text in await ann.texts(-1202))
     await ann.press(question["message_id"], yes, chat=chat)
-    await ann.hears("Forgotten: 2 messages", chat=-1202)
+    await ann.hears("Hidden from the model: 2 messages", chat=-1202)
 
     async def buttons_gone() -> bool:
         closed = next(one for one in await ann.messages(-1202) if one["message_id"] == question["message_id"])

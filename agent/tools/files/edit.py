@@ -10,7 +10,7 @@ from agent.core.errors import ToolError
 from agent.core.tools import Appraisal, ToolContext, ToolSpec
 from agent.tools.files.paths import shown
 from agent.tools.files.place import PATH, meant, tree_of
-from agent.tools.files.write import COVERS, LARGEST, beginning, encoded, put
+from agent.tools.files.write import COVERS, LARGEST, both_ends, encoded, put
 from agent.tools.reach import FileSettings
 from agent.tools.schemas import Arguments, parsed, schema_from
 
@@ -42,7 +42,7 @@ class Edit:
         names = meant(arguments["path"], context)
         return Appraisal(
             arguments={**arguments, "path": shown(names)},
-            shown=f"Change {shown(names)}\n- {beginning(arguments['old'])}\n+ {beginning(arguments['new'])}",
+            shown=f"Change {shown(names)}\n- {both_ends(arguments['old'])}\n+ {both_ends(arguments['new'])}",
             covers=COVERS,
         )
 

@@ -14,10 +14,9 @@ from pydantic import Field
 
 from agent.core.errors import ToolError
 from agent.core.tools import ToolContext, ToolSpec
-from agent.core.tree import MOST_ENTRIES, Names, Tree
+from agent.core.tree import MOST_ENTRIES, Names
 from agent.tools.files.listing import Pattern, fits, parts_of, printable
-from agent.tools.files.paths import shown
-from agent.tools.files.place import PATH, appraised, meant, tree_of
+from agent.tools.files.place import READABLE, Readable, appraised_to_read, readable
 from agent.tools.patterns import LONGEST, Unfit, compiled
 from agent.tools.schemas import Arguments, parsed, schema_from
 
@@ -34,7 +33,7 @@ _SNIFFED = 8_192
 
 class _Grep(Arguments):
     pattern: str = Field(min_length=1, max_length=LONGEST, description="For one line.")
-    path: str = Field(default=".", min_length=1, description=f"A folder or file. {PATH}")
+    path: str = Field(default=".", min_length=1, description=f"A folder or file. {READABLE}")
     files: str = Field(default="**", max_length=500, min_length=1, description="Only these, such as **/*.py.")
     ignore_case: bool = False
     around: int = Field(default=0, ge=0, le=10, description="Lines shown before and after each.")
@@ -63,47 +62,49 @@ class Grep:
         risk="safe",
         retryable=True,
         untrusted=True,
-        appraise=appraised,
+        appraise=appraised_to_read,
     )
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
         asked = parsed(_Grep, arguments)
-        names, files = meant(asked.path, context), parts_of(asked.files)
+        files = parts_of(asked.files)
+        place = await anyio.to_thread.run_sync(readable, asked.path, context)
         try:
             pattern = await anyio.to_thread.run_sync(partial(compiled, asked.pattern, ignore_case=asked.ignore_case))
         except Unfit as error:
             raise ToolError(f"{asked.pattern!r} is no regular expression for this tool: {error}") from error
         search = _Search(pattern, asked.around)
         with anyio.move_on_after(ALL_S) as scope:
-            await anyio.to_thread.run_sync(_look, search, tree_of(context), names, files, abandon_on_cancel=True)
+            await anyio.to_thread.run_sync(_look, search, place, files, abandon_on_cancel=True)
         if scope.cancelled_caught:
             search.over = f"stopped after {ALL_S:g} s; give a simpler pattern, or fewer files"
-        return _told(search, shown(names))
+        return _told(search, place.path)
 
 
-def _look(search: _Search, tree: Tree, names: Names, files: Pattern) -> None:
+def _look(search: _Search, place: Readable, files: Pattern) -> None:
+    tree, names = place.tree, place.names
     there = tree.look(names)
     if names and there is not None and there.kind == "file":
-        _in_file(search, tree, names, 0)
+        _in_file(search, place, names, 0)
         return
     seen = 0
     for entry in tree.walk(names):
         seen += 1
         if entry.kind != "file" or not fits(entry.names[len(names) :], files):
             continue
-        _in_file(search, tree, entry.names, entry.size)
+        _in_file(search, place, entry.names, entry.size)
         if search.over:
             return
     if seen >= MOST_ENTRIES:
         search.over = f"only the first {MOST_ENTRIES} entries were looked at"
 
 
-def _in_file(search: _Search, tree: Tree, names: Names, size: int) -> None:
+def _in_file(search: _Search, place: Readable, names: Names, size: int) -> None:
     if size > LARGEST_FILE:
         search.left_out += 1
         return
     try:
-        data = tree.read(names, LARGEST_FILE)
+        data = place.tree.read(names, LARGEST_FILE)
     except ToolError:
         search.left_out += 1  # gone, or grown, since it was listed
         return
@@ -114,7 +115,7 @@ def _in_file(search: _Search, tree: Tree, names: Names, size: int) -> None:
     if b"\0" in data[:_SNIFFED]:
         return
     lines = data.decode("utf-8", "replace").splitlines()
-    path = printable(shown(names))
+    path = printable(place.shown(names))
     try:
         for at, line in enumerate(lines):
             if search.pattern.search(line, timeout=PER_FILE_S, concurrent=True):

@@ -11,9 +11,8 @@ from pydantic import Field
 
 from agent.core.errors import ToolError
 from agent.core.tools import ToolContext, ToolSpec
-from agent.core.tree import MOST_ENTRIES, Entry, Names, Tree
-from agent.tools.files.paths import shown
-from agent.tools.files.place import PATH, appraised, meant, tree_of
+from agent.core.tree import MOST_ENTRIES, Entry, Names
+from agent.tools.files.place import READABLE, Readable, appraised_to_read, readable
 from agent.tools.schemas import Arguments, parsed, schema_from
 
 MOST_LISTED = 500
@@ -21,7 +20,7 @@ MOST_PARTS = 32  # of a pattern
 
 Pattern = tuple["re.Pattern[str] | None", ...]  # for each name its own; None stands for any folders, and none
 
-_HERE = Field(default=".", description=f"The folder. {PATH}", min_length=1)
+_HERE = Field(default=".", description=f"The folder. {READABLE}", min_length=1)
 
 
 class _List(Arguments):
@@ -47,16 +46,16 @@ class List:
         risk="safe",
         retryable=True,
         untrusted=True,
-        appraise=appraised,
+        appraise=appraised_to_read,
     )
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        names = meant(parsed(_List, arguments).path, context)
-        entries = await anyio.to_thread.run_sync(tree_of(context).folder, names)
+        place = await anyio.to_thread.run_sync(readable, parsed(_List, arguments).path, context)
+        entries = await anyio.to_thread.run_sync(place.tree.folder, place.names)
         lines = [_line(entry) for entry in entries[:MOST_LISTED]]
         if len(entries) > MOST_LISTED:
             lines.append(f"[{len(entries) - MOST_LISTED} more; use glob with a pattern]")
-        return "\n".join((f"{shown(names)}: {len(entries) or 'no'} entries", *lines))
+        return "\n".join((f"{place.path}: {len(entries) or 'no'} entries", *lines))
 
 
 class Glob:
@@ -69,19 +68,20 @@ class Glob:
         risk="safe",
         retryable=True,
         untrusted=True,
-        appraise=appraised,
+        appraise=appraised_to_read,
     )
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
         asked = parsed(_Glob, arguments)
-        names, pattern = meant(asked.path, context), parts_of(asked.pattern)
-        found, whole = await anyio.to_thread.run_sync(_found, tree_of(context), names, pattern)
-        lines = [printable(shown(entry)) for entry in found[:MOST_LISTED]]
+        pattern = parts_of(asked.pattern)
+        place = await anyio.to_thread.run_sync(readable, asked.path, context)
+        found, whole = await anyio.to_thread.run_sync(_found, place, pattern)
+        lines = [printable(place.shown(entry)) for entry in found[:MOST_LISTED]]
         if len(found) > MOST_LISTED:
             lines.append(f"[{len(found) - MOST_LISTED} more; use a narrower pattern]")
         if not whole:
             lines.append(f"[only the first {MOST_ENTRIES} entries were looked at; give a folder further down]")
-        return "\n".join(lines) or f"Nothing below {shown(names)} fits {asked.pattern}."
+        return "\n".join(lines) or f"Nothing below {place.path} fits {asked.pattern}."
 
 
 def parts_of(pattern: str) -> Pattern:
@@ -130,11 +130,11 @@ def _after(here: int, name: str, pattern: Pattern) -> tuple[int, ...]:
     return (here + 1,) if part.match(name) else ()
 
 
-def _found(tree: Tree, names: Names, pattern: Pattern) -> tuple[list[Names], bool]:
+def _found(place: Readable, pattern: Pattern) -> tuple[list[Names], bool]:
     seen, found = 0, []
-    for entry in tree.walk(names):
+    for entry in place.tree.walk(place.names):
         seen += 1
-        if entry.kind == "file" and fits(entry.names[len(names) :], pattern):
+        if entry.kind == "file" and fits(entry.names[len(place.names) :], pattern):
             found.append(entry.names)
     return sorted(found), seen < MOST_ENTRIES
 

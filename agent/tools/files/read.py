@@ -8,8 +8,7 @@ from pydantic import Field
 
 from agent.core.errors import ToolError
 from agent.core.tools import ToolContext, ToolSpec
-from agent.tools.files.paths import shown
-from agent.tools.files.place import PATH, appraised, meant, tree_of
+from agent.tools.files.place import READABLE, appraised_to_read, readable
 from agent.tools.schemas import Arguments, parsed, schema_from
 
 MOST_LINES = 2_000
@@ -18,7 +17,7 @@ _SNIFFED = 8_192  # bytes looked at for what no text holds
 
 
 class _Read(Arguments):
-    path: str = Field(description=PATH, min_length=1)
+    path: str = Field(description=READABLE, min_length=1)
     from_line: int = Field(default=1, ge=1, description="First line, from 1.")
     lines: int = Field(default=MOST_LINES, ge=1, le=MOST_LINES, description=f"How many; {MOST_LINES} at most.")
 
@@ -34,14 +33,14 @@ class Read:
         risk="safe",
         retryable=True,
         untrusted=True,
-        appraise=appraised,
+        appraise=appraised_to_read,
     )
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
         asked = parsed(_Read, arguments)
-        names = meant(asked.path, context)
-        data = await anyio.to_thread.run_sync(tree_of(context).read, names)
-        return numbered(text_in(data, shown(names)), asked.from_line, asked.lines, shown(names))
+        place = await anyio.to_thread.run_sync(readable, asked.path, context)
+        data = await anyio.to_thread.run_sync(place.tree.read, place.names)
+        return numbered(text_in(data, place.path), asked.from_line, asked.lines, place.path)
 
 
 def text_in(data: bytes, path: str) -> str:

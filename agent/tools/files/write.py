@@ -48,7 +48,7 @@ class Write:
         how = f"Replace {shown(names)} ({there.size} bytes)" if there is not None else f"Write {shown(names)}"
         return Appraisal(
             arguments={"path": shown(names), "content": content},
-            shown=f"{how} with {len(content)} characters:\n{beginning(content)}",
+            shown=f"{how} with {len(content)} characters:\n{both_ends(content)}",
             covers=COVERS,
         )
 
@@ -82,8 +82,9 @@ def encoded(text: str) -> bytes:
     return data
 
 
-def beginning(text: str) -> str:
-    """What a person is shown of a longer text."""
+def both_ends(text: str) -> str:
+    """What a person is shown of a text before allowing it: of a longer one its beginning and its end."""
     if len(text) <= SHOWN:
         return text
-    return f"{text[:SHOWN]}\n[{len(text) - SHOWN} more characters]"
+    half = SHOWN // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half} characters …]\n{text[-half:]}"

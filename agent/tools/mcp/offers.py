@@ -21,29 +21,31 @@ LONGEST_NAME = 64  # the shortest that a provider takes
 LONGEST_DESCRIPTION, LONGEST_HINT = 1_000, 300  # characters
 LARGEST_SCHEMA = 20_000  # bytes
 LONGEST_READ = 20_000  # characters of a text that are looked at: nothing behind them is shown
-DEEPEST = 12
+DEEPEST = 32  # levels of a schema; of 20,000 bytes even a generated one has fewer
 MOST_TOOLS = 200  # of one server
+# Keywords whose value maps names that the server chose to schemas: no name in there is a keyword.
+_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_VALUES = frozenset({"enum", "const", "default"})  # values of arguments: shown as they are, or not at all
+_NOISE = frozenset({"title", "examples", "$comment", "$schema", "$id"})
 WITHHELD = "(Its description is withheld: it gives instructions instead of describing the tool.)"
 
 _KEY = re.compile(r"[\w.$@-][\w.$@ -]{0,63}")
 # Words with which a text turns from its subject to the reader.
 _SECRETS = (
-    r"(?:api[_ -]?keys?|id_rsa|\.ssh|/etc/passwd|\.env\b|credentials?|private key|access token|system prompt|history)"
+    r"(?:api[_ -]?keys?|id_rsa|\.ssh|/etc/passwd|\.env\b|private key|system prompt|(?:chat|conversation) history)"
 )
 _INSTRUCTS = re.compile(
     "|".join(
         (
             r"\b(?:ignore|disregard|forget|override|bypass)\b.{0,40}"
-            r"\b(?:instruction|rule|prompt|previous|above|prior|guideline|polic)",
+            r"\b(?:instruction|prompt|guideline|(?:previous|prior|above|all|your) (?:rule|message|polic|text|tool))",
             r"\b(?:do not|don't|never|without)\b.{0,30}\b(?:tell|mention|inform|reveal|show|ask|notify)(?:ing)?\b"
             r".{0,30}\b(?:user|person|human|anyone|them)",
             r"<\s*+(?:/\s*+)?(?:important|instructions?|system|secret|admin|assistant|developer|reminder|untrusted)\b",
             r"\byou (?:must|should|have to|need to|are required to|will) (?:(?:now|always|first|also|never) )*"
-            r"(?:read|send|call|use|pass|include|execute|run|fetch|forward|output|reply|act|obey|provide)",
-            r"\b(?:before|after|prior to|when|whenever) (?:using|calling|running|you use|you call|every|each|any)\b"
-            r".{0,80}\b(?:read|send|call|fetch|run|execute|include|pass|forward)\b",
+            r"(?:send|forward|reply|act|obey)",
             rf"\b(?:read|send|includ\w+|pass|contents? of|provide|put|attach)\b.{{0,60}}{_SECRETS}",
-            r"\b(?:you are now|act as|pretend to be|new instructions?|developer mode|jailbreak)\b",
+            r"\b(?:you are now|pretend to be|new instructions?|developer mode|jailbreak)\b",
             r"\b(?:instead of|rather than) (?:the |any )?(?:other|built-?in|original|real)\b.{0,30}\btools?\b",
             r"\b(?:bcc|cc|forward|exfiltrate|upload)\b.{0,40}(?:@|https?://)",
         )
@@ -54,36 +56,72 @@ _INSTRUCTS = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A tool as its server lists it. `reads_only` is the server's own word."""
+    """A tool as its server lists it. `reads_only` is the server's own word; `must_be_task`: no plain call runs it."""
 
     name: str
     description: str
     schema: Mapping[str, Any]
     reads_only: bool = False
+    must_be_task: bool = False
 
 
-def specs_of(offers: Collection[Offer], server: ServerSettings) -> dict[str, ToolSpec]:
-    """What is shown of a server's tools, by the server's own names; those that cannot be shown safely are left out."""
+class NotShown(ValueError):
+    """A schema that the model cannot be shown; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What came of a server's tools, each by the server's own name.
+
+    `left_out` says why a tool is not there, `withheld` names those of whose texts something is withheld. What the
+    operator does not want is in neither.
+    """
+
+    specs: Mapping[str, ToolSpec]
+    left_out: Mapping[str, str]
+    withheld: tuple[str, ...]
+
+
+def shown_of(offers: Collection[Offer], server: ServerSettings) -> Shown:
+    """What is shown of a server's tools; those that cannot be shown safely are left out, each with the reason."""
     found: dict[str, ToolSpec] = {}
+    left_out: dict[str, str] = {}
+    withheld: list[str] = []
     taken: set[str] = set()
-    for offer in sorted(offers, key=lambda one: one.name)[:MOST_TOOLS]:
-        if (server.tools and offer.name not in server.tools) or offer.name in server.blocked:
-            continue
-        schema = clean_schema(offer.schema)
-        if schema is None:
+    wanted = [
+        one for one in offers if (not server.tools or one.name in server.tools) and one.name not in server.blocked
+    ]
+    for offer in sorted(wanted, key=lambda one: one.name):
+        try:
+            if len(found) == MOST_TOOLS:
+                raise NotShown(f"more than {MOST_TOOLS} tools of one server")
+            if offer.must_be_task:
+                raise NotShown("it runs only as a task, which is not supported")
+            schema = clean_schema(offer.schema)
+        except NotShown as error:
+            left_out[plain(offer.name)] = str(error)
             continue
         name = name_of(server.name, offer.name, taken)
         taken.add(name)
+        description = clean(offer.description, LONGEST_DESCRIPTION)
+        if WITHHELD in description or WITHHELD in json.dumps(schema):
+            withheld.append(plain(offer.name))
         found[offer.name] = ToolSpec(
             name=name,
-            description=f"[From the MCP server {server.name}] {clean(offer.description, LONGEST_DESCRIPTION)}",
+            description=f"[From the MCP server {server.name}] {description}",
             schema=schema,
             category="mcp",
             risk=_risk(offer, server),
             concurrency_safe=offer.reads_only,
             untrusted=True,
         )
-    return found
+    return Shown(found, left_out, tuple(withheld))
+
+
+def plain(name: str) -> str:
+    """A stranger's name as one line that can do nothing to a log, a terminal or a chat."""
+    seen = "".join("?" if unicodedata.category(sign) in _HIDDEN else sign for sign in name[:LONGEST_NAME])
+    return " ".join(seen.split()) or "?"
 
 
 def prefix_of(server: str) -> str:
@@ -113,43 +151,68 @@ def clean(text: str, longest: int) -> str:
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 
 
-def clean_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The schema with clean texts; None for one that is too large, or whose names are no names."""
+def clean_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema with clean texts. Raises NotShown for one that is too large, or whose names are no names."""
     try:
-        if len(json.dumps(schema)) > LARGEST_SCHEMA:
-            return None
-    except (TypeError, ValueError, RecursionError):
-        return None
+        size = len(json.dumps(schema))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NotShown("its schema is no JSON") from error
+    if size > LARGEST_SCHEMA:
+        raise NotShown(f"its schema has {size} bytes, more than {LARGEST_SCHEMA}")
     if schema.get("type", "object") != "object":
-        return None
-    cleaned = _cleaned(schema, 0)
-    if not isinstance(cleaned, dict):
-        return None
-    return {"properties": {}, **cleaned, "type": "object"}
+        raise NotShown("its schema describes no object")
+    return {"properties": {}, **_cleaned(schema, 0), "type": "object"}
 
 
 def _cleaned(value: Any, depth: int) -> Any:
-    """None stands for what must not be shown."""
+    """A schema, or a list of them. Raises NotShown."""
     if depth > DEEPEST:
-        return None
+        raise NotShown(f"its schema is deeper than {DEEPEST} levels")
     if isinstance(value, str):
         return clean(value, LONGEST_HINT)
     if isinstance(value, list):
-        inner = [_cleaned(one, depth + 1) for one in value]
-        return None if any(one is None and raw is not None for one, raw in zip(inner, value, strict=True)) else inner
+        return [_cleaned(one, depth + 1) for one in value]
     if not isinstance(value, dict):
         return value
-    found = {}
+    found: dict[str, Any] = {}
     for key, one in value.items():
-        if key in ("title", "examples", "$comment", "$schema", "$id"):
+        if key in _NOISE:
             continue
-        if not _KEY.fullmatch(str(key)) or (key == "$ref" and not str(one).startswith("#")):
-            return None
-        made = one if key in ("pattern", "$ref") and isinstance(one, str) else _cleaned(one, depth + 1)
-        if made is None and one is not None:
-            return None
-        found[str(key)] = made
+        _check_name(str(key))
+        if key in _NAMED and isinstance(one, dict):
+            found[key] = {_check_name(name): _cleaned(inner, depth + 1) for name, inner in one.items()}
+        elif key == "required" and isinstance(one, list):
+            found[key] = [_check_name(str(name)) for name in one]
+        elif key in _VALUES:
+            if _is_clean(one):  # else the server judges the value alone
+                found[key] = one
+        elif key == "pattern" and isinstance(one, str):
+            found[key] = one
+        elif key == "$ref":
+            if not str(one).startswith("#"):
+                raise NotShown("its schema refers to another document")
+            found[key] = one
+        else:
+            found[key] = _cleaned(one, depth + 1)
     return found
+
+
+def _check_name(name: str) -> str:
+    if not _KEY.fullmatch(name):
+        raise NotShown(f"its schema has the name {plain(name)!r}, which no provider takes")
+    return name
+
+
+def _is_clean(value: Any) -> bool:
+    """Whether values of arguments can be shown as they are: cleaning them would make others of them."""
+    if isinstance(value, str):
+        hidden = any(unicodedata.category(sign) in _HIDDEN and sign not in "\n\t" for sign in value)
+        return not hidden and len(value) <= LONGEST_HINT and clean(value, LONGEST_HINT) == " ".join(value.split())
+    if isinstance(value, list):
+        return all(map(_is_clean, value))
+    if isinstance(value, dict):
+        return all(_is_clean(str(key)) and _is_clean(one) for key, one in value.items())
+    return True
 
 
 def _risk(offer: Offer, server: ServerSettings) -> Risk:

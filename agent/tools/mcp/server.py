@@ -14,7 +14,7 @@ from agent.core.ids import PersonId
 from agent.core.outbox import Question
 from agent.core.tools import Tool, ToolContext
 from agent.tools.mcp.asking import Asked, answer_in, question_for
-from agent.tools.mcp.offers import Offer, specs_of
+from agent.tools.mcp.offers import Offer, Shown, shown_of
 from agent.tools.mcp.results import text_of
 from agent.tools.mcp.settings import ServerSettings
 from agent.tools.mcp.tool import McpTool
@@ -44,6 +44,7 @@ class Server:
         self.settings = settings
         self.trouble = "it has not answered yet"
         self.tools: tuple[Tool, ...] = ()
+        self.shown = Shown({}, {}, ())
         self._clock = clock
         self._errors = errors
         self._lend = lend
@@ -96,7 +97,7 @@ class Server:
                 missing = str(error) if isinstance(error, ModuleNotFoundError) else type(error).__name__
                 reason = f"the MCP SDK cannot be loaded ({missing})"
                 if reason != self.trouble:
-                    log.warning("MCP server %s: %s", self.settings.name, reason, exc_info=True)
+                    log.debug("MCP server %s: the SDK", self.settings.name, exc_info=True)
                 self._gone(reason)
             wait_s = await self._rest(wait_s)
 
@@ -167,9 +168,16 @@ class Server:
         if offers == self._offers:
             return
         self._offers = offers
-        specs = specs_of(offers, self.settings)
-        self.tools = tuple(McpTool(spec, foreign, self.call) for foreign, spec in specs.items())
+        before, shown = self.shown, shown_of(offers, self.settings)
+        self.shown = shown
+        self.tools = tuple(McpTool(spec, foreign, self.call) for foreign, spec in shown.specs.items())
         self._lend(self.settings.name, self.tools)
+        for tool, reason in shown.left_out.items():
+            if before.left_out.get(tool) != reason:
+                log.warning("MCP server %s: its tool %s is left out: %s", self.settings.name, tool, reason)
+        if shown.withheld and shown.withheld != before.withheld:
+            names = ", ".join(shown.withheld)
+            log.warning("MCP server %s: what instructs is withheld of the texts of %s", self.settings.name, names)
 
     def _stir(self) -> None:
         self._stirred.set()
@@ -180,8 +188,8 @@ class Server:
             self._stir()
 
     def _gone(self, reason: str) -> None:
-        if self._connection is not None or self.trouble in ("", LOST):
-            log.warning("MCP server %s: %s", self.settings.name, reason)
+        if reason != self.trouble:  # also of one that never came up; once, however often it is tried
+            log.warning("MCP server %s is not connected: %s", self.settings.name, reason)
         self._part(reason)
         self._health(self.settings.name, reason)
 

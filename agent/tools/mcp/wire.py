@@ -156,6 +156,7 @@ def _offer(tool: types.Tool) -> Offer:
         description=tool.description or "",
         schema=dict(tool.input_schema),
         reads_only=bool(annotations is not None and annotations.read_only_hint),
+        must_be_task=bool(tool.execution is not None and tool.execution.task_support == "required"),
     )
 
 

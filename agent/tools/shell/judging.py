@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.core.tools import Gate
+from agent.core.tools import SKILLS, Gate
 from agent.tools.files.paths import ROOT
 from agent.tools.shell.denied import denied
 from agent.tools.shell.looking import CHECKING, LOOKING, beyond, options_of, values_in
@@ -46,6 +46,17 @@ def judged(command: str, *, sandboxed: bool, root: str = ROOT) -> Judgement:
     return _of_words(reading.commands[0], sandboxed=sandboxed, root=root)
 
 
+def only_removes(command: str) -> bool:
+    """Whether all that the command does is `rm`: nothing else runs, and nothing is written anywhere."""
+    try:
+        reading = read(command)
+    except Unreadable:
+        return False
+    if reading.targets or reading.inner or not reading.operators <= {"&&", ";", "\n"}:
+        return False
+    return bool(reading.commands) and all(words and words[0].text == "rm" for words in reading.commands)
+
+
 def _of_words(words: Sequence[Word], *, sandboxed: bool, root: str) -> Judgement:
     texts = tuple(word.text for word in words)
     known = options_of(texts, LOOKING) or (options_of(texts, CHECKING) if sandboxed else None)
@@ -70,7 +81,7 @@ def _hides(word: Word) -> bool:
 
 
 def _leaves(text: str, root: str) -> bool:
-    within = bool(root) and (text == root or text.startswith(f"{root}/"))
+    within = bool(root) and any(text == one or text.startswith(f"{one}/") for one in (root, SKILLS))
     return _UPWARDS.search(text) is not None or (not within and _OUTSIDE.search(text) is not None)
 
 

@@ -1,16 +1,18 @@
 """The closed room a command runs in: the system read-only, the workspace, nothing else of the machine. Pure.
 
-No home, no data directory, no environment, no other conversation, no network unless it was opened; its own processes
-alone. What is made in it outside of the workspace is gone when it ends. For what nobody was asked about the workspace
-is read-only as well, and there is no network.
+The files of skills are there too, read-only. No home, no data directory, no environment, no other conversation, no
+network unless it was opened; its own processes alone. What is made in it outside of the workspace is gone when it ends.
+For what nobody was asked about the workspace is read-only as well, and there is no network.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from agent.core.tools import SKILLS
 from agent.tools.files.paths import ROOT
 
+NO_SKILLS: Mapping[str, Path] = {}
 USER, HOST = 1000, "sandbox"
 TMP_BYTES = 256 * 1024 * 1024
 # What programs look up; nothing of it tells who uses the machine.
@@ -64,8 +66,9 @@ def enclosed(
     network: bool,
     read_only: Sequence[str] = (),
     writable: bool = True,
+    skills: Mapping[str, Path] = NO_SKILLS,
 ) -> list[str]:
-    """The words that run `command` in the room; `cwd` lies below /workspace, which `writable` is about."""
+    """The words that run `command` in the room; `cwd` lies below /workspace, which `writable` is about, or /skills."""
     words = [bwrap, "--unshare-all", "--unshare-user", "--die-with-parent", "--cap-drop", "ALL", "--clearenv",
              "--uid", str(USER), "--gid", str(USER), "--hostname", HOST]  # fmt: skip
     if network:
@@ -78,6 +81,8 @@ def enclosed(
         words += ["--ro-bind-try", path, path]
     words += ["--proc", "/proc", "--dev", "/dev"]
     words += ["--size", str(TMP_BYTES), "--tmpfs", "/tmp", "--tmpfs", "/run", "--symlink", "../tmp", "/var/tmp"]  # noqa: S108
+    for name, folder in skills.items():
+        words += ["--ro-bind-try", str(folder), f"{SKILLS}/{name}"]
     words += ["--bind" if writable else "--ro-bind", str(workspace), ROOT, "--chdir", str(cwd)]
     for name, value in env.items():
         words += ["--setenv", name, value]

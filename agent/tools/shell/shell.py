@@ -1,5 +1,7 @@
 """A tool that runs a shell command in the conversation's workspace: in the sandbox, or where the operator opened it."""
 
+import re
+import shlex
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,17 +15,18 @@ from pydantic import Field
 from agent.core.clock import Clock
 from agent.core.errors import ToolError
 from agent.core.long_texts import worked_on
-from agent.core.tools import Appraisal, ToolContext, ToolSpec
-from agent.tools.files.paths import ROOT, shown
-from agent.tools.files.place import meant, real, tree_of
+from agent.core.tools import SKILLS, Appraisal, ToolContext, ToolSpec
+from agent.tools.files.paths import ROOT
+from agent.tools.files.place import readable, tree_of
 from agent.tools.reach import FileSettings, ShellSettings
 from agent.tools.schemas import Arguments, parsed, schema_from
-from agent.tools.shell.judging import Judgement, judged
+from agent.tools.shell.judging import Judgement, judged, only_removes
 from agent.tools.shell.programs import Allowance, Ended, counted, limited, run, tasks_of_user
 from agent.tools.shell.sandbox import enclosed, environment, looking_only, top_of_system
 
 LONGEST = 8_000  # characters of a command
 LONG = 1_000  # characters of one; to judge more may take hundreds of milliseconds, and goes to a thread
+_SKILL = re.compile(rf"(?<![\w./~-]){SKILLS}/([^\s/'\"`;|&<>()$]{{1,80}})")
 KIBIBYTE, MEBIBYTE = 1024, 1024 * 1024
 
 
@@ -37,7 +40,7 @@ class Room:
 
 class _Shell(Arguments):
     command: str = Field(min_length=1, max_length=LONGEST, description="What /bin/bash (or sh) is given.")
-    cwd: str = Field(default=".", min_length=1, description="A folder of the workspace.")
+    cwd: str = Field(default=".", min_length=1, description="A folder of the workspace, or one below /skills.")
     timeout_s: float | None = Field(default=None, gt=0, le=600, description="Seconds it may take.")
 
 
@@ -75,8 +78,10 @@ class Shell:
     async def _appraise(self, arguments: Mapping[str, Any], context: ToolContext) -> Appraisal:
         """By the command's own words; how long it may take and where it runs is filled in, so that it is approved."""
         settings, command = self._settings(), str(arguments["command"]).strip()
+        if self._room.kind == "open":
+            command = with_real_folders(command, context.execution.skills)
         verdict = await self._judged(command, settings)
-        cwd = shown(meant(arguments.get("cwd", "."), context))
+        cwd = (await anyio.to_thread.run_sync(readable, arguments.get("cwd", "."), context)).path
         seconds = min(float(arguments.get("timeout_s") or settings.timeout_s), settings.timeout_s)
         return Appraisal(
             arguments={"command": command, "cwd": cwd, "timeout_s": seconds},
@@ -94,16 +99,18 @@ class Shell:
         asked, settings = parsed(_Shell, arguments), self._settings()
         if settings.mode == "off":
             raise ToolError("the operator has switched the shell off")
-        names, tree = meant(asked.cwd, context), tree_of(context)
+        place, tree = await anyio.to_thread.run_sync(readable, asked.cwd, context), tree_of(context)
         workspace = context.execution.workspace
         await anyio.to_thread.run_sync(lambda: workspace.mkdir(parents=True, exist_ok=True, mode=0o700))
-        if not await anyio.to_thread.run_sync(tree.is_folder, names):
-            raise ToolError(f"there is no folder {shown(names)}")
+        if not await anyio.to_thread.run_sync(place.tree.is_folder, place.names):
+            raise ToolError(f"there is no folder {place.path}")
         size, count = await anyio.to_thread.run_sync(tree.used)
         limits = self._files()
         full = size > limits.workspace_mb * MEBIBYTE or count > limits.workspace_files
-        if full and not asked.command.startswith("rm "):
-            raise ToolError(f"the workspace is full ({size} bytes, {count} files); remove something with rm first")
+        if full and not only_removes(asked.command):
+            raise ToolError(
+                f"the workspace is full ({size} bytes, {count} files); remove something with rm alone first"
+            )
         allowance = _allowance(settings, asked.timeout_s)
         command = [self._program, "-c", asked.command]
         began = self._clock.monotonic()
@@ -114,19 +121,30 @@ class Shell:
                 bwrap=self._room.bwrap,
                 top=await anyio.to_thread.run_sync(top_of_system),
                 workspace=workspace,
-                cwd=PurePosixPath(shown(names)),
+                cwd=PurePosixPath(place.path),
                 env=environment({**(looking_only() if unasked else {}), **context.execution.env}, home=ROOT),
                 network=settings.network and not unasked,
                 read_only=settings.read_only,
                 writable=not unasked,
+                skills=context.execution.skills,
             )
             ended = await run(limited(words, allowance), cwd=workspace, env={}, allowance=allowance)
         else:
             others = await anyio.to_thread.run_sync(tasks_of_user)
             words = command if others is None else counted(command, others + settings.processes)
             env = environment(context.execution.env, home=str(workspace))
-            ended = await run(limited(words, allowance), cwd=real(names, context), env=env, allowance=allowance)
+            ended = await run(limited(words, allowance), cwd=place.folder, env=env, allowance=allowance)
         return told(ended, self._clock.monotonic() - began, settings)
+
+
+def with_real_folders(command: str, skills: Mapping[str, Path]) -> str:
+    """The command with the skills' folders as they are on this system, where nothing stands in their place."""
+
+    def real(found: "re.Match[str]") -> str:
+        folder = skills.get(found[1])
+        return str(folder) if folder is not None and shlex.quote(str(folder)) == str(folder) else found[0]
+
+    return _SKILL.sub(real, command) if skills else command
 
 
 def told(ended: Ended, took_s: float, settings: ShellSettings) -> str:

@@ -16,12 +16,13 @@ from adapters.console_screen import BEHIND, KEPT, Screen
 from agent.core.clock import SystemClock
 from gateway.channels.adapter import Surroundings
 from gateway.channels.document import Paragraph, Plain, Text
+from gateway.channels.errors import HouseTrouble
 from gateway.channels.inbound import Inbound, Outcome, Pressed, Receipt, Said
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import Button, CommandSpec, File, Outbound
 from gateway.web import control_client
 from gateway.web.control import Control
-from tests.contracts.channel_contract import Act, ChannelContract, Fault, Harness, Seen, eventually
+from tests.contracts.channel_contract import Act, ChannelContract, Fault, Happening, Harness, Seen, eventually
 from tests.e2e.site import no_places
 from tests.fakes.running import running
 from tests.fakes.waiting import until
@@ -65,10 +66,13 @@ class Terminal:
 
 
 @asynccontextmanager
-async def served(home: Path, admitted: list[Inbound]) -> AsyncIterator[Console]:
+async def served(home: Path, admitted: list[Inbound], failing: list[HouseTrouble]) -> AsyncIterator[Console]:
+    """`failing` are raised by `admit` first."""
     console = Console(ConsoleSettings(), Surroundings(clock=SystemClock(), home=home, known_places=no_places))
 
     async def admit(inbound: Inbound) -> Receipt:
+        if failing:
+            raise failing.pop()
         admitted.append(inbound)
         return Receipt(Outcome.ACCEPTED)
 
@@ -90,11 +94,13 @@ def home() -> Iterator[Path]:
 class ConsoleHarness:
     person = UserId("operator")
     faults: frozenset[Fault] = frozenset({"busy"})
+    happenings: frozenset[Happening] = frozenset()
 
     def __init__(self, adapter: Console, home: Path, terminal: Terminal) -> None:
         self.adapter = adapter
         self.channel = adapter.channel("")
         self.admitted: list[Inbound] = []
+        self.failing: list[HouseTrouble] = []
         self._home = home
         self._terminal = terminal
 
@@ -115,10 +121,23 @@ class ConsoleHarness:
         ]
 
     async def says(self, text: str) -> str:
+        """As `tieline console` does: what the gateway could not keep is posted again under the same id."""
         id = secrets.token_hex(8)
+        while self.failing:
+            with pytest.raises(control_client.Refused):
+                await self._terminal.post("/say", {"id": id, "text": text})
         answer = await self._terminal.post("/say", {"id": id, "text": text})
         assert answer["outcome"] == "accepted"
         return id
+
+    async def happens(self, what: Happening, text: str = "", message_id: str = "") -> str:
+        raise AssertionError(f"{what} cannot happen in a terminal")
+
+    def stores_nothing(self, times: int) -> None:
+        self.failing.extend(HouseTrouble("disk full") for _ in range(times))
+
+    async def refused(self) -> None:
+        return None
 
     async def presses(self, message_id: str, action: str) -> None:
         await self._terminal.post("/press", {"id": "press-0001", "message": message_id, "action": action})
@@ -132,9 +151,10 @@ class TestConsole(ChannelContract):
     async def harness(self, home: Path) -> AsyncIterator[Harness]:
         terminal = Terminal(home)
         admitted: list[Inbound] = []
-        async with served(home, admitted) as console, running(terminal.look):
+        failing: list[HouseTrouble] = []
+        async with served(home, admitted, failing) as console, running(terminal.look):
             harness = ConsoleHarness(console, home, terminal)
-            harness.admitted = admitted
+            harness.admitted, harness.failing = admitted, failing
             await console.publish([])  # a newcomer is told the commands first, so that we know it is there
             await eventually(lambda: bool(terminal.events))
             yield harness
@@ -163,9 +183,9 @@ def plain(text: str, key: str = "") -> Outbound:
 
 
 async def test_what_came_while_nobody_looked_is_shown_to_the_next_one_also_after_a_restart(home: Path) -> None:
-    async with served(home, []) as console:
+    async with served(home, [], []) as console:
         await console.channel("").send(plain("good morning", key="k-1"))
-    async with served(home, []) as console:
+    async with served(home, [], []) as console:
         await console.channel("").send(plain("good morning", key="k-1"))  # the outbox was not sure
         await console.channel("").send(plain("still there?"))
         terminal = Terminal(home)
@@ -182,7 +202,7 @@ async def test_what_came_while_nobody_looked_is_shown_to_the_next_one_also_after
 
 
 async def test_what_was_changed_or_taken_away_before_anybody_looked_is_shown_so(home: Path) -> None:
-    async with served(home, []) as console:
+    async with served(home, [], []) as console:
         channel = console.channel("")
         changed, gone = await channel.send(plain("wrong")), await channel.send(plain("oops"))
         await channel.edit(changed, plain("right"))
@@ -197,10 +217,10 @@ async def test_what_was_changed_or_taken_away_before_anybody_looked_is_shown_so(
 async def test_no_sign_in_a_message_loses_what_waits_at_a_restart(home: Path, sign: str) -> None:
     """Some of them end a line for Python's `splitlines`, none in JSON lines."""
     texts = ["one", f"two{sign}lines", "three"]
-    async with served(home, []) as console:
+    async with served(home, [], []) as console:
         for number, text in enumerate(texts):
             await console.channel("").send(plain(text, key=f"k-{number}"))
-    async with served(home, []) as console:
+    async with served(home, [], []) as console:
         again = await console.channel("").send(plain("three", key="k-2"))
         assert again.id == "3", "the keys are known"
         assert (await console.channel("").send(plain("four"))).id == "4"
@@ -213,14 +233,14 @@ async def test_no_sign_in_a_message_loses_what_waits_at_a_restart(home: Path, si
 async def test_a_broken_line_loses_itself_alone_and_no_id_comes_twice(
     home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with served(home, []) as console:
+    async with served(home, [], []) as console:
         for number in range(3):
             await console.channel("").send(plain(f"message {number}", key=f"k-{number}"))
     file = home / "console.jsonl"
     first, second, third, _ = file.read_bytes().split(b"\n")
     old_style = third.replace(b"message 2", "message\u2028 2".encode())  # as an earlier version has written it
     file.write_bytes(b"\n".join([first, second[:20], b'{"key": 7}', b"[]", b"\xff", old_style]) + b"\n")
-    async with served(home, []) as console:
+    async with served(home, [], []) as console:
         assert (await console.channel("").send(plain("new"))).id > "3"
         terminal = Terminal(home)
         async with running(terminal.look):
@@ -248,13 +268,13 @@ async def test_what_is_known_of_messages_does_not_grow_for_ever(tmp_path: Path) 
 
 
 async def test_a_post_larger_than_any_message_is_refused(home: Path) -> None:
-    async with served(home, []):
+    async with served(home, [], []):
         with pytest.raises(control_client.Refused):
             await Terminal(home).post("/say", {"id": "post-0001", "text": "x" * LARGEST_POST})
 
 
 async def test_two_terminals_show_the_same(home: Path) -> None:
-    async with served(home, []) as console:
+    async with served(home, [], []) as console:
         one, two = Terminal(home), Terminal(home)
         async with running(one.look, two.look):
             await console.publish([CommandSpec(name="help", description="What you can do")])
@@ -265,7 +285,7 @@ async def test_two_terminals_show_the_same(home: Path) -> None:
 
 
 async def test_a_terminal_that_cannot_keep_up_is_cut_off_and_others_go_on(home: Path) -> None:
-    async with served(home, []) as console:
+    async with served(home, [], []) as console:
         await console.publish([])
         with socket.socket(socket.AF_UNIX) as stuck:
             stuck.settimeout(20)
@@ -280,7 +300,7 @@ async def test_a_terminal_that_cannot_keep_up_is_cut_off_and_others_go_on(home: 
 
 async def test_a_press_carries_the_buttons_own_words_and_files_their_path(home: Path) -> None:
     admitted: list[Inbound] = []
-    async with served(home, admitted) as console:
+    async with served(home, admitted, []) as console:
         terminal = Terminal(home)
         (home / "chart").write_bytes(b"x")
         file = File(path=home / "chart", name="chart.png", mime_type="image/png")

@@ -20,7 +20,7 @@ from gateway.channels.inbound import Inbound, Outcome, Receipt, Said
 from gateway.channels.keys import ConversationKey, UserId
 from tests.adapters.discord.reading import readable
 from tests.contracts import channel_contract
-from tests.contracts.channel_contract import Act, Fault, Seen
+from tests.contracts.channel_contract import Act, Fault, Happening, Seen
 from tests.doubles.discord_api import ANN, DM, GENERAL, GUILD, DiscordDouble
 from tests.fakes.running import running
 
@@ -189,6 +189,42 @@ class DiscordHarness:
 
     async def says(self, text: str) -> str:
         return await self.discord.says(text)
+
+    happenings: frozenset[Happening] = frozenset({"edits", "deletes", "leaves", "returns", "group", "mention", "file"})
+
+    async def happens(self, what: Happening, text: str = "", message_id: str = "") -> str:
+        match what:
+            case "edits":
+                row = next(one for one in self.discord.messages() if one["id"] == message_id)
+                row |= {"content": text, "edited_timestamp": "2026-01-01T12:00:00+00:00"}
+                await self.discord.event(t="MESSAGE_UPDATE", d=row)
+                return message_id
+            case "deletes":
+                await self.discord.event(t="MESSAGE_DELETE", d={"id": message_id, "channel_id": DM})
+                return message_id
+            case "group":
+                return await self.discord.says(text, GENERAL)
+            case "mention":
+                return await self.discord.says(f"<@{BOT}> {text}", GENERAL)
+            case "file":
+                return await self.discord.says("", files=[{"name": "notes.txt", "text": text}])
+            case "leaves":
+                await self.discord.event(t="GUILD_DELETE", d={"id": GUILD})
+            case "returns":
+                await self.discord.event(t="GUILD_CREATE", d=self.discord.double.guild())
+        return ""
+
+    def stores_nothing(self, times: int) -> None:
+        async def fail(inbound: Inbound) -> None:
+            nonlocal times
+            if times:
+                times -= 1
+                raise HouseTrouble("disk full")
+
+        self.house.on_admit = fail
+
+    async def refused(self) -> DiscordAdapter:
+        return DiscordAdapter(self.discord.settings(token="revoked"), self.house.surroundings)
 
     async def presses(self, message_id: str, action: str) -> None:
         await self.discord.event(kind="button", channel=DM, message_id=message_id, custom_id=action)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from adapters.discord.adapter import DiscordAdapter
+from adapters.discord.history import DiscordHistory
 from agent.core.clock import SystemClock
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelBusy
@@ -83,9 +84,11 @@ async def reading(bot: Bot, home: Path) -> Any:
     first = await bot.discord.says("one")
     await bot.discord.says("two")
     read: list[str] = []
+    history = given(bot.channel.history)
+    assert isinstance(history, DiscordHistory)
 
     async def read_on() -> None:
-        read.extend(message.text for message in await given(bot.channel.history).since(first, limit=10))
+        read.extend(message.text for message in await history.read(await history.page(first)))
 
     return read_on, lambda: read, ["two"]
 

@@ -510,6 +510,25 @@ async def test_people_are_introduced_once(tmp_path: Path, caplog: pytest.LogCapt
         assert len(world.calls("users.info")) == 1
 
 
+@pytest.mark.parametrize(
+    ("told", "admin"),
+    [
+        ({}, True),
+        ({"is_stranger": True}, False),
+        ({"team_id": "T0OTHER"}, False),
+        ({"team_id": "E0ORG", "enterprise_user": {"teams": [TEAM, "T0OTHER"]}}, True),
+        ({"team_id": "E0ORG", "enterprise_user": {"teams": ["T0OTHER"]}}, False),
+    ],
+    ids=["of ours", "a stranger", "of another company", "of our organisation", "of another part of it"],
+)
+async def test_admins_of_another_company_are_none_here(tmp_path: Path, told: dict[str, object], admin: bool) -> None:
+    async with workspace() as world, running(world, tmp_path) as adapter:
+        adapter._intake._directory._patience_s = 60
+        world.double.users[ANN] |= {"is_admin": True, "is_owner": True, **told}
+        await world.write(names_bot("hello"), channel="C0GENERAL")
+        assert [said.sender.is_chat_admin for said in world.said()] == [admin]
+
+
 async def test_a_slow_directory_does_not_hold_up_a_message(tmp_path: Path) -> None:
     async with workspace() as world, running(world, tmp_path):
         world.fault("users.info", "slow", delay=100)

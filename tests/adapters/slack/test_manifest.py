@@ -29,17 +29,22 @@ def test_by_http_everything_goes_to_one_address() -> None:
     assert {command["url"] for command in found["features"]["slash_commands"]} == {url}
 
 
-def test_every_command_is_registered_and_those_that_slack_keeps_get_a_prefix() -> None:
+def test_every_command_of_the_menu_gets_a_name_that_no_other_app_has() -> None:
     found = manifest(COMMANDS, name="Tieline", request_url=None)["features"]["slash_commands"]
-    assert [command["command"] for command in found] == ["/tieline", "/new", "/tieline-status", "/provider"]
-    assert found[0]["usage_hint"] == "new | status | provider"
+    assert [command["command"] for command in found] == [
+        "/tieline",
+        "/tieline-new",
+        "/tieline-status",
+        "/tieline-provider",
+    ]
+    assert found[0]["usage_hint"].startswith("help | help all | ")
     assert found[3]["usage_hint"] == "[name]"
     assert native_name("remind") == "/tieline-remind"
 
 
 def test_the_umbrella_can_have_another_name() -> None:
     found = manifest(COMMANDS, name="Bo", request_url=None, slash_command="/bo")["features"]["slash_commands"]
-    assert [command["command"] for command in found][:3] == ["/bo", "/new", "/bo-status"]
+    assert [command["command"] for command in found][:3] == ["/bo", "/bo-new", "/bo-status"]
 
 
 def test_every_event_has_its_scope() -> None:
@@ -57,9 +62,17 @@ def test_every_event_has_its_scope() -> None:
     assert {"chat:write", "commands", "files:read", "files:write", "reactions:write", "users:read"} <= set(SCOPES)
 
 
-def test_slack_takes_fifty_commands_at_most() -> None:
-    many = [CommandSpec(name=f"c{number}", description="x") for number in range(80)]
-    assert len(manifest(many, name="T", request_url=None)["features"]["slash_commands"]) == 50
+def test_what_is_no_everyday_command_goes_through_the_umbrella() -> None:
+    more = (*COMMANDS, CommandSpec(name="dump-format", description="x", menu=False))
+    found = manifest(more, name="T", request_url=None)["features"]["slash_commands"]
+    assert "/tieline-dump-format" not in {command["command"] for command in found}
+
+
+def test_no_command_is_left_out_in_silence() -> None:
+    many = [CommandSpec(name=f"c{number}", description="x") for number in range(50)]
+    assert len(manifest(many[:49], name="T", request_url=None)["features"]["slash_commands"]) == 50
+    with pytest.raises(ValueError, match="50 commands of an app, and these are 51"):
+        manifest(many, name="T", request_url=None)
 
 
 @pytest.mark.parametrize(

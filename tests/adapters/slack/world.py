@@ -1,6 +1,7 @@
 """A Slack workspace in the process: the double on loopback, the real adapter on it, and Ann."""
 
 import asyncio
+import base64
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -22,7 +23,7 @@ from gateway.channels.adapter import Place, State, Surroundings
 from gateway.channels.errors import HouseTrouble
 from gateway.channels.inbound import Inbound, Outcome, Receipt, Said
 from gateway.channels.keys import UserId
-from tests.contracts.channel_contract import Act, Fault, Seen, eventually
+from tests.contracts.channel_contract import Act, Fault, Happening, Seen, eventually
 from tests.doubles.slack_api import BOT_USER, TEAM, SlackDouble
 from tests.fakes.commonmark import read
 from tests.fakes.readable import readable
@@ -218,6 +219,38 @@ class SlackHarness:
     async def says(self, text: str) -> str:
         thread = {"thread_ts": self._thread} if self._thread else {}
         return await self.world.write(text, channel=self._where, **thread)
+
+    happenings: frozenset[Happening] = frozenset({"edits", "deletes", "leaves", "returns", "group", "mention", "file"})
+
+    async def happens(self, what: Happening, text: str = "", message_id: str = "") -> str:
+        thread = {"thread_ts": self._thread} if self._thread else {}
+        match what:
+            case "edits":
+                await self.world.event(kind="edit", ts=message_id, channel=self._where, text=text)
+            case "deletes":
+                await self.world.event(kind="delete", ts=message_id, channel=self._where)
+            case "group":
+                return await self.world.write(text, channel="C0GENERAL")
+            case "mention":
+                return await self.world.write(f"<@{BOT_USER}> {text}", channel="C0GENERAL")
+            case "file":
+                content = base64.b64encode(text.encode()).decode()
+                files = [{"name": "notes.txt", "mimetype": "text/plain", "content_base64": content}]
+                return await self.world.write("", channel=self._where, files=files, **thread)
+            case "leaves":
+                raw = {"type": "member_left_channel", "user": BOT_USER, "channel": "C0GENERAL", "event_ts": "1.1"}
+                await self.world.event(raw_event=raw)
+            case "returns":
+                raw = {"type": "member_joined_channel", "user": BOT_USER, "channel": "C0GENERAL", "event_ts": "2.1"}
+                await self.world.event(raw_event=raw)
+        return message_id
+
+    def stores_nothing(self, times: int) -> None:
+        self.world.broken_admits = times
+
+    async def refused(self) -> SlackAdapter:
+        self.world.double.settings["revoked"] = True
+        return SlackAdapter(self.world.settings(), self.world.surroundings(Path()))
 
     async def presses(self, message_id: str, action: str) -> None:
         await self.world.event(kind="action", channel=self._where, ts=message_id, action_id=action)

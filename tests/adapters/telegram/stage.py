@@ -21,7 +21,7 @@ from gateway.channels.channel import Channel
 from gateway.channels.errors import HouseTrouble
 from gateway.channels.inbound import Inbound, Outcome, Receipt, Said
 from gateway.channels.keys import UserId
-from tests.contracts.channel_contract import Act, Fault, Seen, eventually
+from tests.contracts.channel_contract import Act, Fault, Happening, Seen, eventually
 from tests.doubles.telegram_api import TelegramDouble, flat
 
 TOKEN = "123456:TEST-token"
@@ -139,6 +139,34 @@ class Stage:
     async def says(self, text: str) -> str:
         update = await self.telegram.update(text=text)
         return str(update["message"]["message_id"])
+
+    @property
+    def happenings(self) -> frozenset[Happening]:
+        return frozenset({"edits", "leaves", "returns", "group", "mention", "file"})
+
+    async def happens(self, what: Happening, text: str = "", message_id: str = "") -> str:
+        group: dict[str, Any] = {"chat": GROUP}
+        match what:
+            case "edits":
+                update = await self.telegram.update(kind="edited_message", message_id=message_id, text=text)
+            case "group":
+                update = await self.telegram.update(text=text, **group)
+            case "mention":
+                update = await self.telegram.update(text=f"@double_bot {text}", **group)
+            case "file":
+                update = await self.telegram.update(file={"name": "notes.txt", "mime_type": "text/plain", "text": text})
+            case _:
+                member = {"user": {"id": 123456, "is_bot": True}, "status": "kicked" if what == "leaves" else "member"}
+                changed = {"chat": {"id": 77, "type": "private"}, "from": PERSON, "date": 1, "new_chat_member": member}
+                await self.telegram.update(raw={"my_chat_member": changed})
+                return ""
+        return str(next(update[one]["message_id"] for one in ("message", "edited_message") if one in update))
+
+    def stores_nothing(self, times: int) -> None:
+        self.broken_admits = times
+
+    async def refused(self) -> TelegramAdapter:
+        return TelegramAdapter(settings_for(self.telegram, token="654321:REVOKED-token"), surroundings(Path()))
 
     async def presses(self, message_id: str, action: str) -> None:
         await self.telegram.update(kind="callback", message_id=int(message_id), data=action)

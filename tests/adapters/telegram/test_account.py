@@ -85,7 +85,7 @@ def test_reading_settings_and_updates_loads_no_platform_library() -> None:
 def test_the_menu_of_a_scope() -> None:
     assert menu([HELP, MODEL, ODD], admin=False) == [{"command": "help", "description": "What I can do"}]
     everything = menu([HELP, MODEL, ODD], admin=True)
-    assert everything[1] == {"command": "model", "description": "[name] · Choose the model"}
+    assert everything[1] == {"command": "model", "description": "Choose the model"}
     long = CommandSpec(name="a-b", description="x" * 300)
     assert menu([long], admin=False) == [{"command": "a_b", "description": "x" * 256}]
 

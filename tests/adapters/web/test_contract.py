@@ -1,5 +1,6 @@
 """The web chat keeps the promise of every channel, seen through its own HTTP interface."""
 
+import secrets
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -10,13 +11,14 @@ from adapters.web.settings import WebSettings as ChatSettings
 from agent.core.clock import SystemClock
 from gateway.channels.adapter import Surroundings
 from gateway.channels.document import Plain
+from gateway.channels.errors import HouseTrouble
 from gateway.channels.inbound import Inbound, Outcome, Receipt
 from gateway.channels.keys import UserId
 from gateway.channels.outbound import Outbound
 from gateway.config.web import WebSettings
 from gateway.web.server import WebServer
 from tests.adapters.web.visitor import Visitor, text_of, visiting
-from tests.contracts.channel_contract import Act, ChannelContract, Fault, Harness, Seen, eventually
+from tests.contracts.channel_contract import Act, ChannelContract, Fault, Happening, Harness, Seen, eventually
 from tests.e2e.site import no_places
 from tests.fakes.running import running
 
@@ -24,6 +26,7 @@ from tests.fakes.running import running
 class WebHarness:
     person = UserId("operator")
     faults: frozenset[Fault] = frozenset({"busy"})
+    happenings: frozenset[Happening] = frozenset({"file"})
 
     def __init__(self, adapter: Web, home: Path, visitor: Visitor) -> None:
         self.adapter = adapter
@@ -31,8 +34,12 @@ class WebHarness:
         self.admitted: list[Inbound] = []
         self._home = home
         self._visitor = visitor
+        self._failing = 0
 
     async def admit(self, inbound: Inbound) -> Receipt:
+        if self._failing:
+            self._failing -= 1
+            raise HouseTrouble("disk full")
         self.admitted.append(inbound)
         return Receipt(Outcome.ACCEPTED)
 
@@ -53,7 +60,23 @@ class WebHarness:
         ]
 
     async def says(self, text: str) -> str:
-        return await self._visitor.say(text)
+        """As the page does: what the gateway could not keep is posted again under the same id."""
+        id = secrets.token_hex(16)
+        while self._failing:
+            response = await self._visitor.post("/chat/c/main/messages", {"id": id, "text": text, "files": ()})
+            assert response.status_code >= 500, response.text
+        return await self._visitor.say(text, id=id)
+
+    async def happens(self, what: Happening, text: str = "", message_id: str = "") -> str:
+        assert what == "file"
+        kept = await self._visitor.upload("notes.txt", text.encode(), "text/plain")
+        return await self._visitor.say("see", files=(kept["id"],))
+
+    def stores_nothing(self, times: int) -> None:
+        self._failing = times
+
+    async def refused(self) -> None:
+        return None
 
     async def presses(self, message_id: str, action: str) -> None:
         body = {"id": "press-0001", "message": message_id, "action": action}

@@ -69,7 +69,7 @@ class Life:
         self.model, self.events, self.jobs, self.flushes = Model(), list[Event](), list[Job](), 0
         self.state = CompactionState(count=weight)
 
-        async def write() -> None:
+        async def write(upto: int | None) -> None:
             self.flushes += 1
 
         self.engine = Engine(

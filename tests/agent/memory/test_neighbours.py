@@ -188,8 +188,8 @@ async def test_both_databases_give_the_same_order(database: Database, clock: Fak
 
 async def test_the_block_shows_passages_within_its_limit(database: Database, clock: FakeClock) -> None:
     chat = Chat(database, clock)
-    for day in range(40):
-        lines = [f"{word} about the lighthouse on day {day}, {'and so on ' * 12}" for word in ("First", "Then", "Last")]
+    for day in range(10):
+        lines = (f"First of day {day}", f"Then about the lighthouse, {'and so on ' * 12}", f"Last of day {day}")
         await chat.say(*lines, session=f"day{day}")
     shown = await chat.block("the lighthouse")
     assert 2_000 < len(shown) <= RecallSettings().max_chars
@@ -198,6 +198,29 @@ async def test_the_block_shows_passages_within_its_limit(database: Database, clo
     chat.settings = short
     assert len(await chat.block("the lighthouse")) <= 600
     assert FRAME in shown
+
+
+async def test_what_was_found_is_shown_before_what_stands_beside_it(database: Database, clock: FakeClock) -> None:
+    chat = Chat(database, clock, replace(MemorySettings(), recall=RecallSettings(max_chars=700)))
+    for day in range(4):
+        await chat.say("Nothing else " * 5, f"The lighthouse of day {day}", "Nothing more " * 5, session=f"day{day}")
+    shown = await chat.block("the lighthouse")
+    assert shown.count("The lighthouse of day") == 4, shown
+    assert "Nothing" in shown, "there is room for some of it"
+
+
+async def test_what_somebody_said_who_is_named_comes_before_what_others_said_of_them(
+    database: Database, clock: FakeClock
+) -> None:
+    chat = Chat(database, clock)
+    await chat.say("I painted the lighthouse", session="s1", by=ANN)
+    await chat.say("Ann painted a lighthouse", session="s2", by=BEN)
+    scope, lexicon = chat.scope(), chat.memory.lexicon
+    terms = lexicon.terms("What has Ann painted?")
+    found = await database.read(
+        lambda conn: index.search(conn, scope, terms, kinds=("said",), most=3, names=lexicon.names)
+    )
+    assert [item.speaker for item in found] == ["Ann", "Ben"], "not the newest first"
 
 
 @pytest.mark.parametrize(

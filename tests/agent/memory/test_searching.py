@@ -60,7 +60,9 @@ async def test_what_nobody_asked_for_is_read_only_where_it_can_be_sure(
     terms = LEXICON.terms(asked)
 
     def work(conn: Connection) -> bool:
-        return bool(index.search(conn, SCOPE, terms, kinds=("fact", "said"), most=40, unless_named=LEXICON.names))
+        return bool(
+            index.search(conn, SCOPE, terms, kinds=("fact", "said"), most=40, names=LEXICON.names, only_sure=True)
+        )
 
     assert await database.read(work) is shown
 
@@ -77,7 +79,7 @@ async def test_candidates_are_weighed_only_where_one_can_be_shown(
         raw = conn.connection.driver_connection
         assert raw is not None
         raw.set_trace_callback(asked.append)
-        index.search(conn, SCOPE, LEXICON.terms(words), kinds=("said",), most=40, unless_named=LEXICON.names)
+        index.search(conn, SCOPE, LEXICON.terms(words), kinds=("said",), most=40, names=LEXICON.names, only_sure=True)
         raw.set_trace_callback(None)
 
     await sqlite_database.read(work)

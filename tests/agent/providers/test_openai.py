@@ -128,7 +128,9 @@ async def test_connections_are_used_again(tmp_path: Path) -> None:
     [
         pytest.param(says(200, "<html>", "text/html"), ProviderRefused, "web page; check base_url", id="a web page"),
         pytest.param(says(307, "", location="/x"), ProviderRefused, "307", id="a redirection"),
-        pytest.param(says(502, "<h1>Bad  gateway</h1>", "text/html"), ProviderBusy, "<h1>Bad gateway</h1>", id="a 502"),
+        pytest.param(
+            says(502, "<h1>Bad  gateway</h1>", "text/html"), ProviderBusy, "(HTTP 502): Bad gateway", id="a 502"
+        ),
         pytest.param(says(400, "{broken"), RequestInvalid, "{broken", id="an error that is no JSON"),
         pytest.param(sends("data: {}\n"), ProviderBusy, "cut", id="a stream without anything"),
         pytest.param(sends(event(content="x"), "data: {nope\n\n", END), ProviderBusy, "malformed", id="broken JSON"),

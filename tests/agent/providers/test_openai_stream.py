@@ -66,7 +66,7 @@ def call(name: str | None = None, arguments: Any = None, **fields: Any) -> dict[
             id="reasoning in the other field",
         ),
         pytest.param(
-            [delta("stop", content=[{"type": "text", "text": "Hi"}, {"type": "thinking", "thinking": []}])],
+            [delta("stop", content=[{"type": "text", "text": "Hi"}, {"type": "image", "image": ""}])],
             [TextDelta("Hi"), Unknown("a part of the content that is no text"), Done("end_turn")],
             id="content as a list of parts",
         ),

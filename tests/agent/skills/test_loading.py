@@ -65,7 +65,7 @@ def test_what_leads_out_or_is_too_large_is_left_out(tmp_path: Path, caplog: pyte
     assert {name: skill.body for name, skill in found.items()} == {"good": "Here."}
     told = "\n".join(record.getMessage() for record in caplog.records)
     assert told.count("leads out of") == 2
-    assert "more than 65536 bytes" in told
+    assert f"more than {LARGEST} bytes" in told
     assert "has the name 'good' already" in told
 
 

@@ -126,3 +126,48 @@ def test_no_text_breaks_it(text: str, before: str) -> None:
 def test_a_name_can_be_typed() -> None:
     assert slug("  Übersicht: der _Woche_! ") == "übersicht-der-woche"
     assert slug("../../etc") == "etc"
+
+
+@pytest.mark.parametrize(
+    ("written", "tools"),
+    [
+        pytest.param("allowed-tools: Read, Write, Edit", ("read", "write", "edit"), id="commas"),
+        pytest.param("allowed-tools: Bash Read Grep Glob", ("shell", "read", "grep", "glob"), id="blanks"),
+        pytest.param("allowed-tools: Bash(git add:*), Bash(npm run test:*) Read", ("shell", "read"), id="commands"),
+        pytest.param("allowed-tools:\n  - WebFetch\n  - Task", ("web_fetch", "web_scrape", "Agent"), id="a list"),
+        pytest.param("allowed-tools: [mcp__time__*, Bash(ls *, cat)]", ("mcp__time__*", "shell"), id="a comma inside"),
+        pytest.param("tools: read_output, WebSearch", ("read_output", "web_search"), id="our own names"),
+        pytest.param("allowed-tools: TodoWrite", ("task_create", "task_update"), id="one that is two"),
+        pytest.param("allowed-tools: Nonesuch", ("Nonesuch",), id="an unknown one stays"),
+        pytest.param("allowed-tools: ''", (), id="none"),
+        pytest.param("version: 1", None, id="not named"),
+    ],
+)
+def test_tools_are_known_by_the_names_of_the_public_format(written: str, tools: tuple[str, ...] | None) -> None:
+    skill, _ = read(f"---\nname: a\n{written}\n---\nB")
+    assert skill.tools == tools
+
+
+@pytest.mark.parametrize(
+    ("front", "description"),
+    [
+        pytest.param("description: Use when: it rains", "Use when: it rains", id="a colon"),
+        pytest.param("description: Fixes a: b\n  and c: d\nlicense: MIT", "Fixes a: b and c: d", id="on two lines"),
+        pytest.param('description: Says "no": often', 'Says "no": often', id="with quotes inside"),
+        pytest.param("description: Ü: ä\nmetadata:\n  author: x", "Ü: ä", id="before a mapping"),
+    ],
+)
+def test_a_colon_in_a_value_voids_nothing(front: str, description: str) -> None:
+    skill, warning = read(f"---\nname: a-b\n{front}\n---\nB")
+    assert (skill.name, skill.description, warning) == ("a-b", description, "")
+
+
+def test_every_field_of_the_public_format_is_taken() -> None:
+    front = 'license: MIT\ncompatibility: Python 3\nmetadata:\n  author: me\n  version: "1.2"\nallowed-tools: Read'
+    skill, warning = read(f"---\nname: a\ndescription: {'d' * 1_024}\n{front}\n---\nB")
+    assert (warning, skill.version, len(skill.description)) == ("", "1.2", 1_024)
+    assert dict(skill.further) == {
+        "license": "MIT",
+        "compatibility": "Python 3",
+        "metadata": "author: me, version: 1.2",
+    }

@@ -103,7 +103,7 @@ async def test_injected_work_comes_before_people_and_put_off_work_after_them(dat
     await admit(database, CHAT, "second")
     await admit(database, CHAT, "injected", kind="system")
     found = [one.incoming.text for one in await due(database)]
-    assert found == ["injected", "first", "second", "reminder", "tick"]
+    assert found == ["reminder", "injected", "first", "second", "tick"]
 
 
 async def test_put_off_work_waits_for_its_moment(database: Database) -> None:
@@ -178,12 +178,12 @@ async def test_the_same_id_in_another_chat_is_another_message(database: Database
 async def test_the_queue_can_be_cleared_but_for_what_runs(database: Database) -> None:
     for word in "abc":
         await admit(database, CHAT, word)
-    await admit(database, CHAT, "reminder", kind="reminder")
     await begin(database)
+    await admit(database, CHAT, "reminder", kind="reminder")
     waiting = await database.read(lambda conn: waiting_rows.waiting(conn, CHAT))
     assert [one.incoming.text for one in waiting] == ["b", "c"]
     assert await database.write(lambda conn: waiting_rows.clear_waiting(conn, CHAT, note="cleared")) == 2
-    assert [one.incoming.text for one in await due(database)] == ["a", "reminder"]
+    assert [one.incoming.text for one in await due(database)] == ["reminder", "a"]
 
 
 async def test_the_newest_in_the_queue_can_be_dropped(database: Database) -> None:

@@ -34,6 +34,13 @@ def test_above_a_tenth_of_the_window_all_but_the_core_are_left_out() -> None:
     assert all(name in listed.description for name in left_out)
 
 
+def test_of_servers_tools_those_that_fit_best_stay_as_far_as_there_is_room() -> None:
+    specs = [*(fat(f"t{number}", category="mcp") for number in range(5)), fat("shell"), fat("mine")]
+    window = size_of(fat("t0")) * 30 + 100  # a tenth has room for three
+    assert deferred(specs, window, frozenset(), ("t3", "t1", "t0")) == ("mine", "t0", "t2", "t4")
+    assert deferred(specs, window, {"t4"}, ("t3", "t1")) == ("mine", "t0", "t1", "t2")
+
+
 @pytest.mark.requirement("R-04")
 def test_of_the_houses_own_those_that_few_turns_use_are_left_out_whatever_the_window() -> None:
     def own(name: str, size: int, **more: object) -> ToolSpec:

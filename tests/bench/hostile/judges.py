@@ -13,7 +13,7 @@ from agent.core.ids import PersonId
 from agent.inbox import Incoming, Work
 from agent.tools.files.paths import ROOT, grounded
 from agent.tools.gate import may_decide
-from agent.tools.mcp.offers import WITHHELD, Offer, specs_of
+from agent.tools.mcp.offers import WITHHELD, Offer, shown_of
 from agent.tools.mcp.settings import ServerSettings
 from agent.tools.reach import WebSettings
 from agent.tools.shell.judging import judged
@@ -68,7 +68,7 @@ async def message(case: Case) -> str:
 async def description(case: Case) -> str:
     schema = {"type": "object", "properties": {"a": {"type": "string", "description": case["text"]}}}
     offer = Offer(name="x", description=case["text"], schema=schema)
-    (spec,) = specs_of([offer], ServerSettings(name="s", command="x")).values()
+    (spec,) = shown_of([offer], ServerSettings(name="s", command="x")).specs.values()
     both = WITHHELD in spec.description and spec.schema["properties"]["a"]["description"] == WITHHELD
     return "withheld" if both else "shown" if case["text"] in spec.description else "changed"
 

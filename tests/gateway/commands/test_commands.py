@@ -1,5 +1,11 @@
 """What is a command, who may use it, and how platforms learn of it."""
 
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import pytest
 from sqlalchemy import text as sql
 
@@ -98,6 +104,42 @@ async def test_help_shows_what_this_person_may_use_here(world: World) -> None:
     assert "Modell" in auf_deutsch
 
 
+async def test_help_is_short_and_all_of_it_is_one_word_away(world: World) -> None:
+    short = await world.asks("/help")
+    named = re.findall(r"^\W*/(\w+): ", short, re.MULTILINE)
+    assert 8 <= len(named) <= 12, short
+    assert "/remind tomorrow 9:00 pay the rent" in short
+    assert "/help all" in short
+    everything = await world.asks("/help all")
+    assert "/allow" in everything
+    assert "/debug-dump" in everything
+    assert len(await world.asks("/help all", person=BOB)) < 4096, "one message on Telegram"
+
+
+async def test_help_names_nothing_that_is_switched_off(world_of: Callable[..., World]) -> None:
+    async with world_of(config="[scheduler]\nenabled = false\n").process() as world:
+        assert "/remind" not in (await world.asks("/help")).split("\n\n")[1]
+        everything = await world.asks("/help all")
+        assert not re.search(r"/(graph|focus|sidequest|remind|schedules|exit)\b", everything), everything
+        published = {command.name for command in world.accounts["telegram"].published}
+        assert not published & {"graph", "focus", "sidequest", "remind", "exit"}
+
+
+@pytest.mark.parametrize(("platform", "typed"), [("discord", "/bo clear-queue"), ("telegram", "/clear_queue")])
+async def test_commands_are_named_as_they_are_typed_there(
+    world_of: Callable[..., World], platform: str, typed: str
+) -> None:
+    forms: dict[str, dict[str, Any]] = {"discord": {"command_prefix": "/bo "}, "telegram": {"command_dash": "_"}}
+    async with world_of(accounts=(platform,)).process() as world:
+        account = world.accounts[platform]
+        account.capabilities = replace(account.capabilities, **forms[platform])
+        answer = await world.asks("/help all", person="77", on=platform)
+        assert typed in answer
+        answer = await world.asks("/xyzzy", on=platform)
+        assert typed.partition("clear")[0] + "help" in answer, "in every sentence of ours"
+        await world.answered("say /clear-queue", "say /clear-queue", on=platform)
+
+
 async def test_help_tells_of_one_command(world: World) -> None:
     remind = await world.asks("/help /remind", "<when> <text>")
     assert "Also: /reminder" in remind
@@ -142,3 +184,22 @@ async def test_a_broken_command_ends_in_a_sentence_and_does_not_come_again(world
 
 async def test_start_says_hello_by_name(world: World) -> None:
     assert "Hello Person 77" in await world.asks("/start")
+
+
+PAGE = (Path(__file__).parents[3] / "docs/commands.md").read_text()
+ROWS = re.findall(r"^\| (`/.*?) \| (?:.*) \| (●?) ?\|$", PAGE, re.MULTILINE)
+
+
+def test_the_page_of_commands_names_each_and_no_other() -> None:
+    named = {name for cell, _ in ROWS for name in re.findall(r"`/([a-z-]+)", cell)}
+    assert named <= set(COMMANDS.names), f"there is no {sorted(named - set(COMMANDS.names))}"
+    missing = {one.name for one in COMMANDS.all if not one.hidden} - named
+    assert not missing, f"docs/commands.md does not tell of {sorted(missing)}"
+
+
+@pytest.mark.parametrize(("cell", "mark"), ROWS)
+def test_the_page_of_commands_says_which_are_done_at_once(cell: str, mark: str) -> None:
+    for name in re.findall(r"`/([a-z-]+)", cell):
+        command = COMMANDS.named(name)
+        assert command is not None
+        assert command.immediate is bool(mark), name

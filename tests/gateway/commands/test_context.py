@@ -54,7 +54,10 @@ async def test_in_a_group_only_admins_compact(world: World) -> None:
 
 async def test_dumps_are_for_admins_and_hold_the_requests(world: World) -> None:
     assert "admin" in (await world.asks("/debug-dump", "admin", chat=BOB, person=BOB)).lower()
-    answer = await world.asks("/debug-dump", "Dumping what goes")
+    assert "Dumping is off here" in await world.asks("/debug-dump")
+    assert not (world.home / "dumps").exists(), "to ask is not to switch on"
+    answer = await world.asks("/debug-dump on", "Dumping what goes")
+    assert "Dumping is on here, into dumps/" in await world.asks("/debug-dump")
     assert "dumps/" in answer
     await world.say("a secret bird")
     await world.shows("fine")

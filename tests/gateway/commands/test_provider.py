@@ -152,3 +152,14 @@ async def test_a_button_switches_with_the_role_of_who_presses(world: World) -> N
     await world.press("c:/provider b", chat=GROUP, id="p2")
     await world.shows("This chat now uses", GROUP)
     assert (await world.press("c:/provider b", chat=GROUP, id="p2")).outcome == "duplicate"
+
+
+@pytest.mark.parametrize("lists", [True, False], ids=["its server lists its models", "it lists others"])
+async def test_a_model_that_the_server_does_not_have_is_not_kept(world: World, lists: bool) -> None:
+    world.llm.double.settings["models"] = ["model-a", "model-a-large"] if lists else ["something-else"]
+    answer = await world.asks("/model model-a-larg")
+    if lists:
+        assert "Did you mean: model-a-large" in answer
+        assert "uses model-a." in await world.asks("/model")
+        answer = await world.asks("/model model-a-large")
+    assert "now asks model-a-lar" in answer

@@ -4,9 +4,10 @@ import json
 import re
 
 import pytest
+from sqlalchemy import text as sql
 
 from tests.fakes.waiting import until
-from tests.gateway.world import ANN, BOB, GROUP, World
+from tests.gateway.world import ANN, BOB, GROUP, World, file
 
 
 async def talk(world: World, *texts: str, chat: str = ANN, person: str = ANN) -> None:
@@ -105,9 +106,9 @@ async def test_in_a_group_what_one_has_said_another_takes_back_only_as_an_admin(
 
 
 async def test_clear_hides_the_history(world: World) -> None:
-    assert "nothing to forget" in await world.asks("/clear")
+    assert "nothing to hide" in await world.asks("/clear")
     await talk(world, "plover")
-    assert "Forgotten: 2 messages" in await world.asks("/clear")
+    assert "Hidden from the model: 2 messages" in await world.asks("/clear")
     await talk(world, "heron")
     assert "plover" not in last_request(world)
 
@@ -116,13 +117,13 @@ async def test_clear_hides_the_history(world: World) -> None:
 async def test_in_a_group_the_requester_confirms_a_clear(world: World) -> None:
     await talk(world, "plover", chat=GROUP)
     await world.say("/clear", chat=GROUP)
-    await world.shows("Forget 2 messages of this conversation for everybody here?", GROUP)
+    await world.shows("Hide 2 messages of this conversation from the model, for everybody here?", GROUP)
     (yes, no) = world.screen(GROUP).shown[-1].actions
     assert (await world.press(yes, person=BOB, chat=GROUP)).outcome == "accepted"
     assert world.screen(GROUP).notes[-1] == "Only the person who was asked can answer that."
     assert (await world.say("yes", person=BOB, chat=GROUP)).reason != "answered a question"
     await world.press(no, chat=GROUP, id="p2")
-    await world.shows("Nothing was forgotten", GROUP)
+    await world.shows("Nothing was hidden", GROUP)
     await talk(world, "heron", chat=GROUP)
     assert "plover" in last_request(world)
 
@@ -130,7 +131,7 @@ async def test_in_a_group_the_requester_confirms_a_clear(world: World) -> None:
     await until(lambda: any("everybody here?" in shown.text and shown.actions for shown in world.screen(GROUP).shown))
     answer = world.said(" YES ", chat=GROUP)
     assert (await world.hears(answer)).reason == "answered a question"
-    await world.shows("Forgotten:", GROUP)
+    await world.shows("Hidden from the model:", GROUP)
     assert (await world.hears(answer)).outcome == "duplicate"
     await talk(world, "egret", chat=GROUP)
     assert "plover" not in last_request(world)
@@ -148,6 +149,19 @@ async def test_export_gives_a_file_of_json_lines(world: World) -> None:
     assert file.path.stat().st_mode & 0o077 == 0
     assert file.path.parent.parent == world.home
     assert "is for admins" in await world.asks("/export", person=BOB, chat=GROUP)
+
+
+async def test_clear_says_that_what_is_hidden_is_still_stored(world: World) -> None:
+    await world.answered("a secret")
+    assert "They are still stored; /memory forget all erases them." in await world.asks("/clear")
+    stored = await world.database.read(lambda conn: conn.execute(sql("select count(*) from message")).scalar_one())
+    assert stored == 2
+
+
+async def test_undo_of_a_file_names_it(world: World) -> None:
+    await world.say("", attachments=(file("cat.txt"),))
+    await world.settled()
+    assert "Taken back: “cat.txt”" in await world.asks("/undo")
 
 
 @pytest.mark.requirement("B-13")

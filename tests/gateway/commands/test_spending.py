@@ -213,5 +213,36 @@ async def test_budget_lists_what_is_in_use_and_raises_by_an_amount(limited: Call
         await world.asks("/budget", "Budgets in Gebrauch", language="de")
 
 
+async def test_allowing_more_counts_from_what_is_used(limited: Callable[..., World]) -> None:
+    world = limited()
+    world.config = world.config.replace(
+        "[spending]\n", '[[spending.limits]]\nscope = "person"\ntokens = 30000\n[spending]\n'
+    )
+    async with world.process():
+        world.script(reply(29_000, 500))
+        await world.answered("hello", "ok", person=BOB)
+    world.config = world.config.replace("tokens = 30000", "tokens = 3000")
+    async with world.process():
+        refusal = "Your limit of 3,000 tokens is used up; it resets at"
+        assert refusal in await world.asks("again", refusal, person=BOB)
+        await world.shows("person telegram:78 has used up the 3,000 tokens")
+        no_money = await world.asks("/budget more person:telegram:78 day 2")
+        assert "is one of tokens" in no_money
+        raised = await world.asks("/budget more person:telegram:78 day")
+        assert "29,500 tokens of 31,000 tokens (95 %)" in raised, raised
+
+
+async def test_an_owner_who_is_refused_is_told_once(limited: Callable[..., World]) -> None:
+    world = limited(("person", 16.2))
+    async with world.process():
+        world.script(reply(16_200, 0))
+        await world.answered("hello", "ok")
+        before = len(world.texts())
+        await world.asks("again", "Your limit of 16.20 USD is used up")
+        await world.say("how are you", person=BOB)
+        await world.settled()
+        assert not [text for text in world.texts()[before:] if "has used up" in text], world.texts()
+
+
 def _today(world: World) -> str:
     return f"{world.clock.now():%y%m%d}"

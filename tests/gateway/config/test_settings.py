@@ -414,3 +414,44 @@ def test_a_supervisor_that_does_not_exist_is_found_at_the_start(tmp_path: Path) 
     assert len(found) == 1
     assert "verify_interval is 0" in found[0]
     assert "autonomous_max_turns is 0" in found[0]
+
+
+def test_the_pages_name_settings_that_exist() -> None:
+    """Each `[section] key` of the documentation stands in the shipped configuration, which holds every key."""
+    keys: dict[str, set[str]] = {}
+    section = ""
+    for line in SHIPPED.read_text().splitlines():
+        if head := re.match(r"#? ?\[\[?([\w.]+)\]", line):
+            section = head[1]
+            keys.setdefault(section, set())
+        elif (key := re.match(r"(?:# )?(\w+) = ", line)) and section:
+            keys[section].add(key[1])
+    root = SHIPPED.parents[1]
+    for page in (root / "README.md", *(root / "docs").glob("*.md")):
+        for named, key in re.findall(r"`\[\[?([a-z_.]+)\]\]?(?: ([a-z_0-9]+))?", page.read_text()):
+            if named == "redacted":  # what stands in place of a secret
+                continue
+            within = [of for name, of in keys.items() if name == named or name.startswith(f"{named}.")]
+            assert within, f"{page.name}: no section [{named}]"
+            assert not key or any(key in of for of in within), f"{page.name}: no key {key} in [{named}]"
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("", True),
+        ('webhook_url = "https://bot.example.org/hook"', False),
+        ('[web]\npublic_url = "https://bot.example.org"', False),
+        ('api_base_url = "http://127.0.0.1:8081"', False),  # a Bot API server of one's own may call back locally
+    ],
+    ids=["no address", "its own", "that of the web server", "a local Bot API server"],
+)
+def test_a_webhook_without_an_address_is_a_mistake(tmp_path: Path, more: str, told: bool) -> None:
+    text = f'[[channels]]\ntype = "telegram"\ntoken = "1:abcdef"\nmode = "webhook"\n{more}\n'
+    data = tomllib.loads(text)
+    if told:
+        (mistake,) = mistakes(data, tmp_path)
+        assert "webhook" in mistake
+        assert "public_url" in mistake
+    else:
+        assert reading(data, tmp_path).channels[0].channel_type == "telegram"

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected, ChannelUnsure
-from gateway.channels.inbound import Inbound, Outcome, Receipt
+from gateway.channels.errors import ChannelBusy, ChannelGone, ChannelRejected, ChannelUnsure, HouseTrouble
+from gateway.channels.inbound import Attachment, Inbound, Outcome, Receipt
 from gateway.channels.keys import UserId
-from tests.contracts.channel_contract import Act, ChannelContract, Fault, Harness, Seen
+from tests.contracts.channel_contract import Act, ChannelContract, Fault, Happening, Harness, Seen
 from tests.fakes.channel import DEFAULT, FakeAdapter
 from tests.fakes.running import running
 
@@ -27,9 +27,14 @@ class FakeHarness:
         self.channel = adapter.channel("1")
         self.person = UserId("ann")
         self.admitted: list[Inbound] = []
+        self.happenings: frozenset[Happening] = frozenset({"file"})
+        self._failing = 0
         self.faults: frozenset[Fault] = frozenset({"busy", "server_error", "cut_after", "refuse", "gone"})
 
     async def admit(self, inbound: Inbound) -> Receipt:
+        if self._failing:
+            self._failing -= 1
+            raise HouseTrouble("disk full")
         self.admitted.append(inbound)
         return Receipt(Outcome.ACCEPTED)
 
@@ -48,6 +53,16 @@ class FakeHarness:
 
     async def says(self, text: str) -> str:
         return await self.adapter.says(text)
+
+    async def happens(self, what: Happening, text: str = "", message_id: str = "") -> str:
+        attachment = Attachment(kind="file", handle=text, name="notes.txt", mime_type="text/plain")
+        return await self.adapter.says("see", attachments=(attachment,))
+
+    def stores_nothing(self, times: int) -> None:
+        self._failing = times
+
+    async def refused(self) -> None:
+        return None
 
     async def presses(self, message_id: str, action: str) -> None:
         await self.adapter.presses(message_id, action)

@@ -463,7 +463,7 @@ async def test_a_message_behind_a_foreign_lease_is_not_lost(database: Database) 
         await anyio.sleep(0.05)
         assert len(house.given) == 1
         await database.write(partial(conversation_rows.release, key=CHAT, run="r"))
-        await until(partial(is_answered, database, "it runs", "a"))
+        await until(partial(is_answered, database, "it runs", "locked: a", "a"))
 
 
 class FailsToRelease(Troubled):

@@ -21,7 +21,7 @@ async def is_answered(database: Database, *texts: str) -> bool:
 
 @pytest.mark.requirement("Z-07", "Z-22")
 async def test_what_the_house_has_queued_runs_before_people_who_came_earlier(database: Database) -> None:
-    """Admitted while a turn runs, in the wrong order: injected work first, then people as they came, then the rest."""
+    """Admitted while a turn runs, in the wrong order: what is due first, then people as they came, then the rest."""
     go_on = anyio.Event()
 
     async def turn(work: Work) -> None:
@@ -32,12 +32,12 @@ async def test_what_the_house_has_queued_runs_before_people_who_came_earlier(dat
     async with house.running():
         await house.says(CHAT, "first")
         await until(lambda: house.dispatcher.is_running(CHAT))
-        await admit(database, CHAT, "a reminder", kind="reminder")
+        await admit(database, CHAT, "put off", kind="system", not_before=1)
         await admit(database, CHAT, "from Ann")
         await admit(database, CHAT, "from Bob")
-        await admit(database, CHAT, "injected", kind="system")
+        await admit(database, CHAT, "a task", kind="reminder")
         go_on.set()
-        await until(partial(is_answered, database, "first", "injected", "from Ann", "from Bob", "a reminder"))
+        await until(partial(is_answered, database, "first", "a task", "from Ann", "from Bob", "put off"))
     assert {work.kind for work in house.given} == {"message", "system", "reminder"}
 
 

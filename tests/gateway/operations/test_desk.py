@@ -23,7 +23,7 @@ from gateway.web.control import OperationError
 from tests.gateway.world import GROUP, ZOE, World
 
 CHAT = ConversationId("telegram:77")
-CODE = re.compile(r"tieline pair approve (\w{8})")
+CODE = re.compile(r"code is (\w{8})")
 
 
 async def do(world: World, operation: str, **arguments: Any) -> Any:
@@ -52,7 +52,8 @@ class TestPairing:
         assert 590 < request["seconds_left"] <= 600
         assert code not in json.dumps(request), "the code itself only the person has"
         spaced = f" {code[:4].lower()}-{code[4:]} "
-        assert await do(world, "pair.approve", code=spaced) == {"person": "telegram:99", "display": "Person 99"}
+        answer = await do(world, "pair.approve", code=spaced)
+        assert (answer["person"], answer["display"], answer["role"]) == ("telegram:99", "Person 99", "member")
         await world.shows("You are in", ZOE)
         assert (await world.say("hello", person=ZOE)).outcome == "accepted"
         assert await do(world, "pair.list") == []

@@ -10,7 +10,7 @@ from gateway.channels.errors import ChannelGone
 from tests.fakes.waiting import until
 from tests.gateway.world import ANN, ZOE, World
 
-CODE = re.compile(r"tieline pair approve (\w{8})")
+CODE = re.compile(r"code is (\w{8})")
 
 
 async def code_of(world: World, person: str = ZOE, count: int = 1) -> str:
@@ -20,14 +20,16 @@ async def code_of(world: World, person: str = ZOE, count: int = 1) -> str:
 
 
 @pytest.mark.requirement("G-12")
-async def test_a_code_once_then_silence_until_they_are_let_in(world: World) -> None:
+async def test_a_code_then_one_word_then_silence_until_they_are_let_in(world: World) -> None:
     for text in ("hello?", "anybody there?", "/help", "/status"):
         receipt = await world.say(text, person=ZOE)
         assert (receipt.outcome, receipt.reason) == ("ignored", "not paired yet")
     code = await code_of(world)
     assert world.llm.calls == []
     assert await world.rows() == []
-    assert len(world.texts(ZOE)) == 1
+    assert len(world.texts(ZOE)) == 2, "the second message is no silence, the others are"
+    assert "nobody has let you in yet. Your code is good for 10 min more" in world.texts(ZOE)[1]
+    assert "tieline" not in world.texts(ZOE)[0], "no command and no path of the operator's machine"
     await world.house.operations.pair_approve({"code": code.lower()})
     await world.shows("You are in", ZOE)
     await world.answered("finally", person=ZOE)
@@ -129,3 +131,48 @@ async def test_a_button_from_a_stranger_only_loses_its_waiting_sign(world: World
     assert (await world.press(action, person=ZOE)).reason == "not paired yet"
     assert world.screen(ZOE).notes == [""]
     assert await world.house.operations.pair_list({}) == []
+
+
+@pytest.mark.parametrize("lets_in", [True, False], ids=["let in", "turned away"])
+async def test_an_admin_decides_by_a_button(world: World, lets_in: bool) -> None:
+    await world.say("hello?", person=ZOE)
+    await world.shows("asks to be let in", ANN)
+    let_in, turn_away = world.screen(ANN).shown[-1].actions
+    await world.press(let_in if lets_in else turn_away)
+    if lets_in:
+        await world.shows("You are in", ZOE)
+        await world.answered("finally", person=ZOE)
+    else:
+        await world.shows("telegram:99 is turned away", ANN)
+        assert (await world.say("hello?", person=ZOE)).reason == "not paired yet"
+    assert bool(await world.house.operations.pair_list({})) is not lets_in, "who was turned away may ask again"
+
+
+async def test_the_first_admin_is_made_by_pairing(world_of: Callable[..., World]) -> None:
+    world = world_of()
+    world.admins = ""
+    async with world.process():
+        await world.say("hello?", person=ZOE)
+        code = await code_of(world)
+        answer = await world.house.operations.pair_approve({"code": code})
+        assert (answer["role"], answer["has_admin"]) == ("member", False)
+        await world.shows("You are in", ZOE)
+        assert "is for admins" in await world.asks("/budget", "is for admins", person=ZOE)
+        answer = await world.house.operations.pair_approve({"code": "telegram:99", "admin": True})
+        assert (answer["role"], answer["has_admin"]) == ("admin", True)
+        assert "No budget is in use" in await world.asks("/budget", "No budget", person=ZOE)
+        with pytest.raises(Exception, match="has not been let in"):
+            await world.house.operations.pair_approve({"code": "telegram:1234", "admin": True})
+        await world.say("hello?", person="98")
+        await world.house.operations.pair_approve({"code": await code_of(world, "98"), "admin": True})
+        await world.shows("You are in, as an admin", "98")
+
+
+async def test_an_admin_who_never_wrote_is_not_told_that_i_was_removed(world: World) -> None:
+    world.screen(ANN).fail("send", ChannelGone("chat not found"))
+    await world.say("hello?", person=ZOE)
+    await until(lambda: bool(world.screen(ANN).calls))
+    await world.asks("/whoami")
+    await world.shows("asks to be let in", ANN)
+    await world.settled()
+    assert not [text for text in world.texts(ANN) if "removed" in text]

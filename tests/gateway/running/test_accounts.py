@@ -1,6 +1,7 @@
 """Accounts: each on its own; one that fails is started again, and the others do not notice."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar
 
@@ -10,8 +11,8 @@ import pytest
 from agent.storage.errors import StorageTrouble
 from gateway.channels.adapter import Adapter, Admit, ChannelSettings, Entrance, State, Surroundings
 from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelRejected, HouseTrouble
-from gateway.channels.inbound import Inbound, Outcome, Receipt
-from gateway.channels.keys import ConversationKey
+from gateway.channels.inbound import Inbound, Outcome, Receipt, Said, Sender
+from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import CommandSpec
 from gateway.running.accounts import FIRST_PAUSE_S, LONGEST_PAUSE_S, Accounts, Gateway
 from tests.fakes.channel import FakeAdapter
@@ -248,11 +249,14 @@ async def test_what_cannot_be_taken_in_is_said_in_words_adapters_know(house: Hou
     async with running(house.run):
         telegram = house.opened["telegram"]
         house.troubles = [trouble]
+        now = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+        key, ann = ConversationKey("telegram", "1"), Sender(id=UserId("ann"), display="Ann")
+        said = Said(key=key, place="1", message_id="1", sender=ann, received_at=now, text="hello")
         with pytest.raises(HouseTrouble) as refused:
-            await telegram.says("hello")
+            await telegram.hears(said)
         assert refused.value.__cause__ is trouble
         assert telegram.receipts == []
-        await telegram.says("hello")
+        await telegram.hears(said)
         assert telegram.receipts == ["accepted"]
 
 

@@ -37,13 +37,17 @@ NINE = Calendar(lines=(Line(hours=(9,)),))  # the clock begins at 12:00 UTC
 
 @dataclass
 class Room:
-    """The room around a database. `gone` says why nothing may be done, `quiet` are everybody's quiet hours."""
+    """The room around a database. `gone` says why nothing may be done, `quiet` are everybody's quiet hours.
+
+    `mute`: the account's login is refused.
+    """
 
     database: Database
     clock: FakeClock
     settings: SchedulerSettings = field(default_factory=lambda: SchedulerSettings(spread_s=0.0))
     gone: str | None = None
     quiet: Quiet | None = None
+    mute: bool = False
     outcomes: list[str] = field(default_factory=list)
     turned_off: list[Schedule] = field(default_factory=list)
     runner: Runner = field(init=False)
@@ -56,6 +60,7 @@ class Room:
             phrase=read_catalogue(),
             settings=self.settings,
             why_not=lambda _: self.gone,
+            reachable=lambda _: not self.mute,
             role=lambda one: one.creator.role,
             quiet=lambda conn, _: self.quiet,
         )
@@ -547,3 +552,22 @@ async def test_a_one_shot_that_would_have_passed_there_comes_a_day_later(lite: R
     await lite.desk.add(HERE, ANN, replace(plan, zone_source="assumed"))
     (moved,) = await lite.desk.set_zone("telegram:77", "Asia/Tokyo")  # where it is 21:00
     assert moved.next_at == datetime(2026, 1, 2, 8, 30, tzinfo=UTC)
+
+
+@pytest.mark.requirement("Z-36")
+async def test_a_refused_login_wakes_no_agent_and_turns_nothing_off(lite: Room) -> None:
+    lite.mute = True
+    await lite.set(Every(seconds=600, anchor=lite.clock.now()), "look", action="ask")
+    await lite.set(in_(lite.clock, minutes=1), "once", action="ask")
+    await lite.set(in_(lite.clock, minutes=10), "tea")
+    for _ in range(10):
+        await lite.passes(minutes=10)
+    assert (await lite.asked(), await lite.said()) == ([], ["⏰ tea"])
+    assert lite.outcomes.count("unreachable") == 11  # each moment of the first, the second once
+    assert (await lite.states()).get("failed", 0) == 0
+    lite.mute = False
+    await lite.passes(minutes=1)
+    assert len(await lite.asked()) == 1
+    assert "once" in (await lite.asked())[0]
+    await lite.passes(minutes=10)
+    assert len(await lite.asked()) == 2

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0025_dead_letters"
-down_revision = "0020_guideline"
+down_revision = "0023_place"
 
 BOXES = ("inbox", "outbox")
 

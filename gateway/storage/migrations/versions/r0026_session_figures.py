@@ -1,4 +1,4 @@
-"""What `/status` tells of a session also after its agent slept, and the session of each recorded tool call.
+"""What `/status` tells of a session also after its agent slept.
 
 Revision ID: 0026_session_figures
 """
@@ -14,11 +14,9 @@ def upgrade() -> None:
     op.add_column("session", sa.Column("fixed_tokens", sa.BigInteger()))
     op.add_column("session", sa.Column("scale", sa.Float()))
     op.add_column("session", sa.Column("compacted", sa.Text()))
-    op.add_column("tool_call", sa.Column("session_id", sa.Text()))
 
 
 def downgrade() -> None:
-    op.drop_column("tool_call", "session_id")
     op.drop_column("session", "compacted")
     op.drop_column("session", "scale")
     op.drop_column("session", "fixed_tokens")

@@ -49,6 +49,16 @@ async def test_an_approval_shows_the_canonical_path_and_what_is_written(ws: Path
     assert appraisal.shown.startswith("Replace /workspace/notes.md (18 bytes) with 4 characters:\ngone")
 
 
+async def test_an_approval_of_a_long_text_shows_its_beginning_and_its_end(ws: Path) -> None:
+    long = f"first line\n{'x = 1' + chr(10)}" + "pass\n" * 2_000 + "rm -rf everything"
+    for tool, given in ((WRITE, {"content": long}), (EDIT, {"old": "milk", "new": long})):
+        assert tool.spec.appraise is not None
+        shown = (await tool.spec.appraise({"path": "notes.md", **given}, call_in(ws))).shown
+        assert "first line" in shown
+        assert shown.rstrip().endswith("rm -rf everything")
+        assert len(shown) < 2_000
+
+
 async def test_a_file_is_written_and_changed(ws: Path) -> None:
     context = call_in(ws)
     assert (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.tools.shell.judging import judged
+from agent.tools.shell.judging import judged, only_removes
 from agent.tools.shell.reading import Unreadable, read
 
 
@@ -169,3 +169,22 @@ def unquoted(command: str) -> str:
             kept.append(sign)
         at += 1
     return "".join(kept)
+
+
+@pytest.mark.parametrize(
+    ("command", "only"),
+    [
+        ("rm a", True),
+        ("rm a && rm -r b; rm c", True),
+        ("rm a; dd if=/dev/zero of=b", False),
+        ("rm a | tee b", False),
+        ("rm $(dd if=/dev/zero of=b)", False),
+        ("rm a > b", False),
+        ("rm a & yes", False),
+        ("(rm a; yes)", False),
+        ("rm 'a", False),
+        ("dd of=b", False),
+    ],
+)
+def test_a_command_only_removes_when_all_that_runs_is_rm(command: str, only: bool) -> None:
+    assert only_removes(command) is only

@@ -139,8 +139,10 @@ async def test_an_appraisal_fixes_folder_and_time(ws: Path) -> None:
 async def test_a_full_workspace_is_told(ws: Path) -> None:
     full = FileSettings(workspace_files=1)
     (ws / "one").touch()
-    with pytest.raises(ToolError, match="workspace is full"):
-        await called(shell("open", full), call_in(ws), command="ls")
+    for command in ("ls", "rm nothing; dd if=/dev/zero of=two count=1"):
+        with pytest.raises(ToolError, match="workspace is full"):
+            await called(shell("open", full), call_in(ws), command=command)
+    assert not (ws / "two").exists()
     assert "exit code 0" in await called(shell("open", full), call_in(ws), command="rm one")
 
 

@@ -1,0 +1,185 @@
+"""One turn from its first to its last event: what it takes in, asks, runs, stores and tells (SPEC §2.3, §2.8)."""
+
+import json
+import uuid
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pytest
+from sqlalchemy import text as sql
+
+from agent.core.events import (
+    ContextBuilt,
+    Event,
+    ExecuteStarted,
+    LoopEnded,
+    LoopFailed,
+    LoopStarted,
+    StreamDelta,
+    ToolEnded,
+    ToolStarted,
+)
+from agent.core.provider_events import RetryScheduled, TokensUsed
+from tests.fakes.waiting import until
+from tests.gateway.world import World, calling, slowly
+
+LOOP = (
+    "loop:start",
+    "loop:context",
+    "loop:execute",
+    "tool:start",
+    "tool:end",
+    "loop:persist",
+    "loop:end",
+    "loop:error",
+)
+
+
+def names(world: World) -> list[str]:
+    return [event.name for event in world.events if event.name in LOOP]
+
+
+E = TypeVar("E", bound=Event)
+
+
+def the(world: World, kind: type[E]) -> E:
+    """The newest of that kind."""
+    return next(event for event in reversed(world.events) if isinstance(event, kind))
+
+
+async def exported(world: World) -> list[dict[str, Any]]:
+    """The conversation as /export writes it."""
+    await world.asks("/export", "messages")
+    await until(lambda: bool(world.screen().shown[-1].message.files))
+    (file,) = world.screen().shown[-1].message.files
+    return [json.loads(line) for line in file.path.read_text("utf-8").splitlines()]
+
+
+async def rows(world: World, statement: str) -> list[tuple[Any, ...]]:
+    return await world.database.read(lambda conn: [tuple(row) for row in conn.execute(sql(statement))])
+
+
+@pytest.mark.requirement(
+    "B-01", "B-04", "B-14", "B-18", "B-28", "B-30", "B-31", "B-38", "B-42", "B-46", "B-47", "B-51", "B-68", "B-69",
+    "B-70", "B-71", "B-72", "B-73", "B-74", "B-75", "B-90", "B-92",
+)  # fmt: skip
+async def test_a_turn_with_a_tool_is_taken_in_asked_run_stored_and_told_in_order(world: World) -> None:
+    world.script(*calling("count", "calculate", expression="6*7"))
+    await world.answered("count it", "Done: count")
+    assert names(world) == list(LOOP[:7]), "intake, context, execute with its call, persist, the end"
+    started, ended = the(world, LoopStarted), the(world, LoopEnded)
+    assert uuid.UUID(started.run)
+    assert started.session
+    assert (ended.run, ended.success) == (started.run, True)
+    assert ended.duration_ms >= 0
+    assert (ended.transcript_updated, ended.session_updated, ended.memory_updated) == (True, True, False)
+    first, second = world.llm.bodies
+    assert the(world, ExecuteStarted).tool_count == len(first["tools"])
+    assert the(world, ContextBuilt).token_estimate > len(json.dumps(first["tools"])) // 10, "tools are counted"
+    assert the(world, ToolStarted).tool_name == "calculate"
+    done = the(world, ToolEnded)
+    assert (done.tool_name, done.result_summary, done.is_error) == ("calculate", "42", False)
+    assert "".join(event.content for event in world.events if isinstance(event, StreamDelta)) == "Done: count"
+    used = [call["usage"] for call in world.llm.calls]
+    told = the(world, TokensUsed)
+    assert told.prompt == sum(one["input_tokens"] for one in used), "of both calls"
+    assert told.output == sum(one["output_tokens"] for one in used)
+    assert [message["role"] for message in first["messages"]] == ["system", "user"]
+    assert second["messages"][-1] | {"tool_call_id": ""} == {"role": "tool", "tool_call_id": "", "content": "42"}
+
+    lines = await exported(world)
+    assert [line["role"] for line in lines] == ["user", "assistant", "tool", "assistant"]
+    assert all(line["timestamp"] for line in lines)
+    assert lines[0]["content"] == "count it"
+    assert lines[1]["tool_calls"][0]["arguments"] == {"expression": "6*7"}
+    assert lines[2]["tool_call_id"] == lines[1]["tool_calls"][0]["id"] == done.tool_call_id
+    assert lines[3]["content"] == "Done: count"
+    assert await rows(world, "select tool, verdict from tool_call") == [("calculate", "ran")]
+
+    tokens = the(world, ContextBuilt).token_estimate
+    await world.answered("and now " + "a longer message " * 1_800, "a longer message")
+    assert the(world, ContextBuilt).token_estimate > tokens + 2_000, "history and message are counted"
+
+
+@pytest.mark.requirement("B-42", "B-43", "B-52", "B-76", "B-92")
+async def test_a_turn_that_fails_is_told_and_what_was_said_stays(world: World) -> None:
+    world.llm.fails(kind="error", status=400, message="nonsense", times=9)
+    await world.asks("hello")
+    await world.settled()
+    assert names(world)[0] == "loop:start"
+    assert names(world)[-2:] == ["loop:persist", "loop:error"]
+    assert the(world, LoopFailed).error
+    assert (await exported(world))[0]["content"] == "hello"
+    before = await rows(world, "select message_count, updated_at, prompt_tokens from session")
+    world.llm.double.faults.clear()
+    await world.answered("and again", "and again")
+    ((count, at, tokens),) = await rows(world, "select message_count, updated_at, prompt_tokens from session")
+    assert count == before[0][0] + 2
+    assert at > before[0][1]
+    assert tokens > before[0][2]
+
+
+@pytest.mark.requirement("B-05")
+async def test_a_message_must_not_be_empty_nor_endless(world: World) -> None:
+    assert "nothing in that message that I could read" in await world.asks(" \n ", "nothing in that message")
+    assert "32001 characters" in await world.asks("x" * 32_001, "too long: 32001 characters")
+    assert not world.llm.calls
+    assert names(world).count("loop:context") == 0
+    await world.answered("x" * 10, "x" * 10)
+
+
+@pytest.mark.requirement("B-06", "B-09", "B-10", "B-13", "B-36", "B-93")
+async def test_the_definition_is_read_checked_and_bounds_the_tools(
+    world_of: Callable[..., World], caplog: pytest.LogCaptureFixture
+) -> None:
+    world = world_of(config='[agent]\nname = "own"\n')
+    folder = world.home / "agents" / "own"
+    async with world.process():
+        assert "“own” cannot be loaded" in await world.asks("hello", "cannot be loaded")
+        folder.mkdir(parents=True)
+        (folder / "AGENT.md").write_text("---\nname: Own\nmax_turns: some\nmax_tool_iterations: many\n---\nx")
+        await world.asks("hello again", "cannot be loaded")
+        assert not world.llm.calls, "no run began"
+        assert "max_turns" in caplog.text
+        assert "max_tool_iterations" in caplog.text, "all mistakes at once"
+        (folder / "AGENT.md").write_text("---\nname: Own\ntools: [current_time]\n---\nSpeak like a sailor.")
+        world.llm.double.settings["offered_only"] = False
+        world.script(*calling("count", "calculate", expression="6*7"))
+        await world.answered("count it", "Done: count")
+        first, second = world.llm.bodies
+        assert "Speak like a sailor." in str(first["messages"][0])
+        assert [tool["function"]["name"] for tool in first["tools"]] == ["current_time"]
+        assert "calculate" in second["messages"][-1]["content"]
+        assert "42" not in second["messages"][-1]["content"]
+        assert await rows(world, "select tool, verdict from tool_call") == [("calculate", "refused")]
+
+
+@pytest.mark.requirement("B-34", "B-39", "B-80")
+async def test_a_tools_error_goes_to_the_model_and_ten_rounds_are_the_most(world: World) -> None:
+    world.script(*calling("break it", "calculate", expression="1/0"))
+    await world.answered("break it", "Done: break it")
+    assert "zero" in world.llm.bodies[-1]["messages"][-1]["content"]
+    assert the(world, ToolEnded).is_error
+    before = len(world.llm.calls)
+    sums = [{"match": {"contains": "never ends"}, "times": 1,
+             "reply": {"blocks": [{"type": "tool_use", "name": "calculate", "input": {"expression": f"{n}+1"}}]}}
+            for n in range(20)]  # fmt: skip
+    world.script(*sums)
+    assert "after 10 rounds" in await world.asks("never ends", "I stopped after")
+    assert len([event for event in world.events if isinstance(event, ToolEnded)]) == 1 + 10
+    assert len(world.llm.calls) - before <= 11
+
+
+@pytest.mark.requirement("B-40", "B-81", "B-86", "B-87")
+async def test_the_limits_of_a_run_are_those_of_the_specification_unless_set(world_of: Callable[..., World]) -> None:
+    world = world_of(providers=("a",))
+    async with world.process():
+        world.llm.fails(kind="error", status=503, message="busy")
+        await world.answered("hello", "hello")
+        (retry,) = [event for event in world.events if isinstance(event, RetryScheduled)]
+        assert 0.5 <= retry.after_s <= 1.5, "a second, and some chance"
+    world.config = "[agent]\nexecution_timeout_ms = 700\n[retry]\nmax_retries = 3\nbackoff_ms = 1\n"
+    async with world.process():
+        world.script(slowly("slow"))
+        await world.asks("slow one", "longer than 0.7 seconds")
+        await world.settled()
