@@ -5,7 +5,7 @@ Below `/channels/console`: `GET /events` streams JSON lines, first what was sent
 [{"name", "path"}], "reply_to", "silent"}` (a message may have `"replaces"`: the draft it takes the place of; a silent
 whisper is a status line, which does not stay), `{"type": "draft", "id", "text", "markdown"}` (the whole text so far),
 `{"type": "gone", "id"}`, `{"type": "typing", "status"}`, `{"type": "toast", "text"}`, `{"type": "commands",
-"commands"}`, `{"type": "alive"}`.
+"commands"}`, `{"type": "caught_up"}` after what was sent while nobody looked, `{"type": "alive"}`.
 `POST /say {"id", "text"}` and `POST /press {"id", "message", "action"}` answer `{"outcome", "reason"}`; `id` is the
 client's own, so that posting twice is posting once.
 """

@@ -95,6 +95,7 @@ class Screen:
         try:
             for event in [*([self.commands] if self.commands else []), *waiting]:
                 yield _line(event)
+            yield _line({"type": "caught_up"})
             if waiting:
                 await self._all_seen()
             while True:

@@ -51,8 +51,19 @@ class TakenOver(StartError):
 class App:
     """One gateway. `run` returns when it was told to stop and has ended in order."""
 
-    def __init__(self, settings: Settings, *, announce: Callable[[str], None], clock: Clock | None = None) -> None:
-        """`announce` is told the lines that the person at the terminal should see."""
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        announce: Callable[[str], None],
+        clock: Clock | None = None,
+        is_read_by_a_person: bool = True,
+    ) -> None:
+        """`announce` is told the lines that the person at the terminal should see.
+
+        `is_read_by_a_person` False: the lines go into a file or a journal, and hold no one-time link.
+        """
+        self._is_read_by_a_person = is_read_by_a_person
         self.live = Live(settings)
         self._announce = announce
         self._clock = clock or SystemClock()
@@ -196,7 +207,11 @@ class App:
     def _announce_address(self) -> None:
         settings = self.live.settings
         provider = self._house.providers.default
-        self._announce(f"Chat:     {self._new_link()}")
+        if self._is_read_by_a_person:
+            self._announce(f"Chat:     {self._new_link()}")
+        else:  # into a journal no code may go that signs an owner in
+            command = f"{program_as_typed()} sign-in{home_as_typed(settings.home)}"
+            self._announce(f"Chat:     {self._web.url}/chat/    (a link to sign in: {command})")
         self._announce(f"Status:   {self._web.url}/    (health: {self._web.url}/healthz)")
         self._announce(f"Provider: {provider.name} ({provider.model or 'built in'})")
         if said := _about_the_demo(provider, [one.name for one in settings.llm.providers if one.type != "demo"]):
@@ -250,9 +265,9 @@ async def stop_on_signal(stop: anyio.Event, force: Callable[[], None]) -> None:
             stop.set()
 
 
-async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
+async def serve(settings: Settings, announce: Callable[[str], None], is_read_by_a_person: bool = True) -> None:
     """Run a gateway until a signal ends it. Raises StartError."""
-    app = App(settings, announce=announce)
+    app = App(settings, announce=announce, is_read_by_a_person=is_read_by_a_person)
     app.bind()
     stop = anyio.Event()
     async with anyio.create_task_group() as tasks:

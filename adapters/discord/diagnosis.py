@@ -30,6 +30,11 @@ async def diagnose(settings: DiscordSettings, proxy: str | None) -> list[Diagnos
         return [Diagnosis(subject="token", level="error", finding="Discord refused it", fix=LOGIN_FIX)]
     except Trouble as error:
         what = type(error).__name__
+        status = getattr(error, "status", None)
+        if status is not None and status < 500:
+            finding = f"answered {status} ({what}): this is not what Discord's API says"
+            fix = "look whether a proxy or a firewall answers in its place ([network] proxy), and at api_base_url"
+            return [Diagnosis(subject="Discord", level="error", finding=finding, fix=fix)]
         return [Diagnosis(subject="Discord", level="error", finding=f"no answer ({what})", fix=REACH_FIX)]
     finally:
         with anyio.CancelScope(shield=True):

@@ -80,6 +80,7 @@ class WebChannel:
             files=files,
             key=message.key,
             reply_to=message.reply_to,
+            tone=message.tone,
             replaces=draft,
         )
         try:

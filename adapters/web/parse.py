@@ -75,7 +75,10 @@ def said(
 
 
 def stop(key: ConversationKey, posted: PostedStop, *, person: SignedIn, languages: str | None, at: datetime) -> Said:
-    """The stop button is the command of that name, without a message on the page."""
+    """The stop button is the command of that name, without a message on the page.
+
+    It carries no interaction: the end of the turn tells that it was stopped, and another answer would be noise.
+    """
     return Said(
         key=key,
         place=key.channel_id,

@@ -10,6 +10,7 @@ from adapters.web.render import blocks_as_html
 from adapters.web.shown import Choice, Gone, Put, Shown, ShownFile, as_json
 from adapters.web.stream import Event, Stream
 from agent.core.clock import Clock
+from agent.core.outbox import Tone
 from gateway.channels.document import Document
 
 PAGE = 60  # messages a page opens with; older ones on demand
@@ -97,6 +98,7 @@ class Room:
         reply_to: str | None = None,
         private: bool = False,
         silent: bool = False,
+        tone: Tone = "",
         replaces: str | None = None,
     ) -> Shown:
         """Show a message; `replaces` names the draft it grew from. It is kept once `keep` was called."""
@@ -114,6 +116,7 @@ class Room:
             reply_to=reply_to,
             private=private,
             silent=silent,
+            tone=tone,
         )
         if private:
             self._private[id] = shown

@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
+from agent.core.outbox import Tone
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
@@ -50,6 +52,7 @@ class Shown:
     private: bool = False
     silent: bool = False
     note: str = ""
+    tone: Tone = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,9 @@ class FileRef:
     mime_type: str
 
 
+Tone = Literal["", "stopped", "problem"]  # what a notice tells of an answer: it was stopped, or there is none
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Say:
     """One thing to say, in Markdown, of any length: delivery splits, renders and paces it.
@@ -49,6 +52,7 @@ class Say:
 
     text: str
     kind: Literal["reply", "notice"] = "reply"
+    tone: Tone = ""
     reply_to: str | None = None
     private_to: PersonId | None = None
     interaction: str | None = None

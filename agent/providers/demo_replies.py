@@ -21,9 +21,9 @@ REAL = (
 ABILITIES = """\
 - **what time is it** (or *what time is it in Europe/Berlin*) asks the clock, through a real tool call
 - **what is 12\\*7** works it out, through another
-- **remind me in 1 min to stretch** sets a reminder that really comes
+- **remind me in 1 min to stretch** (or *remind me tomorrow at 9 to call mum*) sets a reminder that really comes
 - **markdown** shows headings, a table, lists and code
-- **long answer** fills several messages
+- **long answer** shows a long text, in several messages where a platform needs that
 - **count to 20** answers slowly, so that you can try `/stop`
 - **echo** *anything* says it back"""
 GREETING = (
@@ -79,7 +79,7 @@ def reply_to(asked: Conversation) -> Reply:
     text = "\n".join(part.text for part in asked.newest.parts if isinstance(part, TextPart)).strip()
     files = [part for part in asked.newest.parts if isinstance(part, FilePart)]
     if files:
-        return Words(text=_received(files, text))
+        return Words(text=_received(files, text.rpartition("</files>")[2].strip()))  # without what names them to models
     for pattern, answer in _RULES:
         if (found := pattern.search(text)) and (reply := answer(asked, found)):
             return reply
@@ -135,7 +135,7 @@ def _sum(asked: Conversation, found: re.Match[str]) -> Reply | None:
 def _remind(asked: Conversation, found: re.Match[str]) -> Reply | None:
     if "schedule_deferred" not in asked.tools:
         return None
-    arguments = {"name": found[2][:64], "run_at": f"in {found[1]}", "kind": "reminder", "task": found[2][:512]}
+    arguments = {"name": found[2][:64], "run_at": found[1], "kind": "reminder", "task": found[2][:512]}
     return Call(text="I will set that.", tool="schedule_deferred", arguments=arguments)
 
 
@@ -164,7 +164,7 @@ def _rule(pattern: str) -> re.Pattern[str]:
 
 _RULES: tuple[tuple[re.Pattern[str], Callable[[Conversation, re.Match[str]], Reply | None]], ...] = (
     (_rule(r"^echo[ \n:]+(.+)$"), lambda asked, found: Words(text=found[1])),
-    (_rule(r"^\W*remind me in (.{1,40}?) (?:to|that) (.+)$"), _remind),
+    (_rule(r"^\W*remind me (.{1,60}?) (?:to|that) (.+)$"), _remind),
     (_rule(r"\bcount (?:slowly )?to (\d{1,6})\b"), _count),
     (
         _rule(r"\bwhat(?:'s| is)? (?:the )?time\b|\btime is it\b|\bwhat(?:'s| is) the date\b|\bwie spät\b|\buhrzeit\b"),
@@ -172,7 +172,7 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[Conversation, re.Match[str]], Rep
     ),
     # From the beginning of a run of such signs on: within it every later beginning has the same end.
     (_rule(r"(?<![\d\s.()+\-*/×÷−^%])[\s.)+\-*/×÷−^%]*+([(\d][\d\s.()+\-*/×÷−^%]*[\d)])"), _sum),
-    (_rule(r"\bmarkdown\b|\bformatting\b"), _says(MARKDOWN)),
+    (_rule(r"\bmarkdown\b|\bformatting\b|\btables?\b|\btabelle\b|\ba list\b|\bcode\b|\bfunction\b"), _says(MARKDOWN)),
     (_rule(r"\A(?>.*?\blong\b).*\b(?:answer|text|reply|message|one)\b|^long$"), _says(LONG, FAST_S)),
     (_rule(r"^\W*(?:help|hilfe|what can you do)\b"), _says(HELP)),
     (

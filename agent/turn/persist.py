@@ -8,7 +8,7 @@ from agent.compaction.pairs import with_orphaned_uses_answered
 from agent.compaction.writing import settle, writing_of
 from agent.core.crash_points import passing
 from agent.core.events import PersistStarted
-from agent.core.outbox import Say
+from agent.core.outbox import Say, Tone
 from agent.core.provider_events import TokensUsed
 from agent.ledger import rows
 from agent.sessions import runs, store
@@ -130,9 +130,17 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
                 interaction=audience.interaction,
                 buttons=notice.buttons,
                 verbatim=True,
+                tone=tone_of(notice, executed),
             )
         )
     return said_now(executed, says) if run.work.incoming.wake_up is not None else tuple(says)
+
+
+def tone_of(notice: Notice, executed: Executed) -> Tone:
+    """Whether it tells that the answer was stopped, or why there is none."""
+    if notice is not executed.notice:
+        return ""
+    return "stopped" if notice.phrase == "stopped" else "problem" if executed.verdict == "failed" else ""
 
 
 def loop_of(run: Run) -> Loop:

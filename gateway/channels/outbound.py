@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from agent.core.outbox import Tone
 from gateway.channels.document import Document
 
 
@@ -31,7 +32,8 @@ class Outbound:
     platform remembers keys (`Capabilities.idempotent_send`), so that it can be found and taken away after a crash.
 
     A channel renders `document` as richly as it can and falls back to plain text by itself when the platform refuses
-    the rendering. `interaction` answers a slash command or a button where the platform still allows it.
+    the rendering. `interaction` answers a slash command or a button where the platform still allows it. `tone`: that an
+    answer was stopped, or is none because of a problem; a channel that has no sign for it leaves it out.
     """
 
     document: Document
@@ -41,6 +43,7 @@ class Outbound:
     files: tuple[File, ...] = ()
     silent: bool = False
     interaction: str | None = None
+    tone: Tone = ""
 
     @property
     def is_frame(self) -> bool:

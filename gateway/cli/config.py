@@ -15,7 +15,7 @@ from gateway.telemetry.redaction import Redactor
 
 @click.group("config")
 def command() -> None:
-    """Check, show or explain the configuration."""
+    """Check or show the configuration."""
 
 
 @command.command()

@@ -43,6 +43,8 @@ STRATEGIES = {
     "subgoal_mig": "the same, and of that what tells nothing new",
 }
 
+KEPT = "  It is kept as it was entered; `tieline doctor` tries it again."
+
 
 @dataclass(slots=True)
 class Answers:
@@ -55,8 +57,9 @@ class Answers:
 
 @click.command("init")
 @click.option("--home", type=click.Path(path_type=Path), help="Data directory; else TIELINE_HOME, else ~/.tieline.")
+@click.option("--advanced", is_flag=True, help="Also ask what long conversations let go of first.")
 @click.option("--check/--no-check", default=True, help="Try the model, and the tokens against the platforms.")
-def command(home: Path | None, check: bool) -> None:
+def command(home: Path | None, check: bool, advanced: bool) -> None:
     """Write a configuration, step by step."""
     folder = (home or home_directory(os.environ)).absolute()
     target = folder / "gateway.toml"
@@ -71,7 +74,8 @@ def command(home: Path | None, check: bool) -> None:
         for platform, asked in _platforms().items():
             _ask_platform(answers, platform, asked, check=check)
         _ask_access(answers)
-        _ask_strategy(answers)
+        if advanced:
+            _ask_strategy(answers)
     except click.Abort:
         if sys.stdin.isatty():
             fail("\nnothing is written")
@@ -113,7 +117,10 @@ def _ask_provider(answers: Answers, *, check: bool) -> None:
         if mistakes := _mistakes(answers):
             tell(mistakes)
             continue
-        if not check or _answers(answers) or not click.confirm("Enter it again?", default=True):
+        if not check or _answers(answers):
+            return
+        if not click.confirm("Enter it again?", default=True):
+            click.echo(KEPT)
             return
 
 
@@ -171,7 +178,9 @@ def _ask_platform(answers: Answers, platform: str, asked: tuple[Asked, ...], *, 
             return
         if not click.confirm("Enter it again?", default=True):
             break
-    if mistakes:
+    if not mistakes:
+        click.echo(KEPT)
+    else:
         click.echo(f"  {platform.capitalize()} is left out.")
         answers.sections["channels"] = channels
         for key in typed:

@@ -3,6 +3,7 @@
 So `tieline --help` imports nothing but click (DESIGN §11).
 """
 
+from difflib import get_close_matches
 from importlib import import_module
 from typing import cast
 
@@ -16,7 +17,7 @@ COMMANDS = {
     "status": ("gateway.cli.status", "How the running gateway does."),
     "init": ("gateway.cli.init", "Write a configuration, step by step."),
     "doctor": ("gateway.cli.doctor", "Check everything and tell how to mend it."),
-    "config": ("gateway.cli.config", "Check, show or explain the configuration."),
+    "config": ("gateway.cli.config", "Check or show the configuration."),
     "pair": ("gateway.cli.pair", "Let people in: list, approve or deny pairing codes."),
     "inbox": ("gateway.cli.inbox", "Messages that wait for their turn."),
     "outbox": ("gateway.cli.outbox", "Answers that are on their way."),
@@ -47,7 +48,9 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(f"no such command {args[0]!r}; there are: {', '.join(COMMANDS)}")
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            ctx.fail(f"no such command {args[0]!r}{meant}; there are: {', '.join(COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

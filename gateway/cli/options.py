@@ -13,6 +13,8 @@ from gateway.config.mistakes import ConfigError
 from gateway.config.reading import home_directory, load
 from gateway.config.settings import Settings
 
+MISCONFIGURED = 78  # EX_CONFIG of sysexits.h: starting again does not help until somebody changes the configuration
+
 
 def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--config FILE` and `--home DIR`."""
@@ -20,7 +22,10 @@ def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "--home", type=click.Path(path_type=Path), help="Data directory; else TIELINE_HOME, else ~/.tieline."
     )(command)
     return click.option(
-        "--config", "config_path", type=click.Path(path_type=Path), help="Configuration; else gateway.toml in there."
+        "--config",
+        "config_path",
+        type=click.Path(path_type=Path),
+        help="Configuration; else TIELINE_CONFIG, else gateway.toml in the data directory.",
     )(command)
 
 
@@ -32,7 +37,7 @@ def settings_from(config_path: Path | None, home: Path | None) -> Settings:
     try:
         return load(config_path, environ)
     except ConfigError as error:
-        fail(str(error))
+        fail(str(error), MISCONFIGURED)
 
 
 def home_from(home: Path | None) -> Path:

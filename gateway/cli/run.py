@@ -1,5 +1,6 @@
 """`tieline run`."""
 
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,7 +23,13 @@ def command(config_path: Path | None, home: Path | None, debug_dump: bool, dump_
     if debug_dump or dump_to is not None:
         settings = settings.with_dumps(dump_to)
     try:
-        anyio.run(serve, settings, click.echo, backend_options={"use_uvloop": find_spec("uvloop") is not None})
+        anyio.run(
+            serve,
+            settings,
+            click.echo,
+            sys.stdout.isatty(),
+            backend_options={"use_uvloop": find_spec("uvloop") is not None},
+        )
     except StartError as error:
         fail(f"tieline cannot start: {error}")
     except BaseExceptionGroup as group:

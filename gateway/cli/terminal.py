@@ -18,6 +18,8 @@ from gateway.web.control_client import NoGateway, Refused, channel_call, channel
 
 EVENTS, SAY, PRESS = "/channels/console/events", "/channels/console/say", "/channels/console/press"
 ANSWER_WITHIN_S = 600.0
+CAUGHT_UP_WITHIN_S = 10.0
+WELCOME = "Write to Tieline. /help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.\n"
 MORE_WITHIN_S = 3.0  # signs of life come every two seconds while a turn runs
 BUTTON = re.compile(r"!\d+")  # not "#1": so schedules and facts are numbered
 
@@ -118,11 +120,15 @@ class Terminal:
         self._prompt = Prompt(interactive=fancy and sys.stdin.isatty(), echo=self._print)
         self._screen = Screen(fancy=fancy, prompt=self._prompt, echo=self._print)
         self._lost = threading.Event()
+        self._caught_up = threading.Event()  # what came while nobody looked is shown: the next message is an answer
         self._heard = threading.Condition()
 
     def talk(self) -> None:
         """Until the end of input, /exit, a second Ctrl-C, or the end of the gateway."""
         threading.Thread(target=self._listen, daemon=True).start()
+        self._caught_up.wait(CAUGHT_UP_WITHIN_S)
+        if sys.stdin.isatty() and sys.stdout.isatty():
+            self._print(WELCOME)
         try:
             self._until_the_end()
         except (EOFError, KeyboardInterrupt):
@@ -184,11 +190,14 @@ class Terminal:
             for event in channel_lines(self._home, EVENTS):
                 with self._heard:
                     self._screen.show(event)
+                    if event["type"] == "caught_up":
+                        self._caught_up.set()
                     self._heard.notify_all()
         except (NoGateway, Refused, BrokenPipeError):
             pass
         finally:
             self._lost.set()
+            self._caught_up.set()
             with self._heard:
                 self._heard.notify_all()
             if self._prompt.stands:  # nothing else ends the waiting for a line

@@ -25,6 +25,16 @@ def overlaid(data: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, A
     return result
 
 
+def blamed(mistake: str, environ: Mapping[str, str], data: Mapping[str, Any]) -> str:
+    """The mistake with the variable that it is of, where one set the value and not the file."""
+    key = mistake.partition(": ")[0]
+    for name in sorted(environ):
+        path = name.removeprefix(PREFIX).lower().split("__")
+        if name.startswith(PREFIX) and (key == ".".join(path) or (key == path[0] and key not in data)):
+            return f"{mistake} (set by the environment variable {name})"
+    return mistake
+
+
 def _read(value: str) -> Any:
     """JSON where it is a list or a table; all else stays text, which pydantic turns into what the key wants."""
     if not value.lstrip().startswith(("[", "{")):

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from agent.providers.settings import from_environment
 from gateway.channels.adapter import ChannelSettings
 from gateway.channels.loading import installed, settings_class
-from gateway.config.environment import overlaid
+from gateway.config.environment import blamed, overlaid
 from gateway.config.mistakes import ConfigError, lines, told_once
 from gateway.config.secrets import resolved
 from gateway.config.settings import Sections, Settings
@@ -32,9 +32,12 @@ def home_directory(environ: Mapping[str, str]) -> Path:
 def load(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
     """Read and check everything.
 
-    `path` None: `gateway.toml` in the home directory, if it is there. Raises ConfigError with every mistake in it.
+    `path` None: what TIELINE_CONFIG names, else `gateway.toml` in the home directory, if it is there. Raises
+    ConfigError with every mistake in it.
     """
     home = home_directory(environ)
+    if path is None and environ.get("TIELINE_CONFIG"):
+        path = Path(environ["TIELINE_CONFIG"]).expanduser().absolute()
     source = path or home / "gateway.toml"
     if path is None and not source.exists():
         return read({}, environ, home=home, source=None)
@@ -61,8 +64,10 @@ def read(data: Mapping[str, Any], environ: Mapping[str, str], *, home: Path, sou
         mistakes += _unfit(channels, sections)
     if "llm" not in unusable:
         mistakes += _unknown_providers(sections, channels)
+    mistakes += _unreachable_webhooks(sections, channels)
     mistakes = told_once(unread, mistakes)
     if mistakes:
+        mistakes = [blamed(mistake, environ, data) for mistake in mistakes]
         raise ConfigError(str(source or "environment"), list(dict.fromkeys(mistakes)))
     chosen = {name: getattr(sections, name) for name in Sections.model_fields}
     if not sections.llm.providers:
@@ -165,6 +170,17 @@ def _named_providers(sections: Sections, channels: Sequence[ChannelSettings]) ->
     for index, limit in enumerate(sections.spending.limits):
         yield f"spending.limits[{index}].name", limit.name if limit.scope == "provider" else None
     yield from ((f"channels ({one.channel_type}): provider", one.provider) for one in channels)
+
+
+def _unreachable_webhooks(sections: Sections, channels: Sequence[ChannelSettings]) -> Iterator[str]:
+    """Accounts that a platform should call where it cannot: at plain HTTP, or at this machine's own address."""
+    for one in channels:
+        by_address = getattr(one, "mode", "") == "webhook" and "webhook_url" in type(one).model_fields
+        if by_address and getattr(one, "webhook_url", None) is None and sections.web.public_url is None:
+            yield (
+                f'channels ({one.channel_type}): mode = "webhook" needs an address that the platform can call; set '
+                '[web] public_url = "https://…", or webhook_url here, or mode = "polling"'
+            )
 
 
 def _deaf(sections: Sections) -> Iterator[str]:

@@ -27,7 +27,7 @@ class WebSettings:
     public_url: str | None = None
     allowed_hosts: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ()
-    max_upload_mb: int = 25
+    max_upload_mb: int = 20
     metrics_token: SecretStr | None = None
 
     def mistakes(self) -> list[str]:

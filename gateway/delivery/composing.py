@@ -51,6 +51,7 @@ def compose(
             interaction=say.interaction if number == 0 else None,
             buttons=buttons if number == with_buttons else (),
             files=attached,
+            tone=say.tone,
         )
         for number, (document, attached) in enumerate(parts)
     ]
@@ -116,4 +117,5 @@ def flagged(message: Outbound, note: str, capabilities: Capabilities) -> Outboun
         files=message.files,
         silent=message.silent,
         interaction=message.interaction,
+        tone=message.tone,
     )

@@ -32,7 +32,7 @@ class ModelHealth:
         if error is None:
             self.answered(provider)
             return
-        name, detail = provider.name, str(error).removeprefix(f"{provider.name}: ")
+        name, detail = provider.name, str(error).removeprefix(f"{provider.name}: ").rstrip(".")
         if not self._is_configured(provider):
             self.troubles.note("provider", f"{name}/{provider.model}", detail, fix="choose another model with /model")
             return

@@ -180,7 +180,7 @@ async def test_the_header_tells_how_full_the_window_is(
         site.full["web:operator:main"] = full
         await say(page, f"more {full.used}")
         await expect(gauge).to_have_attribute("data-colour", full.colour)
-        await expect(page.locator("#gauge-share")).to_have_text(f"{full.used // 1280} %")
+        await expect(page.locator("#gauge-share")).to_have_text(f"Context {full.used // 1280} %")
         assert await page.locator("#gauge-badge").text_content() == full.badge
     await page.screenshot(path=pictures / f"gauge-{scheme}.png")
     assert await page.evaluate(CONTRAST) == []
@@ -209,7 +209,7 @@ async def test_dark_and_light_follow_the_system_until_one_is_chosen(
     switch = page.locator("[data-switch-theme]")
     await switch.click()
     await switch.click()
-    await expect(switch).to_have_text("Dark theme")
+    await expect(switch).to_have_text("Theme: dark")
     assert await page.evaluate(background) == dark
     await page.reload()
     assert await page.evaluate(background) == dark

@@ -3,6 +3,7 @@
 import json
 import re
 import secrets
+import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -177,22 +178,22 @@ class Web(_Posting):
         super().__init__(doubles, program)
         self._exits = AsyncExitStack()
         self._visitor: Visitor | None = None
-        self._link = ""
+        self._process: subprocess.Popen[bytes] | None = None
 
     def config(self) -> str:
         return '[[channels]]\ntype = "web"\n'
 
     async def _ann(self) -> Visitor:
         """Signed in with the newest link."""
-        link = re.findall(r"Chat: +(\S+)", await anyio.Path(self.program.log).read_text())[-1]
-        if self._visitor is None or link != self._link:
+        process = self.program.process
+        if self._visitor is None or process is not self._process:
             if self._visitor is not None:
                 await self._visitor.client.aclose()
             client = httpx2.AsyncClient(base_url=self.program.url, timeout=60, trust_env=False)
-            page = await client.get(link, follow_redirects=True)
+            page = await client.get(self.program.sign_in_link(), follow_redirects=True)
             token = re.search(r'name="csrf" content="([^"]+)"', page.text)
             assert token, page.text
-            self._visitor, self._link = Visitor(client, token[1]), link
+            self._visitor, self._process = Visitor(client, token[1]), process
         return self._visitor
 
     async def _post(self, id: str, text: str) -> bool:

@@ -91,6 +91,19 @@ async def test_the_port_is_bound_before_the_house_is_built(home: Path) -> None:
     assert not socket_path(home).exists()
 
 
+async def test_a_journal_gets_no_link_that_signs_somebody_in(home: Path) -> None:
+    lines: list[str] = []
+    app = App(settings_of(home), announce=lines.append, is_read_by_a_person=False)
+    app.bind()
+    stop = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(app.run, stop)
+        await app.ready.wait()
+        stop.set()
+    assert not any("code=" in line for line in lines)
+    assert any("tieline sign-in" in line or "sign-in" in line for line in lines if line.startswith("Chat:"))
+
+
 async def test_the_terminal_gets_a_link_that_works_once_and_the_socket_gives_others(home: Path) -> None:
     gateway = Running(settings_of(home))
     async with anyio.create_task_group() as tasks:

@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 import anyio
 
+from gateway.web.control_client import call
 from tests.fakes.starting import started
 from tests.program.doubles import PATIENCE_S, free_port
 from tests.program.shipped import as_shipped
@@ -131,6 +132,10 @@ class Program:
                 return
             await anyio.sleep(0.05)
         raise AssertionError(f"nothing is noted after {seconds} s")
+
+    def sign_in_link(self) -> str:
+        """A one-time link, as `tieline sign-in` prints it."""
+        return str(call(self.home, "sign-in-link"))
 
     def kill(self) -> None:
         """As the power cut does."""

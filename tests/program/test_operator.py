@@ -69,7 +69,7 @@ async def test_every_mistake_of_a_configuration_is_one_line_with_the_fix(program
         about={"mistakes"},
     )
     ran = await tieline.cli("run")
-    assert ran.returncode == 1
+    assert ran.returncode == 78, "a service manager can tell it from a crash"
     lines = ran.stderr.splitlines()
     assert len(lines) >= 4
     assert all(str(tieline.home / "gateway.toml") in line for line in lines)
@@ -96,7 +96,7 @@ async def test_what_stops_a_start_is_said_with_the_fix(program: Start, tmp_path:
 
     tieline.write("this is [not toml", about={"mistakes"})
     broken = await tieline.cli("run")
-    assert broken.returncode == 1
+    assert broken.returncode == 78
     assert "not valid TOML" in broken.stderr
 
 

@@ -28,16 +28,15 @@ async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def ann(stage: Stage) -> AsyncIterator[Visitor]:
-    """Signed in with the link that the program printed."""
-    printed = re.search(r"Chat: +(\S+)", stage.program.log.read_text())
-    assert printed
+    """Signed in with a link of `tieline sign-in`."""
+    link = stage.program.sign_in_link()
     async with httpx2.AsyncClient(base_url=stage.program.url, timeout=PATIENCE_S, trust_env=False) as client:
-        page = await client.get(printed[1], follow_redirects=True)
+        page = await client.get(link, follow_redirects=True)
         token = re.search(r'name="csrf" content="([^"]+)"', page.text)
         assert token, page.text
         yield Visitor(client, token[1])
     async with httpx2.AsyncClient(base_url=stage.program.url, timeout=PATIENCE_S, trust_env=False) as another:
-        assert (await another.get(printed[1])).status_code == 403  # the link was good for once
+        assert (await another.get(link)).status_code == 403  # the link was good for once
 
 
 async def a_room(ann: Visitor) -> str:

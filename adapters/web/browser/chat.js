@@ -14,7 +14,7 @@ let typingTimer = 0;
 let typing = null;
 let missed = 0;
 
-const thread = new Thread({ onPress: press, onOlder: loadOlder });
+const thread = new Thread({ onPress: press, onOlder: loadOlder, onAgain: () => sending.add("/retry", []) });
 const sending = new Sending({ thread, onTaken: () => sidebar.refresh().then(title) });
 const composer = new Composer({
   onSend: (text, files) => sending.add(text, files),
@@ -134,6 +134,13 @@ byId("stop").addEventListener("click", async () => {
     toast(refusal.message);
   }
   setTimeout(() => (byId("stop").disabled = false), 2000);
+});
+
+// Escape stops an answer, unless it closes something that is open.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || event.defaultPrevented || byId("stop").hidden || byId("stop").disabled) return;
+  if (!byId("menu").hidden || byId("side").classList.contains("open")) return;
+  byId("stop").click();
 });
 
 function connection(state, wait) {

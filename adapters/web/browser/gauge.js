@@ -41,7 +41,7 @@ export class Gauge {
     const percent = Math.round((full.used * 100) / full.window);
     gauge.dataset.colour = full.colour;
     gauge.querySelector("i").style.width = `${Math.min(100, percent)}%`;
-    byId("gauge-share").textContent = `${percent} %`;
+    byId("gauge-share").textContent = `Context ${percent} %`;
     byId("gauge-badge").textContent = full.badge;
     byId("gauge-badge").hidden = !full.badge;
     const number = (count) => count.toLocaleString("en");

@@ -88,9 +88,10 @@ function footOf(message, kind) {
   return foot;
 }
 
-export function messageElement(message, { kind = "", quoted = "", onPress } = {}) {
+export function messageElement(message, { kind = "", quoted = "", onPress, onAgain } = {}) {
   const who = message.who === "person" ? "person" : "bot";
-  const node = el("li", { class: `message ${who} ${kind} ${message.private ? "private" : ""}`, id: `m-${message.id}` });
+  const tone = message.tone ? `tone-${message.tone}` : "";
+  const node = el("li", { class: `message ${who} ${kind} ${message.private ? "private" : ""} ${tone}`, id: `m-${message.id}` });
   node.append(el("span", { class: "unseen" }, who === "person" ? "You:" : "Tieline:"));
   const bubble = el("div", { class: "bubble" });
   if (quoted) bubble.append(el("span", { class: "quoted" }, quoted));
@@ -109,7 +110,15 @@ export function messageElement(message, { kind = "", quoted = "", onPress } = {}
     copy.addEventListener("click", async () => {
       if (await copyText(readable(bubble.querySelector(".blocks")))) toast("Copied");
     });
-    foot.append(copy);
+    if (message.tone !== "stopped") foot.append(copy);
+    if (message.tone === "problem" && onAgain) {
+      const again = el("button", { class: "act stays", type: "button" }, icon("again"), "Try again");
+      again.addEventListener("click", () => {
+        again.disabled = true;
+        onAgain();
+      });
+      foot.append(again);
+    }
   }
   node.append(bubble, foot);
   return node;

@@ -8,12 +8,13 @@ const NEAR_PX = 90;
 const dayName = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
 
 export class Thread {
-  constructor({ onPress, onOlder }) {
+  constructor({ onPress, onOlder, onAgain }) {
     this.list = byId("thread");
     this.scroll = byId("scroll");
     this.toEnd = byId("to-end");
     this.older = byId("older");
     this.onPress = onPress;
+    this.onAgain = onAgain;
     this.messages = new Map();
     this.drafts = new Map();
     this.statuses = new Map();
@@ -194,7 +195,7 @@ export class Thread {
   }
 
   #element(message, kind = "") {
-    return messageElement(message, { kind, quoted: this.#quoted(message), onPress: this.onPress });
+    return messageElement(message, { kind, quoted: this.#quoted(message), onPress: this.onPress, onAgain: this.onAgain });
   }
 
   // An answer to the message right before it needs no quotation.

@@ -240,6 +240,7 @@ async def test_the_stop_button_is_the_stop_command_without_a_message(site: Site,
     (said,) = site.brain.heard
     assert isinstance(said, Said)
     assert (said.text, said.interaction_id) == ("/stop", "stop-0001")
+    assert said.interaction is None, "the end of the turn tells it; another answer would be noise"
     assert await texts(visitor) == []
 
 

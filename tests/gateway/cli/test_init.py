@@ -39,7 +39,7 @@ def test_it_writes_what_the_gateway_loads(tmp_path: Path) -> None:
     home = tmp_path / "new" / "home"
     environ = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
     ran = subprocess.run(
-        [sys.executable, "-m", "gateway", "init", "--no-check", "--home", str(home)],
+        [sys.executable, "-m", "gateway", "init", "--advanced", "--no-check", "--home", str(home)],
         input=typed(*ANSWERS),
         capture_output=True,
         text=True,
@@ -156,7 +156,7 @@ def test_a_mistyped_admin_is_taken_back_with_enter(tieline: Tieline, home: Path)
 
 
 def test_options_are_chosen_by_number_too(tieline: Tieline, home: Path) -> None:
-    ran = tieline("init", stdin=typed("9", "4", "", "", "", "2", "", "5"))
+    ran = tieline("init", "--advanced", stdin=typed("9", "4", "", "", "", "2", "", "5"))
     assert ran.exit_code == 0, ran.output
     assert "type a number from 1 to 4" in ran.output
     settings = load(environ={"TIELINE_HOME": str(home)})
@@ -200,3 +200,9 @@ def test_a_home_that_cannot_be_written_is_told_with_the_fix(tieline: Tieline, tm
     assert ran.exit_code == 1
     assert "cannot write below" in ran.stderr
     assert "TIELINE_HOME" in ran.stderr
+
+
+def test_a_newcomer_is_asked_nothing_that_needs_a_manual(tieline: Tieline, home: Path) -> None:
+    ran = tieline("init", stdin=typed("demo", "", "", "", "", ""))
+    assert ran.exit_code == 0, ran.output
+    assert "subgoal" not in ran.output

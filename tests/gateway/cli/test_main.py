@@ -69,7 +69,7 @@ def test_a_number_that_makes_no_sense_is_refused(tieline: Tieline) -> None:
 )
 def test_every_command_tells_a_broken_configuration_the_same_way(tieline: Tieline, args: list[str]) -> None:
     ran = tieline(*args, config='[access]\ndm = "opne"\n[wbe]\n')
-    assert ran.exit_code == 1
+    assert ran.exit_code == 78
     assert [line.partition(": ")[2] for line in ran.stderr.splitlines()] == [
         "access.dm: 'opne' is not one of 'pairing', 'allowlist', 'open' or 'closed'",
         "wbe: unknown key; did you mean web?",
@@ -79,7 +79,7 @@ def test_every_command_tells_a_broken_configuration_the_same_way(tieline: Tielin
 
 def test_a_configuration_that_is_named_must_be_there(tieline: Tieline) -> None:
     ran = tieline("config", "check", "--config", "/nowhere/at/all.toml")
-    assert ran.exit_code == 1
+    assert ran.exit_code == 78
     assert "tieline init` writes one" in ran.stderr
 
 

@@ -1,7 +1,7 @@
 // What every page of Tieline has: the theme switch, signing out, times in the reader's own words.
 
 const THEMES = ["", "light", "dark"];
-const NAMES = { "": "System theme", light: "Light theme", dark: "Dark theme" };
+const NAMES = { "": "Theme: system", light: "Theme: light", dark: "Theme: dark" };
 
 export const csrf = document.querySelector('meta[name="csrf"]')?.content ?? "";
 

@@ -1,0 +1,54 @@
+"""What the page makes of an answer that was stopped and of one that failed: the real program and a browser."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, expect
+
+from tests.e2e.conftest import Errors
+from tests.program import configs
+from tests.program.doubles import PATIENCE_S, Doubles, all_doubles
+from tests.program.running import Program
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def doubles() -> AsyncIterator[Doubles]:
+    async with all_doubles() as running:
+        yield running
+
+
+async def test_a_stopped_answer_is_marked_and_a_failed_one_can_be_tried_again(
+    doubles: Doubles, tmp_path_factory: pytest.TempPathFactory, browser: Browser, errors: Errors, pictures: Path
+) -> None:
+    long = {"text": "word " * 400, "token_delay": 0.05}
+    refused = {"error": {"status": 401, "message": "Incorrect API key provided."}}
+    await doubles.llm.post("script", {"rules": [
+        {"match": {"contains": "much"}, "reply": long},
+        {"match": {"contains": "fail"}, "times": 1, "reply": refused},
+        {"match": {}, "reply": {"text": "fine now"}},
+    ]})  # fmt: skip
+    async with Program(tmp_path_factory.mktemp("h"), configs.models(doubles, "a")) as program:
+        context = await browser.new_context(viewport={"width": 1280, "height": 860})
+        context.set_default_timeout(PATIENCE_S * 1000)
+        page = await context.new_page()
+        errors.watch(page)
+        await page.goto(program.sign_in_link())
+        await page.locator("#text").fill("say much")
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".message.bot.growing")).to_contain_text("word word")
+        await page.keyboard.press("Escape")
+        await expect(page.locator(".message.tone-stopped")).to_contain_text("Stopped.")
+        await expect(page.locator(".message.bot:not(.growing)")).to_have_count(2)
+        assert "Stopping" not in await page.locator("#thread").inner_text()
+        await page.locator("#text").fill("please fail")
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".message.tone-problem")).to_be_visible()
+        await page.screenshot(path=pictures / "tones.png")
+        await page.get_by_role("button", name="Try again").click()
+        await expect(page.locator("#thread")).to_contain_text("fine now")
+        assert errors == []
+        await context.close()
