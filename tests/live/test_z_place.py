@@ -12,7 +12,7 @@ from tests.fakes.llm_server import LlmServer
 from tests.gateway.world import World, calling
 from tests.live.scenes import CHAT, WorldOf, model, put, turns_of, write_agent
 
-OPEN = '[tools.shell]\nmode = "open"\n[approvals]\nmode = "never"\n[skills]\nenabled = true\n'
+OPEN = '[tools.shell]\nmode = "open"\n[approvals]\nauto_approve = true\n[skills]\nenabled = true\n'
 COLOUR = '[[hooks]]\nname = "colour"\non = "session_start"\ncommand = "echo COLOUR=blue-$TIELINE_SESSION"\n'
 SHOW = "echo colour=$COLOUR taste=$TASTE in $(basename $PWD)"
 SKILL = "---\nname: taste\ndescription: How things taste.\nenv:\n  TASTE: sweet\n---\n\nTaste it.\n"
