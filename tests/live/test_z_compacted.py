@@ -5,14 +5,14 @@ import logging
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import Connection, select, update
 
-from agent.core.context_events import CompactComplete, MidCompactLayer2Ran, SummariesApplied
-from agent.core.messages import SummaryPart
+from agent.core.context_events import CompactComplete, SummariesApplied
+from agent.core.messages import Message, SummaryPart
 from agent.sessions import store
 from agent.storage.transcript_tables import message as message_table
 from tests.fakes.llm_server import LlmServer
-from tests.gateway.world import ANN, World
+from tests.gateway.world import World
 from tests.live.scenes import (
     CHAT,
     SUBGOAL,
@@ -74,15 +74,15 @@ async def test_a_compaction_keeps_what_is_worked_on_and_everything_in_the_store(
         assert any("page 20 begins" in text for text in request)
         assert not any("page 3 begins" in text for text in request)
 
-        def kept(conn: object) -> list[object]:
-            session = store.current(conn, CHAT)  # type: ignore[arg-type]
+        def kept(conn: Connection) -> list[Message]:
+            session = store.current(conn, CHAT)
             assert session is not None
-            return [one.message for one in store.transcript(conn, session)]  # type: ignore[arg-type]
+            return [one.message for one in store.transcript(conn, session)]
 
         messages = await world.database.read(kept)
-        texts = [one.content for one in messages]  # type: ignore[attr-defined]
+        texts = [one.content for one in messages]
         assert sum("page 3 begins" in text for text in texts) == 1, "what left the window is still in the transcript"
-        parts = [part for one in messages for part in one.parts if isinstance(part, SummaryPart)]  # type: ignore[attr-defined]
+        parts = [part for one in messages for part in one.parts if isinstance(part, SummaryPart)]
         assert any("HAT-4471" in part.text for part in parts)
         await world.asks("/compact")
         assert all(call.get("status", 200) == 200 for call in llm.calls), "no request had a result without its call"
@@ -99,12 +99,10 @@ async def test_a_result_whose_call_is_gone_reaches_no_model(
         world.script(*SUMMARIES, *pages(world, 4, words=60))
         await look(world, 0, 1)
 
-        def lose(conn: object) -> None:
-            rows = conn.execute(select(message_table.c.id, message_table.c.parts)).all()  # type: ignore[attr-defined]
+        def lose(conn: Connection) -> None:
+            rows = conn.execute(select(message_table.c.id, message_table.c.parts)).all()
             call = next(row.id for row in rows if "tool_use" in row.parts and "page1.txt" in row.parts)
-            conn.execute(  # type: ignore[attr-defined]
-                update(message_table).where(message_table.c.id == call).values(agent_visible=False)
-            )
+            conn.execute(update(message_table).where(message_table.c.id == call).values(agent_visible=False))
 
         await world.database.write(lose)
     caplog.set_level(logging.DEBUG, logger="tieline")

@@ -1,6 +1,5 @@
 """What a session is after, followed by the running gateway where the operator wants models to read it."""
 
-import json
 from pathlib import Path
 
 import pytest

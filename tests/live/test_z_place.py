@@ -1,7 +1,9 @@
 """Where the tools of a turn work: its folder and environment, set by hooks and by the model, kept with the session."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,7 +44,7 @@ async def test_folder_and_environment_hold_for_the_turn_and_outlive_the_process(
     move = {"type": "tool_use", "name": "set_working_directory", "input": {"path": "inner"}}
     taste = {"type": "tool_use", "name": "load_skill", "input": {"name": "taste"}}
     show = {"type": "tool_use", "name": "shell", "input": {"command": SHOW}}
-    rules = [
+    rules: list[Mapping[str, Any]] = [
         {"match": {"contains": "move there", "tool_result": False}, "reply": {"blocks": [move, taste]}},
         {"match": {"contains": "move there", "tool_result_contains": "colour="}, "reply": {"text": "moved"}},
         {"match": {"contains": "move there", "tool_result": True}, "reply": {"blocks": [show]}},
