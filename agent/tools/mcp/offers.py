@@ -44,7 +44,8 @@ _INSTRUCTS = re.compile(
             r"<\s*+(?:/\s*+)?(?:important|instructions?|system|secret|admin|assistant|developer|reminder|untrusted)\b",
             r"\byou (?:must|should|have to|need to|are required to|will) (?:(?:now|always|first|also|never) )*"
             r"(?:send|forward|reply|act|obey)",
-            rf"\b(?:read|send|includ\w+|pass|contents? of|provide|put|attach)\b.{{0,60}}{_SECRETS}",
+            r"(?<!not )(?<!n't )(?<!never )\b(?:read|send|includ\w+|pass|contents? of|provide|put|attach)\b.{0,60}"
+            + _SECRETS,
             r"\b(?:you are now|pretend to be|new instructions?|developer mode|jailbreak)\b",
             r"\b(?:instead of|rather than) (?:the |any )?(?:other|built-?in|original|real)\b.{0,30}\btools?\b",
             r"\b(?:bcc|cc|forward|exfiltrate|upload)\b.{0,40}(?:@|https?://)",
