@@ -18,7 +18,7 @@ from agent.tools.mcp.settings import ServerSettings
 
 PREFIX = "mcp__"
 LONGEST_NAME = 64  # the shortest that a provider takes
-LONGEST_DESCRIPTION, LONGEST_HINT = 1_000, 300  # characters
+LONGEST_DESCRIPTION, LONGEST_HINT = 970, 300  # characters; OpenAI refuses a description above 1,024, origin included
 LARGEST_SCHEMA = 20_000  # bytes
 LONGEST_READ = 20_000  # characters of a text that are looked at: nothing behind them is shown
 DEEPEST = 32  # levels of a schema; of 20,000 bytes even a generated one has fewer

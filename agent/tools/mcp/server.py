@@ -15,7 +15,7 @@ from agent.core.outbox import Question
 from agent.core.tools import Tool, ToolContext
 from agent.tools.mcp.asking import Asked, answer_in, question_for
 from agent.tools.mcp.offers import Offer, Shown, shown_of
-from agent.tools.mcp.results import text_of
+from agent.tools.mcp.results import Result, blobs_of, text_of
 from agent.tools.mcp.settings import ServerSettings
 from agent.tools.mcp.tool import McpTool
 
@@ -130,9 +130,10 @@ class Server:
             raise ToolError(f"the MCP server {name} refused: {error}") from error
         finally:
             self._calls.remove(context)
+        told = text_of(result, await _kept(result, context))
         if result.is_error:
-            raise ToolError(text_of(result))
-        return text_of(result)
+            raise ToolError(told)
+        return told
 
     async def _ready(self) -> Any:
         if self._connection is None:
@@ -207,6 +208,21 @@ class Server:
             return None
         answer = await context.elicit(_question(asked, context.person))
         return answer_in(asked, answer.choice)
+
+
+async def _kept(result: Result, context: ToolContext) -> Mapping[int, str]:
+    """Keep what is no text as files; a line for each, by its block's position."""
+    lines: dict[int, str] = {}
+    if context.attach is None:
+        return lines
+    for position, blob in blobs_of(result).items():
+        what = f"{blob.mime_type}, {len(blob.content)} bytes"
+        try:
+            path = await context.attach(blob.name, blob.mime_type, blob.content)
+            lines[position] = f"[{what}; it is kept as {path}, and send_file shows it to people]"
+        except ToolError as error:
+            lines[position] = f"[{what}; it could not be kept: {error}]"
+    return lines
 
 
 def _question(asked: Asked, person: PersonId | None) -> Question:
