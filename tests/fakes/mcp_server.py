@@ -83,6 +83,8 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["many"]:
         many(60)
         server.run("stdio")
+    elif sys.argv[2:] == ["sse"]:
+        server.run("sse", host="127.0.0.1", port=int(sys.argv[1]))
     elif len(sys.argv) > 1:
         server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[1]))
     else:

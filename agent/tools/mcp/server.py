@@ -14,6 +14,7 @@ from agent.core.ids import PersonId
 from agent.core.outbox import Question
 from agent.core.tools import Tool, ToolContext
 from agent.tools.mcp.asking import Asked, answer_in, question_for
+from agent.tools.mcp.complaints import last_line
 from agent.tools.mcp.offers import Offer, Shown, shown_of
 from agent.tools.mcp.results import Result, blobs_of, text_of
 from agent.tools.mcp.settings import ServerSettings
@@ -78,8 +79,21 @@ class Server:
                 reason = wire.why(ours or group)
             except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6: a stranger's program
                 reason = wire.why(error)
-            self._gone(reason)
+            self._gone(await self._with_its_words(reason))
             wait_s = await self._rest(wait_s)
+
+    async def _with_its_words(self, reason: str) -> str:
+        """The reason, and what a started program has said last, without what was given to it in secret."""
+        if not self.settings.command:
+            return reason
+        try:
+            said = await anyio.to_thread.run_sync(last_line, self._errors)
+        except OSError:
+            return reason
+        for secret in self.settings.env.values():
+            if secret.get_secret_value():
+                said = said.replace(secret.get_secret_value(), "…")
+        return f"{reason}; it has said last: {said}" if said else reason
 
     async def _sdk(self) -> Any:
         """What speaks to servers, as soon as it can be imported: a broken installation is this server's trouble."""
