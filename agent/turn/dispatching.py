@@ -123,8 +123,9 @@ async def run_call(ready: Ready, run: Run, states: States) -> ToolResult:
     result = ToolResult(tool_use_id=use.id, content=outcome.content, is_error=outcome.is_error)
     result = await shortened(result, use.name, run, states, confirmed=outcome.confirmed)
     if result.taco is not None:  # what the model reads is not what stands in the record: it says so
-        sizes = {"original_tokens": result.taco.original_tokens, "shortened_tokens": result.taco.compressed_tokens}
-        run.records[run.records.index(written)] = replace(written, **sizes)
+        taco = result.taco
+        changed = replace(written, original_tokens=taco.original_tokens, shortened_tokens=taco.compressed_tokens)
+        run.records[run.records.index(written)] = changed
     told = of_call(use, outcome.content, is_error=outcome.is_error)
     fire_soon("post_tool_use", run, states, told, tool=use.name)
     spec, path = ready.cleared.tool.spec, ready.cleared.appraisal.arguments.get("path")
