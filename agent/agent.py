@@ -193,7 +193,7 @@ class Agent:
         except Exception:  # the same seam as the turn's: a broken command ends in a sentence
             log.exception("command broke: %s", work.incoming.text.split(maxsplit=1)[:1], extra={"inbox": work.inbox_id})
             self.operations.take_staged()
-            return CommandResult(says=(self._notice(work, "command_failed", ref=str(work.inbox_id)),))
+            return CommandResult(says=(self._notice(work, "command_failed"),))
         finally:
             self.operations.window.work = None
 
@@ -206,6 +206,7 @@ class Agent:
     def _notice(self, work: Work, phrase: str, **values: object) -> Say:
         incoming = work.incoming
         sentence = self.runtime.phrases(phrase, incoming.language, **values)
+        sentence = self.runtime.phrases("with_ref", incoming.language, text=sentence, ref=f"in-{work.inbox_id}")
         return Say(text=sentence, kind="notice", interaction=incoming.interaction, verbatim=True)
 
     async def _commit(

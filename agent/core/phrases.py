@@ -17,14 +17,16 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "The operator finds the mistakes in the log.",
         "agent_retired": "My notes say that I no longer serve this conversation.",
         "provider_busy": "The model service “{provider}” is not answering just now. Please try again in a minute.",
-        "provider_refused": "The model service “{provider}” refused the request; trying again will not help. "
-        "The operator finds the reason in the log under {ref}.",
+        "provider_refused": "The model service “{provider}” refused the request; trying again will not help.",
+        "with_ref": "{text} Reference {ref}.",
         "model_filtered": "A content filter of the model service “{provider}” kept this request back. "
         "Other words may pass.",
         "model_without_tools": "The model {model} takes no tools: it can talk, and do nothing else.",
         "history_set_aside": "The model service no longer took {count} earlier messages of this conversation. "
         "I have set them aside and go on without them.",
         "no_providers": "No model service is available at the moment. Please try again shortly.",
+        "no_providers_refused": "No model service can answer, and trying again will not help: the operator must look "
+        "at their keys and accounts.",
         "model_slow": "The model took too long to answer.",
         "model_cut": "The connection to the model broke off and could not be restored.",
         "context_too_long": "This conversation no longer fits the model. "
@@ -42,7 +44,7 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "stopped": "Stopped.",
         "hook_blocked": "A rule of this house stopped me here.",
         "approval_asked": "May I do this? ({tool})",
-        "approval_terms": "The question stands for {minutes} min. Request {id}, fingerprint {digest}.",
+        "approval_terms": "Press a button, or write yes or no (or /approve, /deny). Expires in {minutes} min.",
         "approval_covers": "“Always” allows from then on: {tool} for {covers}.",
         "approval_who": "{who} or an approver decides.",
         "approval_by_text": "Answer with /approve {id} or /deny {id}.",
@@ -79,14 +81,13 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "over_budget_person_out": "Your limit of {limit} is used up; it resets at {until}.",
         "over_budget_job_out": "This schedule's limit of {limit} is used up; it resets at {until}.",
         "over_budget_goal_out": "This goal's limit of {limit} is used up; it resets at {until}.",
-        "unpriced": "Spending is limited here, and nobody told me what {model} costs, so I did not ask it. "
-        "The operator finds the fix in the log under {ref}.",
+        "unpriced": "Spending is limited here, and nobody told me what {model} costs, so I did not ask it.",
         "empty_answer": "The model gave an empty answer. Please try again or put it differently.",
         "model_declined": "The model declined to answer that.",
         "answer_cut": "The answer was cut at the model's limit of length. Say “go on” for the rest.",
-        "defect": "Something went wrong on my side. The operator finds it in the log under {ref}.",
+        "defect": "Something went wrong on my side.",
         "unsaved": "I could not save this conversation just now; your message is kept and will be tried again.",
-        "command_failed": "That command failed. The operator finds it in the log under {ref}.",
+        "command_failed": "That command failed.",
         "goal_reached": "🎯 Goal reached: {goal}",
         "goal_live": "🎯 Working on: {goal}",
         "goal_progress": "Turns: {turns} · tokens: {tokens}{cost}",

@@ -31,6 +31,8 @@ def lines_of(message: Message) -> Iterator[str]:
             "content": result.content,
             "timestamp": timestamp,
         }
+        if result.taco is not None:  # shortened by a model before it was stored (Z-144)
+            line["shortened"] = {"from_tokens": result.taco.original_tokens, "to_tokens": result.taco.compressed_tokens}
         yield _line(line | ({"is_error": True} if result.is_error else {}))
     rest = tuple(part for part in message.parts if not isinstance(part, ToolResult | ToolUse))
     if message.role == "assistant":

@@ -20,7 +20,8 @@ Verdict = Literal["ran", "failed", "denied", "refused", "stopped", "interrupted"
 class Record:
     """One call and what became of it. `refused`: it was never a call (no such tool, wrong arguments, out of scope).
 
-    `result` is its beginning; `at` in UTC microseconds.
+    `result` is its beginning, as the tool gave it; `at` in UTC microseconds. `original_tokens` and `shortened_tokens`
+    where a model shortened it, so that the conversation has other words than stand here (Z-144).
     """
 
     conversation: ConversationId
@@ -36,6 +37,8 @@ class Record:
     result: str
     elapsed_ms: int
     at: int
+    original_tokens: int | None = None
+    shortened_tokens: int | None = None
 
 
 _ADD = or_ignore(insert(tool_call))
@@ -89,6 +92,8 @@ def _read(row: Row[Any]) -> Record:
         result=row.result,
         elapsed_ms=row.elapsed_ms,
         at=row.created_at,
+        original_tokens=row.original_tokens,
+        shortened_tokens=row.shortened_tokens,
     )
 
 
@@ -107,4 +112,6 @@ def _values(record: Record) -> Mapping[str, object]:
         "result": record.result,
         "elapsed_ms": record.elapsed_ms,
         "created_at": record.at,
+        "original_tokens": record.original_tokens,
+        "shortened_tokens": record.shortened_tokens,
     }

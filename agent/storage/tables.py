@@ -165,6 +165,8 @@ tool_call = Table(
     Column("elapsed_ms", Integer, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("session_id", Text),  # None: written before this was kept
+    Column("original_tokens", Integer),  # of an output that a model shortened before it was stored (Z-144); else None
+    Column("shortened_tokens", Integer),
     UniqueConstraint("inbox_id", "call_id"),
 )
 Index("ix_tool_call_conv", tool_call.c.conv, tool_call.c.id)

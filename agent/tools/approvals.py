@@ -23,6 +23,7 @@ from agent.tools.settings import ApprovalSettings
 
 REAP_EVERY_S = 30.0  # SPEC §12.4
 LOOK_AGAIN_S = 5.0  # the word may have been given to another process
+YES, NO = frozenset({"yes", "y", "ja", "j"}), frozenset({"no", "n", "nein"})
 
 
 class Finding(StrEnum):
@@ -66,6 +67,7 @@ class Approvals:
     look_again_s: float = LOOK_AGAIN_S
     _bells: dict[str, anyio.Event] = field(default_factory=dict)
     _questions: dict[str, Approval] = field(default_factory=dict)  # open ones, for answers by text
+    _asked: dict[str, Approval] = field(default_factory=dict)  # open calls, the same way
     _closing: bool = False
 
     @property
@@ -88,9 +90,9 @@ class Approvals:
                 assert one is not None, "approvals are never removed while somebody waits"
                 if one.status != "pending" or self._closing:
                     self._questions.pop(id, None)
+                    self._asked.pop(id, None)
                     return one
-                if one.choices:
-                    self._questions[id] = one
+                (self._questions if one.choices else self._asked)[id] = one
                 left_s = (one.expires_at - self._now()) / 1e6
                 if left_s <= 0:
                     await self.end(id, "expired")
@@ -109,6 +111,16 @@ class Approvals:
                     if word == choice.casefold():
                         return id, number
         return None
+
+    def ruled(self, conversation: ConversationId, person: PersonId, text: str) -> tuple[str, bool] | None:
+        """The call that these words allow or refuse, and which of the two: a plain yes or no of somebody who may, where
+        one call is asked for."""
+        word = text.strip().casefold().rstrip(".!")
+        if word not in YES and word not in NO:
+            return None
+        settings = self.settings()
+        here = [one for one in self._asked.values() if one.conversation == conversation]
+        return (here[0].id, word in YES) if len(here) == 1 and _may_allow(here[0], person, settings) else None
 
     async def answer(self, id: str, conversation: ConversationId, word: Word) -> Ruling:
         """Somebody gives their word, in that conversation. What it changes is committed when this returns."""
@@ -157,8 +169,7 @@ class Approvals:
     async def take_up(self) -> None:
         """Know the questions that an earlier process asked, before their runs wait for them again."""
         for one in await self.database.read(approval_rows.pending):
-            if one.choices:
-                self._questions[one.id] = one
+            (self._questions if one.choices else self._asked)[one.id] = one
 
     async def reap(self) -> None:
         """Once: end what nobody answered in time, whether or not somebody still waits for it."""
@@ -167,6 +178,7 @@ class Approvals:
 
     def _tell(self, id: str) -> None:
         self._questions.pop(id, None)
+        self._asked.pop(id, None)
         if (bell := self._bells.get(id)) is not None:
             bell.set()
         self.changed(id)

@@ -1,5 +1,7 @@
 """Asks a person to allow one call, and waits, across restarts if need be (SPEC §12.4). Runs nothing itself."""
 
+from itertools import groupby
+
 from sqlalchemy import Connection
 
 from agent.core.crash_points import passing
@@ -151,15 +153,23 @@ def prompt_key(id: str) -> str:
 def _prompt(one: Approval, run: Run, states: States) -> Say:
     phrase, language, incoming = states.runtime.phrases, one.language, run.work.incoming
     minutes, extent = max(1, round((one.expires_at - one.created_at) / 60e6)), extent_of(one.covers)
+    shown = states.tool.executor.redact(one.shown)
+    fence = "`" * max(3, longest_run(shown) + 1)
     lines = [
-        phrase("approval_asked", language, tool=one.tool),
+        f"**{phrase('approval_asked', language, tool=one.tool)}**",
         "",
-        states.tool.executor.redact(one.shown),
+        *([plain(one.reason), ""] if one.reason else []),
+        fence,
+        shown,
+        fence,
         "",
-        *([one.reason] if one.reason else []),
-        phrase("approval_terms", language, minutes=minutes, id=one.id, digest=one.digest[:FINGERPRINT]),
-        *([phrase("approval_covers", language, tool=one.tool, covers=extent)] if extent else []),
-        *([phrase("approval_who", language, who=incoming.display or incoming.person)] if _is_shared(run) else []),
+        phrase("approval_terms", language, minutes=minutes),
+        *([phrase("approval_covers", language, tool=one.tool, covers=plain(extent))] if extent else []),
+        *(
+            [phrase("approval_who", language, who=plain(str(incoming.display or incoming.person)))]
+            if _is_shared(run)
+            else []
+        ),
     ]
     return Say(
         text="\n".join(lines),
@@ -177,8 +187,17 @@ def _prompt(one: Approval, run: Run, states: States) -> Say:
             ),
         ),
         without_buttons=phrase("approval_by_text", language, id=one.id),
-        verbatim=True,
     )
+
+
+def plain(text: str) -> str:
+    """Words of a command or of a person, as text that no sign of Markdown in them changes."""
+    return "".join(f"\\{sign}" if sign in "\\`*_~[]<>#|" else sign for sign in " ".join(text.split()))
+
+
+def longest_run(text: str, sign: str = "`") -> int:
+    """How many of these signs stand in a row at most."""
+    return max((len(list(run)) for one, run in groupby(text) if one == sign), default=0)
 
 
 def _is_shared(run: Run) -> bool:

@@ -120,10 +120,14 @@ async def run_call(ready: Ready, run: Run, states: States) -> ToolResult:
     _announce_end(use, outcome, run, states)
     if states.context.dumps.on:
         states.context.dumps.write(f"tool-{use.name}.txt", outcome.content)
-    record(use, outcome, run, states, ready.approval)
+    written = record(use, outcome, run, states, ready.approval)
     files = tuple(run.attached.pop(use.id, ()))
     result = ToolResult(tool_use_id=use.id, content=outcome.content, is_error=outcome.is_error, files=files)
     result = await shortened(result, use.name, run, states, confirmed=outcome.confirmed)
+    if result.taco is not None:  # what the model reads is not what stands in the record: it says so
+        taco = result.taco
+        changed = replace(written, original_tokens=taco.original_tokens, shortened_tokens=taco.compressed_tokens)
+        run.records[run.records.index(written)] = changed
     told = of_call(use, outcome.content, is_error=outcome.is_error)
     fire_soon("post_tool_use", run, states, told, tool=use.name)
     spec, path = ready.cleared.tool.spec, ready.cleared.appraisal.arguments.get("path")
@@ -212,7 +216,7 @@ def _announce_end(use: ToolUse, outcome: Outcome, run: Run, states: States) -> N
     announce(states, ended)
 
 
-def record(use: ToolUse, outcome: Outcome, run: Run, states: States, approval: Approval | None = None) -> None:
+def record(use: ToolUse, outcome: Outcome, run: Run, states: States, approval: Approval | None = None) -> Record:
     """For the audit; stored together with the result, so that a model never reads what is not recorded."""
     redact = states.tool.executor.redact
     written = Record(
@@ -231,3 +235,4 @@ def record(use: ToolUse, outcome: Outcome, run: Run, states: States, approval: A
         at=to_us(states.runtime.clock.now()),
     )
     run.records.append(written)
+    return written

@@ -167,7 +167,7 @@ def _failed(error: AgentError, run: Run, states: States) -> Executed:
         case RequestFiltered():
             notice = Notice("model_filtered", {"provider": provider})
         case ProviderRefused():
-            notice = Notice("provider_refused", {"provider": provider, "ref": run.id[:8]})
+            notice = Notice("provider_refused", {"provider": provider})
         case ReplyTooLarge():
             notice = Notice("reply_too_large")
         case OverBudget():
@@ -175,7 +175,7 @@ def _failed(error: AgentError, run: Run, states: States) -> Executed:
         case PurseEmpty():
             notice = Notice(*sentence_of(error))
         case Unpriced():
-            notice = Notice("unpriced", {"model": error.model, "ref": run.id[:8]})
+            notice = Notice("unpriced", {"model": error.model})
         case _:
             notice = Notice("model_cut") if partial else Notice("provider_busy", {"provider": provider})
     return Executed(verdict="failed", text=run.speech.text, notice=notice, error=f"{type(error).__name__}: {error}")
@@ -211,7 +211,10 @@ async def _wait_for_providers(error: NoProviders, run: Run, states: States) -> E
     log.error("no provider can answer: %s", error, extra={"run": run.id})
     await _back_off(run, states)
     return Executed(
-        verdict="failed", text=run.speech.text, notice=Notice("no_providers"), error=f"NoProviders: {error}"
+        verdict="failed",
+        text=run.speech.text,
+        notice=Notice("no_providers_refused" if isinstance(error.chosen, ProviderRefused) else "no_providers"),
+        error=f"NoProviders: {error}",
     )
 
 

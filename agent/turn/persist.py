@@ -8,6 +8,7 @@ from agent.compaction.pairs import with_orphaned_uses_answered
 from agent.compaction.writing import settle, writing_of
 from agent.core.crash_points import passing
 from agent.core.events import PersistStarted
+from agent.core.long_texts import beginning_of
 from agent.core.outbox import Say, Tone
 from agent.core.provider_events import TokensUsed
 from agent.ledger import rows
@@ -25,6 +26,17 @@ from agent.turn.saving import growth_of, note_stored, write_growth
 from agent.turn.silence import is_silence
 from agent.turn.states import States, announce
 
+LONGEST_NOTE = 300  # characters of an error that is kept with the message
+REF_DIGITS = 8  # of the run's id
+# Sentences that tell of something broken, and not of a limit or a choice: they carry a reference.
+ERRORS = frozenset(
+    {
+        "provider_busy", "provider_refused", "no_providers", "no_providers_refused", "model_filtered", "model_slow",
+        "model_cut", "context_too_long", "tools_too_large", "reply_too_large", "empty_answer", "unpriced", "defect",
+        "hook_blocked", "execution_timeout", "recovery_budget",
+    }
+)  # fmt: skip
+REASONED = frozenset({"provider_refused", "no_providers", "no_providers_refused", "unpriced", "tools_too_large"})
 ENDS: dict[Verdict, RunState] = {
     "answered": "done",
     "waiting": "waiting",
@@ -80,6 +92,8 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         closed = close_goals(conn, executed, run, states, at) if ends_now or not run.opened else Closed()
         refused = executed.verdict == "refused" and not run.opened
         note = executed.notice.phrase if refused and executed.notice is not None else None
+        if executed.verdict == "failed" and executed.error:
+            note = beginning_of(executed.error, LONGEST_NOTE, states.tool.executor.redact)
         status: inbox_rows.InboxStatus = "refused" if refused else "done"
         inbox_rows.finish(conn, work.inbox_ids, status, work.epoch, note)
         take_first(conn)
@@ -122,6 +136,8 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
         notices += notices_of(run, states)
     for notice in notices:
         sentence = states.runtime.phrases(notice.phrase, audience.language, **notice.values)
+        if notice is executed.notice and notice.phrase in ERRORS:
+            sentence = _with_reference(sentence, executed, run, states)
         says.append(
             Say(
                 text=sentence,
@@ -141,6 +157,16 @@ def tone_of(notice: Notice, executed: Executed) -> Tone:
     if notice is not executed.notice:
         return ""
     return "stopped" if notice.phrase == "stopped" else "problem" if executed.verdict == "failed" else ""
+
+
+def _with_reference(sentence: str, executed: Executed, run: Run, states: States) -> str:
+    """With what the operator finds it by (`tieline find`). An admin in a chat of their own reads the reason at once."""
+    ref, incoming = run.id[:REF_DIGITS], run.work.incoming
+    told = states.runtime.phrases("with_ref", run.audience.language, text=sentence, ref=ref)
+    is_operator = incoming.role in ("admin", "owner") and incoming.chat_type == "direct"
+    if is_operator and executed.error and executed.notice is not None and executed.notice.phrase in REASONED:
+        told += "\n" + beginning_of(executed.error, LONGEST_NOTE, states.tool.executor.redact)
+    return told
 
 
 def loop_of(run: Run) -> Loop:

@@ -201,8 +201,9 @@ async def _caught(run: Run, states: States, answer: Answer) -> Executed:
             "run broke, its answer is lost", extra={"run": run.id, "conversation": states.session.conversation}
         )
         keep_partial(run, states)
-        notice = Notice("defect", {"ref": run.id[:8]})
-        return Executed(verdict="failed", text=run.speech.text, notice=notice, error=f"{type(error).__name__}: {error}")
+        return Executed(
+            verdict="failed", text=run.speech.text, notice=Notice("defect"), error=f"{type(error).__name__}: {error}"
+        )
 
 
 def _enforce_stop(run: Run) -> None:

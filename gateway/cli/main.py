@@ -22,6 +22,7 @@ COMMANDS = {
     "inbox": ("gateway.cli.inbox", "Messages that wait for their turn."),
     "outbox": ("gateway.cli.outbox", "Answers that are on their way."),
     "dead": ("gateway.cli.dead", "Messages and answers that were given up: list, retry or drop them."),
+    "find": ("gateway.cli.find", "Tell what a reference stands for that a person was told with an error."),
     "export": ("gateway.cli.export", "Write a conversation as JSON lines."),
     "audit": ("gateway.cli.audit", "Print the record of tool calls: by whom, and what became of each."),
     "misses": ("gateway.cli.misses", "Searches of the memory that found nothing."),

@@ -6,7 +6,7 @@ from agent.storage import approval_rows
 from agent.storage.approval_rows import Approval, Rule
 from agent.tools.approvals import Approvals, Finding, Ruling, Word
 from agent.tools.gate import extent_of, may_decide
-from agent.turn.approving import PRESS
+from agent.turn.approving import FINGERPRINT, PRESS
 from gateway.access.policy import Role
 from gateway.commands.command import Call, Command, Reply, refused
 from gateway.delivery.prompts import label_of
@@ -91,10 +91,14 @@ async def answered_by_text(
 ) -> bool:
     """Whether the words answer what a tool of that conversation has asked; then they have done so."""
     found = approvals.asks(conversation, person, text)
-    if found is None:
+    if found is not None:
+        id, number = found
+        word = Word(by=person, name=name, approve=False, choice=number)
+    elif (ruled := approvals.ruled(conversation, person, text)) is not None:
+        id, approve = ruled
+        word = Word(by=person, name=name, approve=approve)
+    else:
         return False
-    id, number = found
-    word = Word(by=person, name=name, approve=False, choice=number)
     return (await approvals.answer(id, conversation, word)).finding is Finding.DONE
 
 
@@ -120,7 +124,7 @@ async def approvals(call: Call) -> Reply:
         return Reply(text=phrase("approvals_none", language), private=True)
     lines = []
     if waiting:
-        lines += [phrase("approvals_waiting", language), *(f"{one.id}: {_line(one.shown)}" for one in waiting), ""]
+        lines += [phrase("approvals_waiting", language), *(_waiting_line(one) for one in waiting), ""]
     if rules:
         lines += [phrase("approvals_rules", language)]
         lines += [f"{rule.id}. {rule.tool}: {_allowed(rule)} ({rule.created_by})" for rule in rules]
@@ -185,6 +189,11 @@ async def _revoke(call: Call, conversation: ConversationId) -> Reply:
 
 def _may_allow_for_good(role: Role, *, in_group: bool) -> bool:
     return role >= (Role.ADMIN if in_group else Role.MEMBER)
+
+
+def _waiting_line(one: Approval) -> str:
+    """With the fingerprint of exactly that call, for whoever compares it with the record of calls."""
+    return f"{one.id} ({one.digest[:FINGERPRINT]}): {_line(one.shown)}"
 
 
 def _line(shown: str) -> str:

@@ -2,7 +2,9 @@
 
 from sqlalchemy import Connection
 
-from agent.storage.moments import to_us
+from agent.core.ids import ConversationId
+from agent.storage import audit_rows
+from agent.storage.moments import from_us, to_us
 from gateway.access.policy import Role, role_everywhere
 from gateway.channels.keys import ConversationKey
 from gateway.commands.command import Call, Command, Reply, refused
@@ -11,6 +13,8 @@ from gateway.scheduler.zones import zone_named
 from gateway.storage import grants, pairings
 from gateway.storage.grants import Grant
 from gateway.storage.pairings import Pairing
+
+LOOKED_AT, MOST_LINES = 50, 10  # calls of tools
 
 
 async def allow(call: Call) -> Reply:
@@ -128,9 +132,12 @@ async def whoami(call: Call) -> Reply:
 
 
 async def why(call: Call) -> Reply:
-    """The last messages of this chat that were not answered; with "skill" why one was hinted."""
+    """The last messages of this chat that were not answered; with "skill" why one was hinted, with "tools" which
+    outputs a model shortened."""
     if call.args.strip().lower() == "skill":
         return await why_skill(call)
+    if call.args.strip().lower() == "tools":
+        return await _why_tools(call)
     phrase, language = call.house.phrase, call.incoming.language
     found = call.house.decisions.of(str(call.key))
     if not found:
@@ -150,6 +157,30 @@ async def why(call: Call) -> Reply:
     return Reply(text="\n".join([phrase("why_title", language), "", *lines]), private=True)
 
 
+async def _why_tools(call: Call) -> Reply:
+    """Of the last calls here, those whose output the conversation holds in other words than the tool's (Z-144)."""
+    phrase, language, conversation = call.house.phrase, call.incoming.language, ConversationId(str(call.key))
+    records = await call.house.database.read(
+        lambda conn: audit_rows.newest(conn, conversation=conversation, most=LOOKED_AT)
+    )
+    here = zone_named((await call.house.schedules.zone_of(call.incoming.person, call.incoming.zone)).name)
+    lines = [
+        phrase(
+            "why_tools_line",
+            language,
+            when=f"{from_us(one.at).astimezone(here):%Y-%m-%d %H:%M %Z}",
+            tool=f"`{one.tool}`",
+            before=f"{one.original_tokens:,}",
+            after=f"{one.shortened_tokens or 0:,}",
+        )
+        for one in records
+        if one.original_tokens is not None
+    ]
+    if not lines:
+        return Reply(text=phrase("why_tools_none", language), private=True)
+    return Reply(text="\n".join([phrase("why_tools_title", language), "", *lines[:MOST_LINES]]), private=True)
+
+
 ALLOW = Command(
     name="allow",
     everyday=True,
@@ -160,4 +191,12 @@ ALLOW = Command(
     immediate=True,
 )
 WHOAMI = Command(name="whoami", run=whoami, group="people", immediate=True)
-WHY = Command(name="why", run=why, group="people", usage="[skill]", immediate=True, admin_in_groups=True)
+WHY = Command(
+    name="why",
+    run=why,
+    group="people",
+    usage="[skill | tools]",
+    choices=("skill", "tools"),
+    immediate=True,
+    admin_in_groups=True,
+)

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from agent.core.events import Event, ToolEnded, ToolStarted
+from agent.core.events import Event, ToolEnded, ToolOutputCompressed, ToolStarted
 from agent.core.phrases import Phrases
 from agent.core.provider_events import (
     ContextDegraded,
@@ -39,6 +39,9 @@ def line_for(event: Event, verbosity: Verbosity, phrase: Phrases, language: str)
             return phrase("show_escalated", language)
         case ContextDegraded():
             return phrase("show_degraded", language)
+        case ToolOutputCompressed():
+            sizes = {"before": f"{event.original_tokens:,}", "after": f"{event.compressed_tokens:,}"}
+            return phrase("show_shortened", language, tool=event.tool_name, **sizes)
         case ToolEnded(is_error=True) if verbosity == "verbose":
             return phrase("show_tool_failed", language, tool=event.tool_name)
         case ProviderSwitched() if verbosity == "verbose":

@@ -24,6 +24,7 @@ from agent.storage.moments import from_us, to_us
 from gateway.access.pairing import LENGTH, WRONG_TRIES, digest, normalised
 from gateway.channels.keys import ConversationKey
 from gateway.operations.bystanders import Bystanders
+from gateway.operations.finding import Finding
 from gateway.operations.letters import Letters
 from gateway.operations.usage import Usage
 from gateway.phrases.catalogue import Catalogue
@@ -70,6 +71,7 @@ class Operations:
             "pair.approve": self.pair_approve,
             "pair.deny": self.pair_deny,
             **Letters(self._database, self._bystanders).table(),
+            **Finding(self._database).table(),
             "export": self.export,
             "usage": self.usage.sums,
             "usage.export": self.usage.export,

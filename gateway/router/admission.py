@@ -1,5 +1,6 @@
 """A message that may be answered: known already, refused, a command for at once, or into its conversation's inbox."""
 
+import hashlib
 import logging
 from collections.abc import Callable
 from datetime import datetime
@@ -56,7 +57,8 @@ class Admission:
                 return Receipt(Outcome.DUPLICATE)
             if house.questions.text(said.key, person_of(said), said.text):
                 return await self._end(arrival, "done", "answered a question", Outcome.ACCEPTED)
-        if origin is None and house.approvals.asks(arrival.conversation, person_of(said), said.text):
+        here = (arrival.conversation, person_of(said), said.text)
+        if origin is None and (house.approvals.asks(*here) or house.approvals.ruled(*here)):
             if await self._is_known(arrival):
                 return Receipt(Outcome.DUPLICATE)
             if await self._answers_a_tool(arrival):
@@ -152,13 +154,13 @@ class Admission:
         if await self._is_known(arrival):
             return Receipt(Outcome.DUPLICATE)  # a repeated /stop must not stop the next turn
         incoming = arrival.incoming
-        answer = await self._run(arrival, incoming)
+        answer, note = await self._run(arrival, incoming)
 
         def work(conn: Connection) -> bool:
             admitted = self._insert(conn, arrival, incoming, None)
             if admitted.id is None:
                 return False
-            inbox_rows.finish(conn, [admitted.id], "done", note="command")
+            inbox_rows.finish(conn, [admitted.id], "done", note=note)
             for number, say in enumerate(answer):
                 house.notices.add(conn, said.key, say, dedup=f"{arrival.dedup}#{number}", inbox_id=admitted.id)
             return True
@@ -168,16 +170,20 @@ class Admission:
         house.notices.committed(said.key)
         return Receipt(Outcome.ACCEPTED, "command")
 
-    async def _run(self, arrival: Arrival, incoming: Incoming) -> tuple[Say, ...]:
-        """What the command answers; a broken one ends in a sentence."""
+    async def _run(self, arrival: Arrival, incoming: Incoming) -> tuple[tuple[Say, ...], str]:
+        """What the command answers, and the note of that; a broken one ends in a sentence with a reference."""
         said = arrival.said
         try:
-            return await self._house.desk.answer(said.text, said.key, incoming, arrival.role, said.place)
+            answer = await self._house.desk.answer(said.text, said.key, incoming, arrival.role, said.place)
         except StorageTrouble:
             raise
         except Exception:  # noqa: BLE001 - the same seam as the turn's (STYLE §6)
             _log.exception("command broke: %s", said.text.split(maxsplit=1)[0], extra={"inbox": arrival.dedup})
-            return (notice_for(said, self._house.phrase("command_failed", incoming.language, ref=arrival.dedup)),)
+            ref = hashlib.sha256(arrival.dedup.encode()).hexdigest()[:8]
+            phrase, language = self._house.phrase, incoming.language
+            told = phrase("with_ref", language, text=phrase("command_failed", language), ref=ref)
+            return (notice_for(said, told),), f"command failed ({ref})"
+        return answer, "command"
 
     async def _with_files(self, arrival: Arrival) -> Incoming:
         house, said, role = self._house, arrival.said, arrival.role

@@ -98,7 +98,8 @@ def _on_dead(alerts: Alerts, dead: Callable[[DeadLetter], None], letter: DeadLet
 
 def _dead_letter_notice(phrase: Catalogue, letter: DeadLetter) -> Say | None:
     incoming = letter.incoming
-    text = phrase("dead_letter", incoming.language, attempts=letter.attempts)
+    told = phrase("dead_letter", incoming.language, attempts=letter.attempts)
+    text = phrase("with_ref", incoming.language, text=told, ref=f"in-{letter.inbox_id}")
     return Say(text=text, kind="notice", reply_to=incoming.message_ref, interaction=incoming.interaction)
 
 

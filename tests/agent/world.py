@@ -316,9 +316,10 @@ class World:
         return [say.text for say in await self.says(work)]
 
     async def says(self, work: Work | None = None) -> list[Say]:
-        """What was put into the outbox, for one piece of work or for all."""
+        """What was put into the outbox, for one piece of work or for all; without the references of errors."""
         rows = await self.database.read(lambda conn: outbox_rows.open_rows(conn, self.key))
-        return [row.say for row in rows if work is None or row.inbox_id == work.inbox_id]
+        says = [row.say for row in rows if work is None or row.inbox_id == work.inbox_id]
+        return [replace(say, text=say.text.replace(" Reference 00000000.", "")) for say in says]
 
     async def inbox_status(self, work: Work) -> str:
         query = select(inbox.c.status).where(inbox.c.id == work.inbox_id)

@@ -1,6 +1,7 @@
 """What the agent wants to do and a person must allow: through the whole house, across restarts (SPEC §12.4)."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from sqlalchemy import select, update
 
 from agent.core.gate_events import ApprovalRequired, ApprovalResumed, Suspended
 from agent.storage.tables import approval, tool_call
+from gateway.channels.document import CodeBlock
 from gateway.channels.inbound import Pressed, Receipt
 from gateway.channels.outbound import SentRef
 from tests.fakes.channel import Shown
@@ -313,3 +315,37 @@ async def test_unattended_nobody_is_asked(world_of: "Callable[..., World]") -> N
     async with unstarted.process() as world:
         assert await world.answered("work it out", "It is 42.")
         assert await verdicts(world) == ["ran"]
+
+
+@pytest.mark.requirement("G-03")
+@pytest.mark.parametrize(("word", "what"), [("Yes.", "It is 42."), ("nein", "Then not.")])
+async def test_a_plain_yes_or_no_answers_what_is_asked(asking: World, word: str, what: str) -> None:
+    async with asking.process() as world:
+        await world.say("work it out")
+        prompt = await asked(world)
+        receipt = await world.say(word)
+        assert receipt.reason == "answered a question"
+        await world.shows(what)
+        await world.settled()
+        assert len(world.llm.bodies) == 2, "the word itself is no message to the model"
+        assert prompt.text.startswith("May I do this? (calculate)")
+        assert "write yes or no" in prompt.text
+        assert "ingerprint" not in prompt.text
+        assert any(isinstance(block, CodeBlock) and "6 * 7" in block.code for block in prompt.message.document)
+
+
+async def test_a_yes_of_somebody_else_is_a_message(asking: World) -> None:
+    async with asking.process() as world:
+        await world.say("work it out", chat=GROUP)
+        await asked(world, GROUP)
+        assert (await world.say("yes", person=BOB, chat=GROUP)).reason != "answered a question"
+        await world.say("no", chat=GROUP)
+        await world.shows("Then not.", GROUP)
+
+
+async def test_the_list_of_what_waits_tells_the_fingerprint(asking: World) -> None:
+    async with asking.process() as world:
+        await world.say("work it out")
+        await asked(world)
+        listed = await world.asks("/approvals", "Waiting for")
+        assert re.search(r"\w{10} \([0-9a-f]{8}\): ", listed), listed

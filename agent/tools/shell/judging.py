@@ -6,19 +6,40 @@ room in which nothing can be changed and nobody reached (`sandbox`): that is whe
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from agent.core.tools import SKILLS, Gate
 from agent.tools.files.paths import ROOT
 from agent.tools.shell.denied import denied
 from agent.tools.shell.looking import CHECKING, LOOKING, beyond, options_of, values_in
-from agent.tools.shell.reading import Unreadable, Word, read
+from agent.tools.shell.reading import Reading, Unreadable, Word, read
 
 # A file may be named like an option. With these no option does any harm; others get no names that nobody has read.
 _TAME = frozenset({"ls", "cat", "head", "stat", "grep", "egrep", "fgrep", "echo", "basename", "dirname"})
 _OUTSIDE = re.compile(r"^/|[=:,@]/|^-\w+/")  # an absolute path, also as the value of an option
 _UPWARDS = re.compile(r"(?<![\w.])\.\.(?=/|$)|/\.\.(?![\w.])")
+
+
+# What a person should read first of a command, by its program: the lower the number, the graver.
+HARM: Mapping[str, tuple[int, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(("rm", "rmdir", "unlink", "shred"), (0, "deletes files")),
+        **dict.fromkeys(("dd", "mkfs", "truncate"), (1, "overwrites data")),
+        **dict.fromkeys(("kill", "pkill", "killall"), (2, "ends programs")),
+        **dict.fromkeys(("chmod", "chown", "chgrp"), (3, "changes who may read or write")),
+        **dict.fromkeys(("curl", "wget", "nc", "ssh", "scp", "rsync", "ftp"), (4, "reaches other machines")),
+        **dict.fromkeys(
+            ("pip", "pip3", "npm", "apt", "apt-get", "cargo", "gem"), (5, "installs or runs other people's programs")
+        ),
+        **dict.fromkeys(("mv", "ln"), (6, "moves or replaces files")),
+    }
+)
+_BEFORE = frozenset(
+    {"env", "nice", "nohup", "time", "command", "exec", "sudo", "xargs"}
+)  # what they run comes behind them
+LONGEST_PART = 120  # characters of the part that is shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +60,12 @@ def judged(command: str, *, sandboxed: bool, root: str = ROOT) -> Judgement:
         reading = read(command)
     except Unreadable as error:
         return Judgement("ask", f"it cannot be read: {error}")
+    worst = _worst(reading)
     if reading.operators:
-        return Judgement("ask", f"it uses {' '.join(sorted(map(repr, reading.operators)))}")
+        uses = f"it uses {' '.join(sorted(map(repr, reading.operators)))}"
+        return Judgement("ask", f"{worst}; {uses}" if worst else uses)
+    if worst:
+        return Judgement("ask", worst)
     if len(reading.commands) != 1:
         return Judgement("ask", "it holds no command" if not reading.commands else "it holds several commands")
     return _of_words(reading.commands[0], sandboxed=sandboxed, root=root)
@@ -55,6 +80,21 @@ def only_removes(command: str) -> bool:
     if reading.targets or reading.inner or not reading.operators <= {"&&", ";", "\n"}:
         return False
     return bool(reading.commands) and all(words and words[0].text == "rm" for words in reading.commands)
+
+
+def _worst(reading: Reading) -> str:
+    """What of it does the most harm, in a person's words and with its own; "" where nothing known does any."""
+    found = []
+    for words in reading.commands:
+        texts = [word.text for word in words]
+        while texts and (texts[0].rpartition("/")[2] in _BEFORE or texts[0].startswith("-")):
+            texts = texts[1:]
+        if texts and (harm := HARM.get(texts[0].rpartition("/")[2])):
+            found.append((harm, " ".join(texts)))
+    if not found:
+        return ""
+    (_, does), part = min(found)
+    return f"it {does}: {part if len(part) <= LONGEST_PART else part[: LONGEST_PART - 1] + '…'}"
 
 
 def _of_words(words: Sequence[Word], *, sandboxed: bool, root: str) -> Judgement:

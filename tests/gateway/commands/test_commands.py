@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import text as sql
@@ -129,10 +128,10 @@ async def test_help_names_nothing_that_is_switched_off(world_of: Callable[..., W
 async def test_commands_are_named_as_they_are_typed_there(
     world_of: Callable[..., World], platform: str, typed: str
 ) -> None:
-    forms: dict[str, dict[str, Any]] = {"discord": {"command_prefix": "/bo "}, "telegram": {"command_dash": "_"}}
     async with world_of(accounts=(platform,)).process() as world:
         account = world.accounts[platform]
-        account.capabilities = replace(account.capabilities, **forms[platform])
+        prefix, dash = ("/bo ", "-") if platform == "discord" else ("/", "_")
+        account.capabilities = replace(account.capabilities, command_prefix=prefix, command_dash=dash)
         answer = await world.asks("/help all", person="77", on=platform)
         assert typed in answer
         answer = await world.asks("/xyzzy", on=platform)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.core.events import Event, LoopEnded, StreamDelta, ToolEnded, ToolStarted
+from agent.core.events import Event, LoopEnded, StreamDelta, ToolEnded, ToolOutputCompressed, ToolStarted
 from agent.core.ids import CallId, ConversationId
 from agent.core.provider_events import ContextDegraded, DecisionCompleted, ProviderSwitched, RetryScheduled, TokensUsed
 from gateway.delivery.verbosity import Verbosity, line_for
@@ -14,6 +14,14 @@ NORMAL: list[Event] = [
     ToolStarted(conversation=HERE, tool_name="calculate", tool_call_id=CALL),
     RetryScheduled(conversation=HERE, provider="main", attempt=2, after_s=1.0, reason="429"),
     ContextDegraded(conversation=HERE, after_s=5.0),
+    ToolOutputCompressed(
+        conversation=HERE,
+        tool_name="read",
+        tool_call_id=CALL,
+        original_tokens=6000,
+        compressed_tokens=40,
+        raw_output="",
+    ),
 ]
 VERBOSE: list[Event] = [
     ToolEnded(

@@ -188,3 +188,17 @@ def unquoted(command: str) -> str:
 )
 def test_a_command_only_removes_when_all_that_runs_is_rm(command: str, only: bool) -> None:
     assert only_removes(command) is only
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("mkdir -p reports && rm -rf old && echo done", "it deletes files: rm -rf old; it uses '&&'"),
+        ("curl https://example.org/x | xargs -0 rm -r a", "it deletes files: rm -r a; it uses '|'"),
+        ("/usr/bin/wget https://example.org/x", "it reaches other machines: /usr/bin/wget https://example.org/x"),
+        ("sort a > b", "it uses '>'"),
+    ],
+)
+def test_the_gravest_part_is_the_reason(command: str, reason: str) -> None:
+    found = judged(command, sandboxed=True)
+    assert (found.gate, found.reason) == ("ask", reason)

@@ -1,0 +1,104 @@
+"""What a reference that a person was told stands for: `tieline find`. Looks through the database; changes nothing."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, or_, select
+
+from agent.storage.database import Database
+from agent.storage.moments import from_us
+from agent.storage.payloads import decode_incoming, decode_say
+from agent.storage.tables import approval, inbox, outbox, tool_call, turn
+from gateway.web.control import OperationError as Refusal
+
+LEAST = 4  # characters of a run's id; fewer would find anything
+MOST = 10  # things that one reference may stand for
+LONGEST = 200  # characters of a text that is shown
+
+Json = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Over one open database."""
+
+    database: Database
+
+    def table(self) -> Mapping[str, Callable[[Mapping[str, Json]], Awaitable[Json]]]:
+        """By the names that `tieline` uses."""
+        return {"find": self.find}
+
+    async def find(self, arguments: Mapping[str, Json]) -> Json:
+        """Each message that the reference stands for, with what became of it. Raises Refusal where there is none."""
+        ref = str(arguments.get("ref", "")).strip().strip("().").lower().removeprefix("reference ")
+        found = await self.database.read(lambda conn: [_told(conn, row) for row in _rows(conn, ref)])
+        if not found:
+            raise Refusal(
+                f"nothing in the database has the reference {ref!r}",
+                fix="give it as the person was told, such as 60db5234 or in-12; old messages go with [retention], "
+                "and the log may still have lines with it",
+            )
+        return found
+
+
+def _rows(conn: Connection, ref: str) -> Sequence[Any]:
+    """The inbox rows that are meant: by run, by number, by a question's id, or by what was noted."""
+    number = ref.removeprefix("in-")
+    if number.isdecimal() and len(number) < LEAST + 15:
+        by_number: list[ColumnElement[bool]] = [inbox.c.id == int(number)]
+    else:
+        by_number = []
+    if ref.startswith("in-") or (number.isdecimal() and len(number) < LEAST):
+        meant = or_(*by_number) if by_number else None
+    elif len(ref) < LEAST or not ref.replace("-", "").isalnum():
+        meant = None
+    else:
+        runs = select(turn.c.inbox_id).where(turn.c.run_id.startswith(ref, autoescape=True))
+        asked = select(approval.c.inbox_id).where(approval.c.id == ref)
+        meant = or_(
+            *by_number, inbox.c.id.in_(runs), inbox.c.id.in_(asked), inbox.c.note.contains(f"({ref})", autoescape=True)
+        )
+    if meant is None:
+        return ()
+    return conn.execute(select(inbox).where(meant).order_by(inbox.c.id.desc()).limit(MOST)).all()
+
+
+def _told(conn: Connection, row: Any) -> dict[str, Json]:
+    """One message: who wrote what, when, how its run ended and why, what was answered, and what the log calls it."""
+    run = conn.execute(select(turn).where(turn.c.inbox_id == row.id)).first()
+    answers = conn.execute(
+        select(outbox.c.payload).where(outbox.c.inbox_id == row.id).order_by(outbox.c.part)
+    ).scalars()
+    calls = conn.execute(
+        select(tool_call.c.tool, tool_call.c.verdict).where(tool_call.c.inbox_id == row.id).order_by(tool_call.c.id)
+    )
+    try:
+        said = decode_incoming(row.payload)
+        person, text = said.person or "", said.text
+    except ValueError:
+        person, text = "", "(unreadable)"
+    return {
+        "message": f"in-{row.id}",
+        "conversation": row.conv,
+        "person": person,
+        "at": from_us(row.created_at).isoformat(timespec="seconds"),
+        "state": run.state if run is not None and row.status == "done" else row.status,
+        "why": row.note or "",
+        "run": run.run_id if run is not None else "",
+        "said": _short(text),
+        "answered": [_short(_text_of(payload)) for payload in answers],
+        "calls": [f"{call.tool}: {call.verdict}" for call in calls],
+    }
+
+
+def _text_of(payload: str) -> str:
+    try:
+        return decode_say(payload).text
+    except ValueError:
+        return "(unreadable)"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
