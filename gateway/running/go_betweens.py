@@ -117,7 +117,9 @@ def owners(live: Live, book: AccessBook) -> Sequence[str]:
 
 
 def providers_changed(live: Live, providers: Providers, fresh: Settings) -> None:
-    providers.reload(live.provider_settings(), failover=fresh.llm.failover, aliases=fresh.llm.aliases)
+    llm = fresh.llm
+    routing = {str(tier): name for tier, name in llm.routing.items()}
+    providers.reload(live.provider_settings(), failover=llm.failover, aliases=llm.aliases, routing=routing)
 
 
 def provider_health(troubles: Troubles, name: str, trouble: str | None) -> None:
