@@ -22,6 +22,7 @@ from agent.storage.errors import StorageTrouble
 from agent.storage.fence import check_epoch
 from agent.storage.inbox_rows import InboxStatus
 from agent.storage.moments import to_us
+from agent.turn.hooking import session_ends
 from agent.turn.intake import open_early
 from agent.turn.lifecycle import LifecycleState
 from agent.turn.pipeline import turn
@@ -103,6 +104,11 @@ class Agent:
     def close(self) -> None:
         """It goes to sleep: its work between turns ends, everything else is stored."""
         self.context.jobs.close()
+
+    async def rest(self) -> None:
+        """It was left alone for long and is about to go to sleep: hooks may tidy up after the session."""
+        if self.session.id is not None and self.runtime.hooks.wants("session_end"):
+            await session_ends(self.session.id, "idle", self)
 
     def stop(self, reason: str) -> bool:
         """End the run that goes on now, if any: its waits at once, itself within the grace time (SPEC §2.6).

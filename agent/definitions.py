@@ -39,7 +39,10 @@ def allows(tools: frozenset[str], name: str) -> bool:
 
 
 class FrontMatter(BaseModel):
-    """The keys of the front matter. `tools` names the only tools the agent may call; left out: all of them."""
+    """The keys of the front matter. `tools` names the only tools the agent may call; left out: all of them.
+
+    `extra_tools` adds to either and is always shown; `disallowed_tools` takes away from what the two have come to.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -47,6 +50,8 @@ class FrontMatter(BaseModel):
     description: str = Field(default="", max_length=500)
     provider: str | None = Field(default=None, min_length=1)
     tools: list[str] | None = None
+    extra_tools: list[str] = []
+    disallowed_tools: list[str] = []
     max_tool_iterations: int | None = Field(default=None, ge=1, le=100)
     max_turns: int | None = Field(default=None, ge=1)
     max_tokens: int | None = Field(default=None, ge=1)
@@ -61,6 +66,8 @@ class Definition:
     identity: str
     provider: str | None = None
     tools: frozenset[str] | None = None
+    extra: frozenset[str] = frozenset()
+    disallowed: frozenset[str] = frozenset()
     max_tool_iterations: int | None = None
     max_turns: int | None = None
     max_tokens: int | None = None
@@ -140,6 +147,8 @@ class Definitions:
             mistakes.append("the text after the front matter is empty; describe there who the agent is")
         if matter is not None:
             mistakes += unknown_tools(matter.tools or (), self.known_tools)
+            mistakes += unknown_tools(matter.extra_tools, self.known_tools, key="extra_tools")
+            mistakes += unknown_tools(matter.disallowed_tools, self.known_tools, key="disallowed_tools")
         if mistakes or matter is None:
             raise AgentInvalid(str(path), mistakes)
         return Definition(
@@ -148,20 +157,22 @@ class Definitions:
             identity=identity,
             provider=matter.provider,
             tools=frozenset(matter.tools) if matter.tools is not None else None,
+            extra=frozenset(matter.extra_tools),
+            disallowed=frozenset(matter.disallowed_tools),
             max_tool_iterations=matter.max_tool_iterations,
             max_turns=matter.max_turns,
             max_tokens=matter.max_tokens,
         )
 
 
-def unknown_tools(tools: Sequence[str], known_tools: frozenset[str]) -> list[str]:
+def unknown_tools(tools: Sequence[str], known_tools: frozenset[str], *, key: str = "tools") -> list[str]:
     """What is wrong with names of tools in a definition."""
     mistakes, known = [], sorted(known_tools)
     for tool in tools:
         if tool not in known_tools and not tool.startswith(LENT):
             near = get_close_matches(tool, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
-            mistakes.append(f"tools: there is no tool {tool!r}; {hint}")
+            mistakes.append(f"{key}: there is no tool {tool!r}; {hint}")
     return mistakes
 
 

@@ -34,7 +34,8 @@ class PlanStep:
 class Incoming:
     """One thing said to the agent, as the inbox stores it. The platform's own shapes stay outside.
 
-    `quoted` is the text of the message replied to. `interaction` is the platform's handle for answering a slash
+    `quoted` is the text of the message replied to. `place` is what people call the group or channel, "" where nobody
+    does. `interaction` is the platform's handle for answering a slash
     command or a button. `message_ref` is the platform's id of the message, to reply to and to react on. `notes` are
     the last lines of `text`: what could not be read of the message; an edit keeps them. `version` is that of the edit
     that was taken last, "" before any. `zone` is the IANA time zone of the sender: as the platform tells it while the
@@ -51,6 +52,7 @@ class Incoming:
     chat_type: ChatType = "direct"
     files: tuple[FilePart, ...] = ()
     quoted: str | None = None
+    place: str = ""
     message_ref: str | None = None
     interaction: str | None = None
     notes: tuple[str, ...] = ()

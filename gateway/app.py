@@ -24,7 +24,7 @@ from gateway.channels.adapter import Adapter
 from gateway.config.live import Live
 from gateway.config.settings import Settings
 from gateway.phrases.catalogue import marked, read_catalogue
-from gateway.telemetry.logging import FOLLOWED, follow_runs, set_up
+from gateway.telemetry.logging import FOLLOWED, LogFile, follow_runs, set_up
 from gateway.telemetry.loop_lag import LoopLag
 from gateway.telemetry.metrics import COUNTED, Metrics
 from gateway.telemetry.redaction import Redactor
@@ -239,7 +239,17 @@ class App:
 
     def _log_from_now_on(self) -> None:
         logging_settings = self.live.settings.logging
-        set_up(level=logging_settings.level.upper(), format=logging_settings.format, redact=self._redactor)
+        path = self.live.settings.home / logging_settings.file
+        file = LogFile(path, logging_settings.file_mb * 1024 * 1024, logging_settings.file_backups)
+        try:
+            set_up(
+                level=logging_settings.level.upper(),
+                format=logging_settings.format,
+                redact=self._redactor,
+                file=file if logging_settings.file else None,
+            )
+        except OSError as error:
+            raise StartError(f"cannot write the log file {path}: {error.strerror}; see [logging] file") from error
 
 
 def _about_the_demo(default: Any, others: Sequence[str]) -> str:

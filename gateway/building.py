@@ -110,7 +110,11 @@ async def build(
     await known_models.load()
     around = ProviderSurroundings(home=settings.home, clock=clock, models=known_models)
     providers = Providers(
-        live.provider_settings(), around, failover=settings.llm.failover, aliases=settings.llm.aliases
+        live.provider_settings(),
+        around,
+        failover=settings.llm.failover,
+        aliases=settings.llm.aliases,
+        routing={str(tier): name for tier, name in settings.llm.routing.items()},
     )
     ledger = await open_ledger(live, database, clock, bus)
     models = Models(

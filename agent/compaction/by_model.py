@@ -1,7 +1,7 @@
 """The rungs that ask a model for a summary, and the digest that takes its place when it fails (SPEC §8.6, §8.7)."""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -52,10 +52,8 @@ class Compactor:
         publish: Callable[[Event], None],
         now: Callable[[], datetime],
         count_text: Callable[[str], int],
-        before: Callable[[str], Awaitable[None]] | None = None,
         write_summary: WriteSummary | None = None,
     ) -> None:
-        self._before = before
         self._write_summary = write_summary
         self._conversation = conversation
         self._state = state
@@ -80,8 +78,6 @@ class Compactor:
         worst, which may do, and is exhausted when it cannot get below.
         """
         state = self._state
-        if self._before is not None:
-            await self._before(rung)
         before = load.tokens(state.window)
         self._publish(CompactTriggered(conversation=self._conversation, run=run, rung=rung, tokens_before=before))
         if hard_limit is not None:

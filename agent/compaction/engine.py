@@ -42,10 +42,14 @@ class Flush(Protocol):
         """
 
 
+async def _nothing(step: str) -> None:
+    """Nobody wants to know."""
+
+
 class Engine:
     """One conversation's. `spawn` runs a job in the background: it may outlive the turn, and dies with the agent.
 
-    `before_compact` is awaited, with the rung, right before a summary is made.
+    `before_compact` is awaited, with the first step, right before a pass that makes room (W-26).
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class Engine:
         self._publish = publish
         self._spawn = spawn
         self._flush = flush
+        self._before_compact = before_compact or _nothing
         self._may_flush = True
         self._run: RunId | None = None
         self._working = False
@@ -86,7 +91,6 @@ class Engine:
             publish=publish,
             now=now,
             count_text=count_text,
-            before=before_compact,
             write_summary=write_summary,
         )
         self._ahead = Ahead(
@@ -116,6 +120,9 @@ class Engine:
         limits = self._limits(load)
         done: set[Step] = set()
         while (step := next_step(load.tokens(state.window), done, limits, self._standing(load))) is not None:
+            if step is not Step.MICROCOMPACT and done <= {Step.MICROCOMPACT}:
+                # Once for a pass; of the clearing of old results, which may happen in each iteration, nothing is said.
+                await self._before_compact(step.name.lower())
             done.add(step)
             await self._take(step, load, limits)
         state.released = False
@@ -133,6 +140,7 @@ class Engine:
         self._publish(ReactiveCompactTriggered(conversation=self._conversation, run=self._run, tokens_before=before))
         if options.level == "off":
             return False
+        await self._before_compact("reactive")
         self._trimmer.fold(load, self._run)
         await self._trimmer.prune(load, options, self._run, load.raw(before - target))
         self._trimmer.microcompact(load, options, self._run)
@@ -152,6 +160,7 @@ class Engine:
         state.breaker = state.breaker.half_opened(state.turn)
         state.cooldown = Cooldown()
         self._take_found(load)
+        await self._before_compact("hard")
         self._trimmer.fold(load, self._run)
         await self._flush_first(load, options, "hard")
         return await self._compactor.compact(load, options, None, rung="hard", keep=keep)

@@ -8,7 +8,7 @@ import unicodedata
 
 TAGS = (
     "reminder", "sender", "quoted", "notes", "scheduled", "system", "memory", "files", "current_goal", "untrusted",
-    "skill",
+    "project", "skill",
 )  # fmt: skip
 _NAMES = "|".join(TAGS)
 # Tags that only the house writes. Somebody else's are made harmless, so that a model can trust these.

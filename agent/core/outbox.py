@@ -124,6 +124,10 @@ class Outbox(Protocol):
     def show(self, event: Event) -> None:
         """Let people see an event, as far as the channel's verbosity goes."""
 
+    @property
+    def suspends(self) -> bool:
+        """Whether a run may wait here for a person's word (W-49)."""
+
     def awaiting(self) -> AbstractContextManager[None]:
         """Within the block a person is waited for: nobody is at work, so there are no signs of life."""
 

@@ -15,6 +15,7 @@ class DecisionCompleted(Event):
     tool_calls: int
     elapsed_ms: int
     first_token_ms: int | None
+    routing_hint: str = ""  # how heavy the request was, and why: `tier:reason` (W-38)
     prefix: str = ""  # a hash of what the request began with; it changes for named reasons only (`agent.turn.prefix`)
 
 

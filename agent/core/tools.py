@@ -15,7 +15,7 @@ from agent.core.outbox import Answer, Question
 from agent.core.subagents import Subagents
 from agent.core.tasks import Tasks
 
-Category = Literal["exec", "mcp", "info", "edit"]  # sets the time limit (SPEC §12.2); plan mode leaves only "info"
+Category = Literal["exec", "mcp", "info", "edit"]  # sets the time limit (SPEC §12.2); "info" looks and changes nothing
 Risk = Literal["safe", "write", "unrated"]  # safe runs, all else is asked for (SPEC §12.3)
 Gate = Literal["allow", "ask", "deny"]
 SKILLS = "/skills"  # what the folders of skills lie below, for a model and in the sandbox
@@ -51,7 +51,7 @@ class ToolSpec:
     name: str
     description: str
     schema: Mapping[str, Any]
-    category: Category = "info"
+    category: Category = "edit"  # what only looks says "info": plan mode leaves nothing else (SPEC §12.5)
     risk: Risk = "unrated"
     concurrency_safe: bool = True
     side_by_side: Callable[[Mapping[str, Any]], bool] | None = None  # the same, for calls with these arguments

@@ -33,15 +33,19 @@ class Registry:
         *,
         failover: Sequence[str] = (),
         aliases: Mapping[str, str] = NO_ALIASES,
+        routing: Mapping[str, str] = NO_ALIASES,
     ) -> None:
-        """`failover` names those that stand in for others, `aliases` stand for a provider or for `provider/model`."""
+        """`failover` names those that stand in for others, `aliases` stand for a provider or for `provider/model`.
+
+        `routing` names the provider for each tier of need.
+        """
         self._surroundings = surroundings
         self._providers: dict[str, LazyProvider] = {}
         self._models: dict[tuple[str, str], LazyProvider] = {}
         self._expected: deque[LazyProvider] = deque()
         self._leaving: list[LazyProvider] = []
         self._something = anyio.Event()
-        self.reload(settings, failover=failover, aliases=aliases)
+        self.reload(settings, failover=failover, aliases=aliases, routing=routing)
 
     def reload(
         self,
@@ -49,6 +53,7 @@ class Registry:
         *,
         failover: Sequence[str] = (),
         aliases: Mapping[str, str] = NO_ALIASES,
+        routing: Mapping[str, str] = NO_ALIASES,
     ) -> None:
         """Another pool, from the next call on; a call that runs ends as it began.
 
@@ -69,6 +74,7 @@ class Registry:
         self._default = self._providers[(marked or settings)[0].name.casefold()]
         self._failover = tuple(failover)
         self._aliases = {alias.casefold(): target for alias, target in aliases.items()}
+        self._routing = dict(routing)
         self._leaving += before.values()
         self._something.set()
         for provider in self.route(self._default):
@@ -98,6 +104,10 @@ class Registry:
         """Provider and model (None: as configured) that a name or an alias stands for. Raises UnknownProvider."""
         provider, _, model = (self._aliases.get(name.casefold()) or name).partition("/")
         return self.get(provider).name, model or None
+
+    def for_tier(self, tier: str) -> LazyProvider | None:
+        """Who takes requests of that need, where somebody is named for it."""
+        return self._providers.get(self._routing.get(tier, "").casefold())
 
     @property
     def aliases(self) -> Mapping[str, str]:

@@ -23,6 +23,18 @@ class Choice:
     scope: Scope = "channel"
 
 
+@dataclass(frozen=True, slots=True)
+class Need:
+    """How heavy a request is: the tier of its routing hint, and its scaled tokens."""
+
+    tier: str = ""
+    tokens: int = 0
+
+
+NO_NEED = Need()
+FITS = 0.5  # of the window of a provider that takes a request by need: the answer and what is added need room too
+
+
 class ProviderSlot:
     """One per conversation. A change takes effect at the next call; a call that runs is not touched."""
 
@@ -49,9 +61,16 @@ class ProviderSlot:
         """The configured provider of that name, whatever is chosen here. Raises UnknownProvider."""
         return self._registry.get(name)
 
-    def route(self) -> Sequence[Provider]:
-        """That one, and then those that may stand in for it."""
-        return self._registry.route(self.current())
+    def route(self, need: Need = NO_NEED) -> Sequence[Provider]:
+        """That one, and then those that may stand in for it.
+
+        Where nobody has chosen, the one that `[llm.routing]` names for that need goes first, if the request fits it.
+        """
+        route = self._registry.route(self.current())
+        routed = self._registry.for_tier(need.tier) if self.choice.source == "default" else None
+        if routed is None or need.tokens > routed.context_window * FITS:
+            return route
+        return (routed, *(one for one in route if one.name != routed.name))
 
     def override(self, name: str, source: Chooser = "user", model: str | None = None) -> Choice:
         """Use that provider, with its configured model or another. Raises UnknownProvider and changes nothing."""

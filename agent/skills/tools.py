@@ -20,6 +20,8 @@ class LoadSkill:
             "required": ["name"],
             "additionalProperties": False,
         },
+        category="info",
+        core=True,
         risk="safe",
         retryable=True,
     )

@@ -120,6 +120,7 @@ class Hands:
             interrupts=Interrupts(token),
             time=TimeLimit(inf),
             execution=parent.execution,
+            environment=parent.environment,
             audience=parent.audience,
             began=states.runtime.clock.monotonic(),
             reminder=told_time(states.runtime.clock.now(), parent.work.incoming.zone),

@@ -19,7 +19,17 @@ from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema
 from agent.providers.replies import Reply
 from agent.subagent.reach import schema_for
 from agent.subagent.tool import NESTED
-from agent.subagent.wording import FORGOTTEN, LAST_STEP, NO_ANSWER, NO_MODEL, NO_QUESTIONS, NO_ROOM, failed, halted
+from agent.subagent.wording import (
+    BLOCKED,
+    FORGOTTEN,
+    LAST_STEP,
+    NO_ANSWER,
+    NO_MODEL,
+    NO_QUESTIONS,
+    NO_ROOM,
+    failed,
+    halted,
+)
 from agent.tools.batches import batches_of
 from agent.turn.accounting import total_cost
 from agent.turn.calling import CallStopped, call_model
@@ -29,13 +39,14 @@ from agent.turn.dumping import dump_reply, dump_request
 from agent.turn.fitting import ceiling
 from agent.turn.guards import halt_before_call
 from agent.turn.hints import cache_tier_for, routing_hint_for
+from agent.turn.hooking import context_of, fire
 from agent.turn.prompt import stable_prompt, volatile_prompt
 from agent.turn.renewing import drop_stale_recall
 from agent.turn.run import Run
 from agent.turn.saving import save_records
 from agent.turn.states import States
 from agent.turn.stepping import step_done
-from agent.turn.tooling import unrunnable
+from agent.turn.tooling import searched, unrunnable
 
 NOTED_WITHIN_S = 5.0  # the record of what ran, when the errand is cut off
 CLEARED = "[old result, cleared to make room]"
@@ -46,7 +57,7 @@ log = logging.getLogger("tieline.subagent")
 async def work(task: str, run: Run, states: States) -> Finding | None:
     """Run it to its end; None where its token was fired. Raises Fenced or StorageTrouble."""
     run.messages.append(text_message("user", task, created_at=states.runtime.clock.now()))
-    tools, said = schema_for(run, states), ""
+    said = ""
     forgotten, conversation = states.runtime.memory.forgotten, states.session.conversation
     since = forgotten.words(conversation)
     try:
@@ -56,8 +67,13 @@ async def work(task: str, run: Run, states: States) -> Finding | None:
             if forgotten.words(conversation) != since:  # its messages are stored nowhere: they cannot be read anew
                 return _failed(FORGOTTEN, run)
             drop_stale_recall(run, states)
+            began = await fire("on_turn_start", run, states)
+            if began.blocked:
+                log.warning("errand ended: %s", began.blocked, extra={"run": run.id})
+                return _failed(BLOCKED, run)
+            said_by_hooks = (context_of(began), context_of(await fire("pre_prompt", run, states)))
             try:
-                reply = await _ask(tools, run, states)
+                reply = await _ask(schema_for(run, states), run, states, "\n".join(filter(None, said_by_hooks)))
             except CallStopped:
                 continue
             except AgentError as error:
@@ -81,14 +97,14 @@ def _halted(run: Run, said: str) -> Finding | None:
     return _failed(halted(halt, said), run) if halt is not None else None
 
 
-async def _ask(tools: ToolSchema, run: Run, states: States) -> Reply:
-    """The model's reply. Raises CallStopped, or the AgentError that ended the call."""
+async def _ask(tools: ToolSchema, run: Run, states: States, hint: str) -> Reply:
+    """The model's reply; `hint` is what hooks say. Raises CallStopped, or the AgentError that ended the call."""
 
     raw = 0
 
     def attempt(provider: Provider) -> Attempt:
         nonlocal raw
-        built = _request(tools, run, states, provider)
+        built = _request(tools, run, states, provider, hint)
         dump_request(built.request, states)
         raw = built.raw_tokens
         return built
@@ -142,6 +158,7 @@ async def _run_calls(calls: tuple[ToolUse, ...], reply: Reply, run: Run, states:
     now = states.runtime.clock.now
     run.messages.append(Message(role="assistant", parts=parts_with(reply, calls), created_at=now()))
     results = unrunnable(calls, reply, run, states) | _forbidden(calls, run, states)
+    results |= searched(calls, run, states)
     waiting = [use for use in calls if use.id not in results]
     try:
         for batch in batches_of(waiting, states.tool.executor.is_safe, run.settings.tools.max_parallel):
@@ -187,17 +204,17 @@ def _forbidden(calls: Sequence[ToolUse], run: Run, states: States) -> dict[str, 
     return {use.id: not_run(use, refused(whys[use.name]), run, states) for use in calls if use.name in whys}
 
 
-def _request(tools: ToolSchema, run: Run, states: States, provider: Provider) -> Attempt:
+def _request(tools: ToolSchema, run: Run, states: States, provider: Provider, hint: str) -> Attempt:
     """Its whole history; where that does not fit, old results give way. Raises ContextTooLong."""
     notes = states.memory.text if run.memory is not None else ""
     chat_type = run.work.incoming.chat_type
     system = SystemPrompt(
         stable=stable_prompt(run.definition, tools),
-        volatile=volatile_prompt(model=provider.model, chat_type=chat_type, notes=notes),
+        volatile=volatile_prompt(model=provider.model, chat_type=chat_type, notes=notes, environment=run.environment),
     )
     last = run.progress.steps + 1 >= run.settings.agent.step_budget
     house = "\n".join(filter(None, (run.reminder, LAST_STEP if last else "")))
-    reminder = "\n".join(filter(None, (run.recall, f"<reminder>\n{house}\n</reminder>")))
+    reminder = "\n".join(filter(None, (run.recall, f"<reminder>\n{house}\n</reminder>", hint)))
     estimator = states.metrics.estimator
     fixed = estimator.tools(tools) + sum(map(estimator.text, (system.stable, system.volatile, reminder)))
     _make_room(run, states, int(ceiling(provider.context_window, run.settings.context) / estimator.scale) - fixed)

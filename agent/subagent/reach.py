@@ -3,11 +3,11 @@
 from agent.core.subagents import AGENT
 from agent.definitions import allows
 from agent.providers.provider import ToolSchema
-from agent.tools.deferring import SEARCH
+from agent.tools.deferring import SEARCH, search_tool
 from agent.tools.focus import FOCUS_TOOLS
 from agent.tools.plan_mode import ENTER, EXIT
 from agent.turn.decision import ASK_USER
-from agent.turn.requests import schema_of, scope_of
+from agent.turn.requests import schema_of, visible_of
 from agent.turn.run import Run
 from agent.turn.states import States
 
@@ -27,7 +27,11 @@ def tools_of(
 
 
 def schema_for(run: Run, states: States) -> ToolSchema:
-    """What its model sees: what the parent's sees, and whatever was named for it, which the parent may have hidden."""
+    """What its model sees: what the parent's sees, what was named for it, what it has loaded; `tool_search` is there
+    for the others."""
     assert run.parent is not None
     seen = {spec.name for spec in schema_of(run.parent, states).specs} | run.named
-    return states.tool.executor.toolbox.schema(frozenset(name for name in scope_of(run, states) if name in seen))
+    scope = visible_of(run, states)
+    left_out = sorted(scope - seen)
+    extra = [search_tool(left_out)] if left_out else []
+    return states.tool.executor.toolbox.schema(frozenset(scope & seen), extra)

@@ -75,6 +75,7 @@ class Calculate:
         },
         retryable=True,
         core=True,
+        category="info",
         risk="safe",
     )
 

@@ -29,6 +29,7 @@ class CurrentTime:
         },
         retryable=True,
         core=True,
+        category="info",
         risk="safe",
     )
 

@@ -66,6 +66,7 @@ def search_tool(names: Iterable[str]) -> ToolSpec:
             "additionalProperties": False,
         },
         core=True,
+        category="info",
         risk="safe",
     )
 

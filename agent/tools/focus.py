@@ -33,6 +33,7 @@ class StartFocus:
             "additionalProperties": False,
         },
         concurrency_safe=False,
+        category="info",
         risk="safe",
     )
 
@@ -61,6 +62,7 @@ class CompleteFocus:
             "additionalProperties": False,
         },
         concurrency_safe=False,
+        category="info",
         risk="safe",
     )
 

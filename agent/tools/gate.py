@@ -28,10 +28,10 @@ class Rules:
 
 def gate_for(spec: ToolSpec, appraisal: Appraisal, rules: Rules, *, allowed_for_good: bool) -> Gate:
     """What happens to the call. What is not rated is asked for; what is denied stays denied unless forced (G-17)."""
-    if _matches(spec.name, rules.deny):
+    if matches(spec.name, rules.deny):
         return "deny"
     gate = appraisal.gate or ("allow" if spec.risk == "safe" else "ask")
-    if gate == "allow" and _matches(spec.name, rules.ask):
+    if gate == "allow" and matches(spec.name, rules.ask):
         gate = "ask"
     if rules.force:
         return "allow"
@@ -40,7 +40,8 @@ def gate_for(spec: ToolSpec, appraisal: Appraisal, rules: Rules, *, allowed_for_
     return gate
 
 
-def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+def matches(name: str, patterns: tuple[str, ...]) -> bool:
+    """Whether one of the patterns (`mcp__*`) stands for the tool of that name."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 

@@ -33,6 +33,7 @@ class ReadOutput:
         },
         retryable=True,
         untrusted=True,  # what stands there may be a stranger's
+        category="info",
         risk="safe",
     )
 

@@ -28,6 +28,7 @@ class RecallTranscript:
         },
         retryable=True,
         untrusted=True,  # what stands there may be a stranger's
+        category="info",
         risk="safe",
     )
 

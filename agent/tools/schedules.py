@@ -143,6 +143,7 @@ class ListSchedules:
         description="Lists the reminders and scheduled tasks of this conversation, with their next times.",
         schema={"type": "object", "properties": {}, "additionalProperties": False},
         retryable=True,
+        category="info",
         risk="safe",
     )
 

@@ -9,11 +9,12 @@ from agent.tools.shell.denied import denied
 HookPoint = Literal[
     "session_start",  # the first turn of a session has begun
     "on_turn_start",  # before each request: a failure ends the turn
-    "pre_compact",  # right before a model summarises
-    "pre_prompt",  # right before each request leaves, not again for a repeat
+    "pre_compact",  # right before room is made in the window
+    "pre_prompt",  # a request is assembled and about to leave; not again for a repeat
     "pre_tool_use",  # before each call: a failure keeps it from running
     "post_tool_use",
     "turn_end",  # everything is stored
+    "session_end",  # another session begins, or the conversation has been left alone
     "stop",  # the turn is over, nothing of its end is stored
     "cwd_changed",
     "file_changed",

@@ -123,6 +123,7 @@ class TaskList:
         description="Lists the tasks of this session with number and status.",
         schema=schema_from(_Nothing),
         retryable=True,
+        category="info",
         risk="safe",
     )
 
@@ -139,6 +140,7 @@ class TaskGet:
         description="Shows one task with its output.",
         schema=schema_from(_One),
         retryable=True,
+        category="info",
         risk="safe",
     )
 

@@ -24,6 +24,7 @@ ID_DIGITS = 10  # of a random UUID: 40 bits; who presses is checked as well
 FINGERPRINT = 8  # digits of the digest that people see
 
 NOBODY = "{name} was not run: it needs a person's approval, and there is nobody here who could give it."
+NO_WAY = "{name} was not run: it needs a person's approval, and people cannot answer here while you wait."
 REJECTED = "{name} was not run: the person said no. Do not try it again in another way; ask what they want instead."
 EXPIRED = "{name} was not run: nobody approved it in time. Say so, and ask again only if the person still wants it."
 CANCELLED = "{name} was not run: the run was stopped while it waited for approval."
@@ -43,6 +44,8 @@ async def ask_person(cleared: Cleared, reason: str, run: Run, states: States) ->
     name, requester = cleared.call.name, run.work.incoming.person
     if not anyone_may_decide(requester, settings.approvers, requester_may=settings.requester):
         return _denied(NOBODY.format(name=name))
+    if not states.runtime.outbox.suspends:
+        return _denied(NO_WAY.format(name=name))
     one = await _asked(cleared, reason, run, states)
     announce(states, _required(one, states))
     announce(states, Suspended(conversation=one.conversation, run=run.id, correlation=one.id))

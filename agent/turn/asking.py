@@ -6,6 +6,7 @@ provider finds wrong the history is mended; an answer cut at the usual length is
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 
 from agent.compaction.state import Load
@@ -23,7 +24,7 @@ from agent.turn.dumping import dump_request
 from agent.turn.healing import heal
 from agent.turn.hooking import context_of, fire
 from agent.turn.renewing import renewed
-from agent.turn.requests import DoesNotFit, build_request, fixed_of
+from agent.turn.requests import DoesNotFit, build_request, fixed_of, need_of
 from agent.turn.room import load_of, make_room, make_room_after_refusal, sync_window
 from agent.turn.run import Prepared, Run
 from agent.turn.states import States, announce
@@ -49,7 +50,7 @@ async def ask(prepared: Prepared, run: Run, states: States, context: str = "") -
     prepared = await renewed(prepared, run, states)
     sync_window(run, states)
     await make_room(_load(prepared, run, states), run, states)
-    context = "\n".join(filter(None, (context, context_of(await fire("pre_prompt", run, states)))))  # W-40
+    context = "\n".join(filter(None, (context, await _before_the_prompt(prepared, run, states, context))))
     answered = await _answered(call, prepared, run, states)
     answered = await _escalated(answered, prepared, run, states, context)
     if _cut_in_a_call(answered.reply) and not run.told_to_keep_short:
@@ -57,6 +58,22 @@ async def ask(prepared: Prepared, run: Run, states: States, context: str = "") -
         run.speech.retract()
         answered = await _call(prepared, run, states, hint="\n".join(filter(None, (context, KEEP_SHORT))))
     return answered.reply
+
+
+async def _before_the_prompt(prepared: Prepared, run: Run, states: States, context: str) -> str:
+    """What hooks have to say of the request as it is assembled (W-40): once for an iteration, not for each repeat."""
+    if not states.runtime.hooks.wants("pre_prompt"):
+        return ""
+    provider, told = states.provider.slot.current(), {}
+    with suppress(DoesNotFit):  # what does not fit is made shorter below, and is told nothing of
+        built = build_request(run, states, provider, prepared.memory, hint=context)
+        told = {
+            "model": provider.model,
+            "messages": str(len(built.request.messages)),
+            "tokens": str(states.metrics.estimator.scaled(built.raw_tokens)),
+            "routing": built.request.routing_hint,
+        }
+    return context_of(await fire("pre_prompt", run, states, told))
 
 
 async def _answered(call: Callable[[], Awaitable[Answered]], prepared: Prepared, run: Run, states: States) -> Answered:
@@ -163,7 +180,7 @@ async def _call(
         passing("model.before")
         return Attempt(built.request, built.raw_tokens)
 
-    answered = await call_model(attempt, run, states, previewed=previewed)
+    answered = await call_model(attempt, run, states, previewed=previewed, need=need_of(run, states))
     note_cache(answered, run, states)
     return answered
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from agent.core.crash_points import passing
 from agent.core.errors import AgentError, ProviderBarred, ProviderUnpriced
@@ -10,6 +11,7 @@ from agent.core.provider_events import DecisionCompleted, ProviderReturned, Prov
 from agent.providers.calling import Answered, Attempt, Call
 from agent.providers.metering import Bill, Spent
 from agent.providers.provider import Provider
+from agent.providers.slot import NO_NEED, Need
 from agent.turn.accounting import note_spent
 from agent.turn.run import Run
 from agent.turn.states import States, announce
@@ -22,15 +24,15 @@ class CallStopped(Exception):
 
 
 async def call_model(
-    prepare: Callable[[Provider], Attempt], run: Run, states: States, *, previewed: bool = True
+    prepare: Callable[[Provider], Attempt], run: Run, states: States, *, previewed: bool = True, need: Need = NO_NEED
 ) -> Answered:
-    """Make the call. `previewed` False: the text is not shown while it grows.
+    """Make the call. `previewed` False: the text is not shown while it grows. `need`: how heavy the request is.
 
     Raises CallStopped, or the AgentError that ended the last attempt; what that one had shown stays in `run.speech`.
     """
     timeouts, slot = run.settings.timeouts, states.provider.slot
     call = Call(
-        route=slot.route,
+        route=partial(slot.route, need),
         prepare=prepare,
         bill=bill_of(run, states),
         counting=states.metrics.estimator,
@@ -40,7 +42,7 @@ async def call_model(
     )
     answered: Answered | None = None
     with run.interrupts.scope():
-        answered = await states.provider.models.ask(call, _Following(run, states, previewed))
+        answered = await states.provider.models.ask(call, _Following(run, states, previewed, need))
     if answered is None:
         raise CallStopped
     if "tools" in answered.reply.spared:
@@ -56,6 +58,7 @@ async def call_model(
             tool_calls=len(answered.reply.calls),
             elapsed_ms=answered.elapsed_ms,
             first_token_ms=answered.first_piece_ms,
+            routing_hint=answered.request.routing_hint,
             prefix=run.prefix.hash if run.prefix is not None else "",
         ),
     )
@@ -85,6 +88,7 @@ class _Following:
     run: Run
     states: States
     previewed: bool
+    need: Need
     publishes: bool = field(init=False)
     retrying: bool = False
     barred: bool = False  # the chosen provider, by its budget
@@ -92,10 +96,15 @@ class _Following:
     def __post_init__(self) -> None:
         self.publishes = self.states.runtime.bus.hears(StreamDelta)
 
+    @property
+    def chosen(self) -> str:
+        """Who is asked first."""
+        return self.states.provider.slot.route(self.need)[0].name
+
     def begins(self, provider: Provider) -> None:
         """The first stand-in is told of at once, people wait; another may only be tried to see whether it can again."""
         state = self.states.provider
-        if state.standing_in is None and provider.name != state.slot.current().name:
+        if state.standing_in is None and provider.name != self.chosen:
             self._stands_in(provider)
 
     def _stands_in(self, provider: Provider) -> None:
@@ -108,13 +117,13 @@ class _Following:
             run=self.run.id,
             provider=provider.name,
             model=provider.model,
-            instead_of=state.slot.current().name,
+            instead_of=self.chosen,
             over_budget=self.barred,
         )
         announce(self.states, event)
 
     def answers(self, provider: Provider) -> None:
-        state, chosen = self.states.provider, self.states.provider.slot.current().name
+        state, chosen = self.states.provider, self.chosen
         if state.standing_in is not None and provider.name not in (chosen, state.standing_in):
             self._stands_in(provider)
         elif state.standing_in is not None and provider.name == chosen:
@@ -142,7 +151,7 @@ class _Following:
             self.run.speech.retract()
 
     def passes(self, provider: Provider, error: AgentError) -> None:
-        if provider.name == self.states.provider.slot.current().name:
+        if provider.name == self.chosen:
             self.barred = isinstance(error, ProviderBarred) and not isinstance(error, ProviderUnpriced)
 
     def waits(self, provider: Provider, error: AgentError, failures: int, delay_s: float) -> None:

@@ -14,6 +14,7 @@ from agent.storage import audit_rows
 from agent.storage.moments import to_us
 from agent.tools.deferring import loaded_in
 from agent.tools.plan_mode import ENTER, EXIT
+from agent.turn.environment import environment_of, look
 from agent.turn.flushing import may_look_back
 from agent.turn.notes import read_notes, says_terminated
 from agent.turn.recalling import open_memory, recall
@@ -81,6 +82,7 @@ async def _advance(run: Run, states: States) -> None:
     notes = await read_notes(states.memory, run.settings.context.memory_chars, states.runtime.clock.now())
     if notes:
         announce(states, MemoryRead(conversation=states.session.conversation, run=run.id, size=len(notes)))
+    await _look_around(run, states)
     if not states.message.loaded:
         await load_history(run, states)
     if run.settings.agent.goal.follows_session and states.goal.known_for != run.session:
@@ -92,6 +94,15 @@ async def _advance(run: Run, states: States) -> None:
     vectors = states.runtime.memory.vectors
     if vectors is not None and await vectors.is_on():
         await find_meanings(run, states)
+
+
+async def _look_around(run: Run, states: States) -> None:
+    """Where this is: known before the prompt is made, and the same until the turn ends (R-10)."""
+    instruction, settings = states.instruction, run.settings
+    instruction.looked = await look(states.tool.workspace, instruction.looked, settings.context.project_chars)
+    has_shell = "shell" in states.tool.executor.toolbox.names
+    shell = settings.tools.shell.mode if has_shell else ""
+    run.environment = environment_of(instruction.looked, place=run.work.incoming.place, shell=shell)
 
 
 async def load_history(run: Run, states: States) -> None:

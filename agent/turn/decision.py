@@ -20,11 +20,13 @@ def _spec(name: str, description: str, argument: str, meaning: str) -> ToolSpec:
             "required": [argument],
             "additionalProperties": False,
         },
+        category="info",
         risk="safe",
     )
 
 
-# Understood always; offered to the model only where an AGENT.md lists them, since plain text streams and these do not.
+# Understood always. `ask_user` is offered by default; the others where an AGENT.md names them, since plain text streams
+# and these do not.
 PSEUDO_TOOLS: Mapping[str, ToolSpec] = {
     spec.name: spec
     for spec in (

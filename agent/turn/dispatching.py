@@ -131,7 +131,7 @@ async def run_call(ready: Ready, run: Run, states: States) -> ToolResult:
     told = of_call(use, outcome.content, is_error=outcome.is_error)
     fire_soon("post_tool_use", run, states, told, tool=use.name)
     spec, path = ready.cleared.tool.spec, ready.cleared.appraisal.arguments.get("path")
-    if spec.category == "edit" and isinstance(path, str) and not outcome.is_error:
+    if spec.category == "edit" and spec.risk == "write" and isinstance(path, str) and not outcome.is_error:
         file_changed(path, run, states)
     if spec.untrusted:
         return replace(result, content=framed(result.content, use.name))

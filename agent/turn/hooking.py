@@ -9,6 +9,7 @@ from pathlib import PurePath
 import anyio
 
 from agent.core.framing import framed
+from agent.core.ids import SessionId
 from agent.core.messages import ToolUse
 from agent.tools.gate import canonical
 from agent.tools.hooks import NOTHING, Fired
@@ -72,6 +73,18 @@ async def session_begins(run: Run, states: States) -> None:
     _take_environment(await fire("session_start", run, states), states)
 
 
+def session_ends_soon(session: SessionId, states: States) -> None:
+    """Another one begins in its place; what the hook does goes on beside that."""
+    if states.runtime.hooks.wants("session_end"):
+        states.context.jobs.start(partial(session_ends, session, "left", states))
+
+
+async def session_ends(session: SessionId, why: str, states: States) -> None:
+    """It was `left` for another, or the conversation is `idle` and goes to sleep; nothing of it is lost."""
+    told = {"conversation": states.session.conversation, "session": session, "why": why}
+    await states.runtime.hooks.fire("session_end", told)
+
+
 async def folder_changed(run: Run, states: States) -> None:
     """The working directory is another than in the turn before (Z-112)."""
     lifecycle = states.lifecycle
@@ -100,7 +113,7 @@ def file_changed(path: str, run: Run, states: States) -> None:
 
 
 async def compaction_begins(rung: str, states: States) -> None:
-    """A model is about to summarise; nothing a hook says keeps it from that (W-26)."""
+    """Room is about to be made; nothing a hook says keeps it from that (W-26)."""
     hooks, lifecycle = states.runtime.hooks, states.lifecycle
     if hooks.wants("pre_compact"):
         told = {"conversation": states.session.conversation, "run": lifecycle.run or "", "rung": rung}

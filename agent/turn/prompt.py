@@ -14,6 +14,7 @@ from agent.definitions import Definition
 from agent.goals.prompts import goal_block, goal_tag
 from agent.inbox import Incoming, Work
 from agent.providers.provider import ToolSchema
+from agent.turn.environment import NOWHERE_SPECIAL, Environment
 from agent.turn.received import told_of
 
 LONGEST_NAME = 64
@@ -46,10 +47,15 @@ def stable_prompt(definition: Definition, tools: ToolSchema, goal: str = "") -> 
     return f"{identity}\n\n{SECURITY}\n\n{scope}"
 
 
-def volatile_prompt(*, model: str, chat_type: str, notes: str, goal: str = "") -> str:
+def volatile_prompt(
+    *, model: str, chat_type: str, notes: str, goal: str = "", environment: Environment = NOWHERE_SPECIAL
+) -> str:
     """What may change between turns: the surroundings, the conversation's own notes, the goal where it is wanted."""
     place = {"direct": "a direct chat with one person", "group": "a group chat", "channel": "a public channel"}
     lines = ["## Surroundings", "", f"- This is {place.get(chat_type, chat_type)}.", f"- The model is {model}."]
+    lines += environment.lines()
+    if project := environment.instructions():
+        lines += ["", project]
     if notes:
         lines += [
             "",

@@ -9,17 +9,19 @@ from agent.compaction.window import Window
 from agent.core.messages import FilePart, Message
 from agent.core.subagents import AGENT
 from agent.core.tools import ToolSpec
-from agent.definitions import allows
+from agent.definitions import Definition, allows
 from agent.memory.tools import MEMORY_TOOLS
 from agent.providers.opening import answered_by
 from agent.providers.provider import Provider, Request, SystemPrompt, ToolSchema
+from agent.providers.slot import Need
 from agent.skills.showing import LOAD, listing
 from agent.storage import audit_rows
 from agent.tools.deferring import deferred, search_tool
 from agent.tools.focus import FOCUS_TOOLS
+from agent.tools.gate import matches
 from agent.tools.mcp.curation import curated
 from agent.tools.plan_mode import ENTER, EXIT, INSTRUCTIONS
-from agent.turn.decision import PSEUDO_TOOLS
+from agent.turn.decision import ASK_USER, PSEUDO_TOOLS
 from agent.turn.fitting import ceiling
 from agent.turn.goal_text import goal_text
 from agent.turn.hints import cache_tier_for, code_ratio_of, routing_hint_for
@@ -60,12 +62,20 @@ def scope_of(run: Run, states: States) -> frozenset[str]:
         names -= MEMORY_TOOLS
     if not states.skill.snapshot.offered:
         names -= {LOAD}
-    allowed = run.definition.tools
+    allowed, without = run.definition.tools, run.definition.disallowed
     if allowed is not None:
-        names = frozenset(name for name in names if allows(allowed, name))
+        names = frozenset(name for name in names if allows(allowed | run.definition.extra, name))
+    if without:
+        names = frozenset(name for name in names if not allows(without, name))
     if not is_planning(run, states):
         return names - {EXIT}
     return frozenset(spec.name for spec in states.tool.executor.toolbox.specs(names) if _only_looks(spec))
+
+
+def visible_of(run: Run, states: States) -> frozenset[str]:
+    """Those of them that the model is told of: what the operator never lets run is not worth a definition (R-02)."""
+    deny = run.settings.approvals.deny
+    return frozenset(name for name in scope_of(run, states) if not matches(name, deny))
 
 
 def is_planning(run: Run, states: States) -> bool:
@@ -81,12 +91,11 @@ def _only_looks(spec: ToolSpec) -> bool:
 def schema_of(run: Run, states: States) -> ToolSchema:
     """What the model sees of them: the same object from turn to turn, until what it was made for changes (R-03)."""
     state, toolbox = states.tool, states.tool.executor.toolbox
-    listed = run.definition.tools or frozenset()
     shown = Shown(
-        scope=scope_of(run, states),
-        pseudo=tuple(name for name in PSEUDO_TOOLS if name in listed),
+        scope=visible_of(run, states),
+        pseudo=pseudo_tools_of(run.definition),
         window=states.provider.slot.current().context_window or DEFAULT_WINDOW,
-        loaded=state.loaded_in(run.session),
+        loaded=state.loaded_in(run.session) | (run.definition.extra & toolbox.names),
         fitting=fitting_of(run, states),
         inventory=toolbox.inventory,
     )
@@ -108,12 +117,18 @@ def schema_of(run: Run, states: States) -> ToolSchema:
     return schema
 
 
+def pseudo_tools_of(definition: Definition) -> tuple[str, ...]:
+    """The ways to end a turn that are offered: a question to the person unless `tools` leaves it out (R-25)."""
+    listed = frozenset({ASK_USER}) if definition.tools is None else definition.tools
+    return tuple(name for name in PSEUDO_TOOLS if name in (listed | definition.extra) - definition.disallowed)
+
+
 async def recall_uses(run: Run, states: States) -> None:
     """Look up which tools this conversation has used lately, where that decides which MCP tools are shown (W-33)."""
     state, conversation = states.tool, states.session.conversation
     if "mcp" not in state.executor.toolbox.categories:
         return
-    lent = sum(spec.category == "mcp" for spec in state.executor.toolbox.specs(scope_of(run, states)))
+    lent = sum(spec.category == "mcp" for spec in state.executor.toolbox.specs(visible_of(run, states)))
     if run.settings.mcp.top_k and lent > run.settings.mcp.top_k:
         state.recent = await states.runtime.database.read(lambda conn: audit_rows.recent_tools(conn, conversation))
 
@@ -123,7 +138,7 @@ def fitting_of(run: Run, states: States) -> tuple[str, ...]:
     state, toolbox = states.tool, states.tool.executor.toolbox
     if "mcp" not in toolbox.categories:
         return ()
-    specs = [spec for spec in toolbox.specs(scope_of(run, states)) if spec.category == "mcp"]
+    specs = [spec for spec in toolbox.specs(visible_of(run, states)) if spec.category == "mcp"]
     made_for = (run.id, run.session, toolbox.inventory)
     if specs and state.fitting_for != made_for:
         same = state.fitting_for is not None and state.fitting_for[1:] == made_for[1:]
@@ -151,7 +166,13 @@ def system_of(run: Run, states: States, provider: Provider, notes: str, tools: T
     ):
         state.stable = stable_prompt(run.definition, tools, named) + listed
         state.stable_for = (run.definition, tools, listed, named)
-    volatile = volatile_prompt(model=provider.model, chat_type=run.work.incoming.chat_type, notes=notes, goal=goal)
+    volatile = volatile_prompt(
+        model=provider.model,
+        chat_type=run.work.incoming.chat_type,
+        notes=notes,
+        goal=goal,
+        environment=run.environment,
+    )
     planning = INSTRUCTIONS if is_planning(run, states) else ""
     volatile = "\n\n".join(filter(None, (volatile, run.skills, planning)))
     return SystemPrompt(stable=state.stable, volatile=volatile)
@@ -206,7 +227,6 @@ def build_request(
     if raw > room and tokens > answered_by(provider):  # what was answered once fits, whatever is kept for the answer
         raise DoesNotFit(_too_large(provider, fixed, room), provider)
     states.metrics.context_raw = raw
-    newest = run.messages[0] if run.messages else None
     request = Request(
         system=system,
         messages=sound(window),
@@ -215,12 +235,7 @@ def build_request(
         reminder=_before_the_words(run, hint),
         max_tokens=max_tokens or run.definition.max_tokens,
         cache_tier=cache_tier_for(tokens),
-        routing_hint=routing_hint_for(
-            tokens,
-            tool_calls=sum(len(step.tool_calls) for step in run.steps),
-            code_ratio=code_ratio_of(words_of(newest)) if newest is not None else 0.0,
-            vision=any(_is_image(part) for message in run.messages for part in message.parts),
-        ),
+        routing_hint=_routing_hint(run, tokens),
     )
     start = request.messages[0].id if request.messages else None
     prefix = states.provider.cache.fingerprints.of(
@@ -231,6 +246,22 @@ def build_request(
         (listed_skills(run, states), run.skills),
     )
     return Built(request, raw, prefix)
+
+
+def need_of(run: Run, states: States) -> Need:
+    """How heavy the next request will be, as far as that is known before it is made for a provider (W-38)."""
+    tokens = states.metrics.context_tokens
+    return Need(_routing_hint(run, tokens).partition(":")[0], tokens)
+
+
+def _routing_hint(run: Run, tokens: int) -> str:
+    newest = run.messages[0] if run.messages else None
+    return routing_hint_for(
+        tokens,
+        tool_calls=sum(len(step.tool_calls) for step in run.steps),
+        code_ratio=code_ratio_of(words_of(newest)) if newest is not None else 0.0,
+        vision=any(_is_image(part) for message in run.messages for part in message.parts),
+    )
 
 
 def sound(window: Window) -> list[Message]:

@@ -23,6 +23,7 @@ from agent.providers.metering import Spent
 from agent.sessions.runs import Checkpoint, Loop
 from agent.skills.router import Pick
 from agent.storage.audit_rows import Record
+from agent.turn.environment import NOWHERE_SPECIAL, Environment
 from agent.turn.guards import Progress
 from agent.turn.prefix import Prefix
 from agent.turn.settings import Settings
@@ -123,6 +124,7 @@ class Run:
     began: float  # monotonic
     reminder: str
     speech: Speech
+    environment: Environment = NOWHERE_SPECIAL  # where the conversation is, as its model is told
     memory: Scope | None = None  # what it may see of the memory; None: it is off
     recall: str = ""  # what it was reminded of, framed; stands before the reminder
     recalled_after: int = 0  # what of the memory was forgotten before that

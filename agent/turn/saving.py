@@ -20,6 +20,7 @@ from agent.storage import audit_rows
 from agent.storage.audit_rows import Record
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
+from agent.turn.hooking import session_ends_soon
 from agent.turn.run import Run, StagedChanges
 from agent.turn.states import States
 
@@ -219,6 +220,8 @@ def settle_staged(staged: StagedChanges, states: States) -> None:
     elif staged.any:
         states.goal.of_session, states.goal.known_for = IDLE, None
     if staged.switch_session:
+        if states.session.id is not None and states.session.id != staged.session:
+            session_ends_soon(states.session.id, states)
         states.session.id = staged.session
         states.session.known = True
         if staged.session is None:

@@ -166,6 +166,7 @@ class ContextSettings:
     reserve_floor: int = 4_000
     flush_threshold: int = 8_000
     memory_chars: int = 50_000
+    project_chars: int = 8_000  # of AGENTS.md in the workspace; 0: it is not read
     compaction: Level = "safe"
     microcompact: MicrocompactSettings = field(default_factory=MicrocompactSettings)
     tokenizer: Encoding = "cl100k_base"
@@ -183,6 +184,7 @@ class ContextSettings:
                 ("reserve_floor", self.reserve_floor),
                 ("flush_threshold", self.flush_threshold),
                 ("memory_chars", self.memory_chars),
+                ("project_chars", self.project_chars),
             )
             if value < 0
         ]

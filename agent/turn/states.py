@@ -35,13 +35,14 @@ from agent.plans.telling import Buttoned as PlanButtons
 from agent.plans.telling import no_buttons as no_plan_buttons
 from agent.providers.calling import Models
 from agent.providers.provider import Provider, ToolSchema
-from agent.providers.slot import Choice, Chooser
+from agent.providers.slot import NO_NEED, Choice, Chooser, Need
 from agent.skills.catalogue import NOTHING, Catalogue, Snapshot
 from agent.skills.learning import Learning
 from agent.storage.database import Database
 from agent.style.user_model import UserModel
 from agent.tools.approvals import Approvals
 from agent.tools.hooks import Hooks
+from agent.turn.environment import Looked
 from agent.turn.lifecycle import LifecycleState
 from agent.turn.prefix import CacheWatch
 from agent.turn.run import Run
@@ -59,8 +60,8 @@ class Slot(Protocol):
     def current(self) -> Provider:
         """The provider for the call that begins now (Z-20)."""
 
-    def route(self) -> Sequence[Provider]:
-        """That one, and then those that may stand in for it."""
+    def route(self, need: Need = NO_NEED) -> Sequence[Provider]:
+        """That one, and then those that may stand in for it; first of all who takes requests of that need."""
 
     def override(self, name: str, source: Chooser = "user", model: str | None = None) -> Choice: ...
     def use_model(self, model: str, source: Chooser = "user") -> Choice: ...
@@ -119,13 +120,17 @@ class SessionState:
 
 @dataclass(slots=True, kw_only=True)
 class InstructionState:
-    """Who the agent is, where that is read, and the stable prompt made of it for one tool list and goal."""
+    """Who the agent is, where that is read, and the stable prompt made of it for one tool list and goal.
+
+    `looked` is what the workspace said of itself last.
+    """
 
     definitions: Definitions
     name: str
     definition: Definition | None = None
     stable: str = ""
     stable_for: tuple[Definition, ToolSchema, str, str] | None = None
+    looked: Looked = field(default_factory=Looked)
 
 
 @dataclass(slots=True, kw_only=True)

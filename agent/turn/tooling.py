@@ -19,7 +19,7 @@ from agent.turn.approving import LeftForLater
 from agent.turn.decision import parts_with
 from agent.turn.dispatching import Ready, interrupted, not_run, record, refused, run_call, stopped, through_the_gate
 from agent.turn.eliciting import cut_off
-from agent.turn.requests import scope_of
+from agent.turn.requests import visible_of
 from agent.turn.run import SHUTDOWN, Run, Step
 from agent.turn.saving import save_progress
 from agent.turn.states import States
@@ -40,7 +40,7 @@ async def run_calls(calls: tuple[ToolUse, ...], reply: Reply, run: Run, states: 
     run.messages.append(
         Message(role="assistant", parts=parts_with(reply, calls), created_at=states.runtime.clock.now())
     )
-    known = unrunnable(calls, reply, run, states) | _searched(calls, run, states)
+    known = unrunnable(calls, reply, run, states) | searched(calls, run, states)
     return await _answer(calls, known, run, states)
 
 
@@ -59,7 +59,7 @@ async def finish_calls(run: Run, states: States) -> None:
         begun = use.id in run.checkpoint.started and use.id not in known
         if begun and (use.id in executed or not executor.is_retryable(use.name)):
             known[use.id] = not_run(use, interrupted(await cut_off(use, run, states)), run, states)
-    known |= _searched(calls, run, states)
+    known |= searched(calls, run, states)
     failures = await _answer(calls, known, run, states)
     names, cwd = tuple(use.name for use in calls), states.lifecycle.cwd or run.execution.cwd
     run.steps.append(Step(index=run.progress.steps, tool_calls=names, failures=failures, cwd=cwd))  # counted already
@@ -168,10 +168,11 @@ def _may_change(use: ToolUse, states: States) -> bool:
     return spec.category != "info" or spec.risk != "safe"
 
 
-def _searched(calls: Sequence[ToolUse], run: Run, states: States) -> dict[str, ToolResult]:
-    """Tools that the model wants to see: shown from its next step on, for the rest of the session (SPEC §6.5)."""
+def searched(calls: Sequence[ToolUse], run: Run, states: States) -> dict[str, ToolResult]:
+    """Tools that the model wants to see: shown from its next step on, for the rest of the session (SPEC §6.5); to a
+    sub-agent for the rest of its work."""
     found = {}
-    toolbox, scope = states.tool.executor.toolbox, scope_of(run, states)
+    toolbox, scope = states.tool.executor.toolbox, visible_of(run, states)
     for use in calls:
         if use.name != SEARCH or SEARCH in scope:
             continue
@@ -181,7 +182,10 @@ def _searched(calls: Sequence[ToolUse], run: Run, states: States) -> dict[str, T
             why = f"there is no tool {name!r}; {toolbox.nearest(name, scope)}"
             found[use.id] = not_run(use, refused(why), run, states)
         else:
-            states.tool.load(run.session, frozenset({name}))
+            if run.parent is None:
+                states.tool.load(run.session, frozenset({name}))
+            else:
+                run.named |= {name}
             content = f"{name} is loaded: {tool.spec.description}"
             record(use, Outcome(content=content), run, states)
             found[use.id] = ToolResult(tool_use_id=use.id, content=content)

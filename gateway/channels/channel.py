@@ -37,6 +37,7 @@ class Capabilities:
     typing_every_s: float = 4.0
     stream_every_s: float = 1.0  # least time between two frames of a preview
     upload_limit: int = 0  # bytes; 0: no files can be sent
+    hitl_suspend: bool = True  # people can answer here while a run waits; else what needs a yes is refused at once
     idempotent_send: Literal["nonce", "lookup", "none"] = "none"
     stop_button: bool = False  # a running answer gets one in a message of ours; False: the channel has its own, or none
     command_prefix: str = "/"  # what people type before a command's name

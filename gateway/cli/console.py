@@ -1,5 +1,6 @@
 """`tieline console`: through the running gateway, else with one of its own in this process."""
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,15 @@ import anyio
 import anyio.from_thread
 import click
 
-from gateway.cli.options import config_option, fail, home_from, settings_from
+from gateway.cli.options import (
+    config_option,
+    fail,
+    home_from,
+    overlay,
+    refuse_to_open_gates,
+    run_options,
+    settings_from,
+)
 from gateway.cli.terminal import Terminal
 from gateway.config.settings import Settings
 from gateway.web.control_client import NoGateway, Refused, call, is_running
@@ -20,20 +29,40 @@ START_WITHIN_S = 30.0
 
 @click.command("console")
 @config_option
-def command(config_path: Path | None, home: Path | None) -> None:
+@run_options
+@click.option("--resume", metavar="SESSION", help="Go back to that session first; its id as in /sessions.")
+@click.option("--resume-latest", is_flag=True, help="Go back to the session before the current one first.")
+def command(
+    config_path: Path | None,
+    home: Path | None,
+    max_turns: int | None,
+    compaction: str | None,
+    auto_approve: bool,
+    yolo: bool,
+    resume: str | None,
+    resume_latest: bool,
+) -> None:
     """Talk to the bot in this terminal; /exit or Ctrl-D leaves."""
-    folder = home_from(home)
+    if resume is not None and resume_latest:
+        fail("--resume and --resume-latest exclude each other")
+    first = f"/sessions {'last' if resume_latest else resume}" if resume_latest or resume is not None else ""
+    folder, flags = home_from(home), overlay(max_turns, compaction, auto_approve=auto_approve, yolo=yolo)
     if is_running(folder):
+        if flags:
+            fail("a gateway runs already, with its own settings: give these to `tieline run`, or end it first")
         try:
             call(folder, "heard", channel="console")
         except (NoGateway, Refused) as error:
             fail(str(error))
-        Terminal(folder).talk()
+        Terminal(folder).talk(first)
         return
+    os.environ.update(flags)
     settings = settings_from(config_path, home)
+    if auto_approve or yolo:
+        refuse_to_open_gates(settings, "--yolo" if yolo else "--auto-approve")
     click.echo("No gateway runs here; starting one for this terminal…", err=True)
     with _gateway(settings):
-        Terminal(settings.home).talk()
+        Terminal(settings.home).talk(first)
 
 
 @contextmanager

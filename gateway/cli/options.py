@@ -29,6 +29,38 @@ def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--max-turns`, `--compaction`, `--auto-approve`, `--yolo`: what a file says otherwise, for this process."""
+    for option in (
+        click.option("--yolo", is_flag=True, help="Open every gate; only where nobody but this machine is served."),
+        click.option("--auto-approve", is_flag=True, help="Answer yes for people; only as --yolo."),
+        click.option("--compaction", type=click.Choice(["off", "safe", "full"]), help="As [context] compaction."),
+        click.option("--max-turns", type=click.IntRange(min=1), help="Calls of the model in one run."),
+    ):
+        command = option(command)
+    return command
+
+
+def overlay(max_turns: int | None, compaction: str | None, *, auto_approve: bool, yolo: bool) -> dict[str, str]:
+    """These options as the environment would say them: so they outlive a file that is read anew."""
+    said = {
+        "TIELINE__AGENT__MAX_TURNS": str(max_turns) if max_turns is not None else "",
+        "TIELINE__CONTEXT__COMPACTION": compaction or "",
+        "TIELINE__APPROVALS__AUTO_APPROVE": "true" if auto_approve or yolo else "",
+        "TIELINE__APPROVALS__FORCE": "true" if yolo else "",
+    }
+    return {name: value for name, value in said.items() if value}
+
+
+def refuse_to_open_gates(settings: Settings, flag: str) -> None:
+    """End the program where other people than those at this machine are served: their word would be law (W-51)."""
+    others = [one.type for one in settings.channels if one.type not in ("console", "web")]
+    if settings.web.allow_remote:
+        others.append("the web from outside")
+    if others:
+        fail(f"{flag} opens gates for everybody, and there is {', '.join(others)}: set [approvals] in the file")
+
+
 def settings_from(config_path: Path | None, home: Path | None) -> Settings:
     """The checked configuration; ends the program with one line a mistake."""
     environ = dict(os.environ)

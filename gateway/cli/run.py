@@ -1,5 +1,6 @@
 """`tieline run`."""
 
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,18 +9,31 @@ import anyio
 import click
 
 from gateway.app import StartError, TakenOver, serve
-from gateway.cli.options import config_option, fail, settings_from
+from gateway.cli.options import config_option, fail, overlay, refuse_to_open_gates, run_options, settings_from
 
 
 @click.command("run")
 @config_option
+@run_options
 @click.option("--debug-dump", is_flag=True, help="Write all that goes to models and comes back into files.")
 @click.option(
     "--dump-to", type=click.Path(file_okay=False, path_type=Path), help="Where to; left out: dumps below the data."
 )
-def command(config_path: Path | None, home: Path | None, debug_dump: bool, dump_to: Path | None) -> None:
+def command(
+    config_path: Path | None,
+    home: Path | None,
+    max_turns: int | None,
+    compaction: str | None,
+    auto_approve: bool,
+    yolo: bool,
+    debug_dump: bool,
+    dump_to: Path | None,
+) -> None:
     """Start the gateway; it ends in order with Ctrl-C or SIGTERM."""
+    os.environ.update(overlay(max_turns, compaction, auto_approve=auto_approve, yolo=yolo))
     settings = settings_from(config_path, home)
+    if auto_approve or yolo:
+        refuse_to_open_gates(settings, "--yolo" if yolo else "--auto-approve")
     if debug_dump or dump_to is not None:
         settings = settings.with_dumps(dump_to)
     try:

@@ -123,14 +123,15 @@ class Terminal:
         self._caught_up = threading.Event()  # what came while nobody looked is shown: the next message is an answer
         self._heard = threading.Condition()
 
-    def talk(self) -> None:
-        """Until the end of input, /exit, a second Ctrl-C, or the end of the gateway."""
+    def talk(self, first: str = "") -> None:
+        """Until the end of input, /exit, a second Ctrl-C, or the end of the gateway; `first` is said first."""
         threading.Thread(target=self._listen, daemon=True).start()
         self._caught_up.wait(CAUGHT_UP_WITHIN_S)
         if sys.stdin.isatty() and sys.stdout.isatty():
             self._print(WELCOME)
         try:
-            self._until_the_end()
+            if not first or self._answered(first):
+                self._until_the_end()
         except (EOFError, KeyboardInterrupt):
             if sys.stdin.isatty():
                 self._print("\n")  # the shell's own prompt gets a line of its own

@@ -157,6 +157,7 @@ def _named_providers(sections: Sections, channels: Sequence[ChannelSettings]) ->
     """Every setting that names a provider, and what it says."""
     llm, memory = sections.llm, sections.memory
     yield from (("llm.failover", name) for name in llm.failover)
+    yield from ((f"llm.routing.{tier}", name) for tier, name in llm.routing.items())
     yield from ((f"llm.providers ({one.name}): failover", name) for one in llm.providers for name in one.failover or ())
     yield from ((f"llm.aliases.{alias}", target.partition("/")[0]) for alias, target in llm.aliases.items())
     yield "agent.goal.supervisor_provider", sections.agent.goal.supervisor_provider

@@ -9,6 +9,7 @@ from agent.core.section_config import SECTION_CONFIG
 from agent.providers.settings import ProviderSettings
 
 # Beyond these the calendar ends: a moment that much earlier or later cannot be computed.
+Tier = Literal["cheap", "balanced", "premium"]  # of a request, by its size, its tools, its code and its images
 MOST_DAYS = 36_500
 LONGEST_MS = 366 * 24 * 3600 * 1000
 
@@ -33,7 +34,8 @@ class LlmSettings:
     """`[llm]`: the providers people may choose from; the default is marked, else the first.
 
     `failover` names those that stand in, in this order, for one that cannot answer. `aliases` are short names for
-    `/provider` and `/model`: each stands for a provider, or for `provider/model`.
+    `/provider` and `/model`: each stands for a provider, or for `provider/model`. `routing` names who takes requests of
+    a tier (`cheap`, `balanced`, `premium`) where nobody has chosen.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
@@ -41,6 +43,7 @@ class LlmSettings:
     providers: tuple[ProviderSettings, ...] = ()
     failover: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
+    routing: Mapping[Tier, str] = field(default_factory=dict)
 
     def mistakes(self) -> list[str]:
         names = {provider.name.lower() for provider in self.providers}
@@ -114,13 +117,28 @@ class LockSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggingSettings:
-    """`[logging]`: `json` for machines, `human` for a terminal; `auto` takes human when one is attached."""
+    """`[logging]`: `json` for machines, `human` for a terminal; `auto` takes human when one is attached.
+
+    `file` (relative to the data directory) gets the same lines as JSON; beyond `file_mb` it becomes `<file>.1`, and so
+    on up to `file_backups` (W-66).
+    """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["auto", "human", "json"] = "auto"
     traces: bool = False
+    file: str = ""
+    file_mb: int = 10
+    file_backups: int = 5
+
+    def mistakes(self) -> list[str]:
+        found = []
+        if not 1 <= self.file_mb <= 1024:
+            found.append(f"logging.file_mb: {self.file_mb} must be 1 to 1024")
+        if not 1 <= self.file_backups <= 100:
+            found.append(f"logging.file_backups: {self.file_backups} must be 1 to 100")
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,5 +14,8 @@ class Agent(Protocol):
     def stop(self, reason: str) -> bool:
         """Cancel the turn that is under way; False when there is none."""
 
+    async def rest(self) -> None:
+        """Nobody has needed it for long: it will be put to sleep now."""
+
     async def aclose(self) -> None:
         """Finish the work between turns and let go of everything."""

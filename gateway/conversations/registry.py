@@ -97,7 +97,7 @@ class Registry:
         for number, (conversation, place) in enumerate(idle):
             # Asked again: others may have come while the one before was closing.
             if place.users == 0 and (number < excess or place.idle_since <= before):
-                await self._put_to_sleep(conversation, place)
+                await self._put_to_sleep(conversation, place, idle=True)
 
     async def aclose(self) -> None:
         """Put all to sleep, several at a time."""
@@ -105,20 +105,22 @@ class Registry:
             for conversation in tuple(self._places):
                 tasks.start_soon(self.forget, conversation)
 
-    async def _put_to_sleep(self, conversation: ConversationId, place: _Place) -> None:
+    async def _put_to_sleep(self, conversation: ConversationId, place: _Place, *, idle: bool = False) -> None:
         place.users += 1
         try:
             async with place.lock:
                 agent, place.agent = place.agent, None
                 if agent is not None:
-                    await self._close(conversation, agent)
+                    await self._close(conversation, agent, idle=idle)
         finally:
             place.users -= 1
             self._forget_if_empty(conversation, place)
 
-    async def _close(self, conversation: ConversationId, agent: Agent) -> None:
+    async def _close(self, conversation: ConversationId, agent: Agent, *, idle: bool) -> None:
         with anyio.move_on_after(CLOSING_S, shield=True) as scope:
             try:
+                if idle:
+                    await agent.rest()
                 await agent.aclose()
             except Exception:  # noqa: BLE001 - one agent's defect must not keep the others awake
                 # Its turns are stored; what is lost is unfinished work between turns.

@@ -83,6 +83,11 @@ class ConversationOutbox:
             return
         self._appear(channel)
 
+    @property
+    def suspends(self) -> bool:
+        channel = self._channel or self._stage.channel_for(self._key)
+        return channel is None or channel.capabilities.hitl_suspend
+
     @contextmanager
     def awaiting(self) -> Iterator[None]:
         """What is not on the screen yet waits: it would stand below the question that it leads up to.

@@ -47,6 +47,7 @@ def incoming_from(said: Said, role: Role, files: Sequence[FilePart] = (), notes:
         language=language_of(said),
         role=ROLE_NAMES[role],
         chat_type=said.chat_type.value,
+        place=said.chat_title,
         files=tuple(files),
         notes=tuple(notes),
         quoted=said.quoted,

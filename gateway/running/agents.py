@@ -52,6 +52,10 @@ class Awake:
     def stop(self, reason: str) -> bool:
         return self.agent.stop(reason)
 
+    async def rest(self) -> None:
+        """What operators want done at a session's end is done."""
+        await self.agent.rest()
+
     async def aclose(self) -> None:
         """Everything is in the database already but what is made between turns, which goes with it."""
         self.agent.close()

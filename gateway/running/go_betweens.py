@@ -128,8 +128,10 @@ def owners(live: Live, book: AccessBook) -> Sequence[str]:
 
 
 def providers_changed(live: Live, providers: Providers, health: ModelHealth, models: Models, fresh: Settings) -> None:
+    llm = fresh.llm
     before = [providers.get(name) for name in providers.names]
-    providers.reload(live.provider_settings(), failover=fresh.llm.failover, aliases=fresh.llm.aliases)
+    routing = {str(tier): name for tier, name in llm.routing.items()}
+    providers.reload(live.provider_settings(), failover=llm.failover, aliases=llm.aliases, routing=routing)
     health.reloaded(before, models)
 
 

@@ -7,7 +7,10 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from agent.core.events import LoopEnded, LoopFailed, LoopStarted, Published
@@ -32,6 +35,15 @@ _CHATTY = (
     "alembic",
     "mcp",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """Where lines are kept: beyond `most_bytes` it becomes `<path>.1`, and so on up to `backups` (W-66)."""
+
+    path: Path
+    most_bytes: int
+    backups: int
 
 
 @contextmanager
@@ -127,12 +139,19 @@ class Human(logging.Formatter):
 
 
 def set_up(
-    *, level: str = "INFO", format: Format = "auto", redact: Callable[[str], str], stream: TextIO | None = None
+    *,
+    level: str = "INFO",
+    format: Format = "auto",
+    redact: Callable[[str], str],
+    stream: TextIO | None = None,
+    file: LogFile | None = None,
 ) -> logging.Handler:
     """Send every logger's lines to `stream` (stderr); `auto` is human on a terminal, else JSON. Returns the handler.
 
-    Calling it again replaces the handler of before.
+    `file` gets them too, as JSON. Calling it again replaces the handlers of before. Raises OSError where the file
+    cannot be opened; then nothing has changed.
     """
+    written = _written_to(file, redact) if file is not None else None
     stream = stream or sys.stderr
     terminal = stream.isatty()
     handler = logging.StreamHandler(stream)
@@ -143,10 +162,25 @@ def set_up(
     root = logging.getLogger()
     for old in [old for old in root.handlers if old.get_name() == "tieline"]:
         root.removeHandler(old)
+        if isinstance(old, logging.FileHandler):
+            old.close()
     root.addHandler(handler)
+    if written is not None:
+        root.addHandler(written)
     root.setLevel(level)
     for name in _CHATTY:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level)))
+    return handler
+
+
+def _written_to(file: LogFile, redact: Callable[[str], str]) -> logging.Handler:
+    """Below the data directory, for its owner alone, and never without a bound."""
+    file.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file.path.touch(mode=0o600)
+    handler = RotatingFileHandler(file.path, maxBytes=file.most_bytes, backupCount=file.backups, encoding="utf-8")
+    handler.set_name("tieline")
+    handler.addFilter(Redaction(redact))
+    handler.setFormatter(Json())
     return handler
 
 

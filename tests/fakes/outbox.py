@@ -24,6 +24,7 @@ class FakeOutbox:
     audiences: list[Audience] = field(default_factory=list)
     ended: int = 0
     busy: bool = False
+    suspends: bool = True
 
     def begin(self, audience: Audience) -> None:
         self.audiences.append(audience)

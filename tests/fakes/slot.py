@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from agent.providers.provider import Provider
 from agent.providers.registry import UnknownProvider
-from agent.providers.slot import Choice, Chooser
+from agent.providers.slot import NO_NEED, Choice, Chooser, Need
 
 
 class FakeSlot:
@@ -23,7 +23,7 @@ class FakeSlot:
     def current(self) -> Provider:
         return self._providers[self.choice.provider]
 
-    def route(self) -> Sequence[Provider]:
+    def route(self, need: Need = NO_NEED) -> Sequence[Provider]:
         chosen = self.current()
         return (chosen, *(self._providers[name] for name in self.failover if name != chosen.name))
 

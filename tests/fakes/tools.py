@@ -17,6 +17,7 @@ ECHO = ToolSpec(
         "required": ["text"],
         "additionalProperties": False,
     },
+    category="info",
     risk="safe",
     core=True,  # always shown: above some tokens of tools a model is only told the names of others
 )

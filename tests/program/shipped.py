@@ -32,6 +32,7 @@ UNDER_TEST: Mapping[str, str] = {
     "agent.max_message_chars": "one message fills a small window",
     "approvals": "a person is asked about a tool that is otherwise safe, and a question runs out within the test",
     "budget": "a limit needs an amount",
+    "logging.file": "nothing is written into a file by default",
     "channels.deaf_after_s": "a connection that says nothing counts as broken after seconds instead of minutes",
     "channels.ping_every_s": "the same on Slack",
     "channels.probe_idle_s": "the same on Discord",

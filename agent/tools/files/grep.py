@@ -59,6 +59,7 @@ class Grep:
         name="grep",
         description="Finds lines in text files of the workspace by a regular expression.",
         schema=schema_from(_Grep),
+        category="info",
         risk="safe",
         retryable=True,
         untrusted=True,

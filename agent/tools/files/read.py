@@ -30,6 +30,7 @@ class Read:
         description="Reads a text file of the workspace. Each line comes with its number and a tab; neither is part "
         "of the file.",
         schema=schema_from(_Read),
+        category="info",
         risk="safe",
         retryable=True,
         untrusted=True,

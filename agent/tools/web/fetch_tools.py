@@ -35,6 +35,7 @@ class WebFetch:
             description="Fetches a document from the web: text, JSON, or a page with all its words and links. It is "
             "asked for as a stranger would: without any login.",
             schema=schema_from(_Url),
+            category="info",
             risk="safe",
             core=True,
             retryable=True,
@@ -62,6 +63,7 @@ class WebScrape:
             description="Reads a page on the web and gives what it is about as Markdown, without menus, forms and "
             "what else stands around it.",
             schema=schema_from(_Url),
+            category="info",
             risk="safe",
             retryable=True,
             untrusted=True,

@@ -33,6 +33,7 @@ class WebSearch:
             name="web_search",
             description="Searches the web. Read what looks right with web_scrape or web_fetch.",
             schema=schema_from(_Search),
+            category="info",
             risk="safe",
             core=True,
             retryable=True,

@@ -16,6 +16,7 @@ from agent.storage.database import Database
 from agent.tools.deferring import CORE, SEARCH
 from agent.tools.focus import FOCUS_TOOLS
 from agent.tools.plan_mode import EXIT
+from agent.turn.decision import ASK_USER
 from tests.agent.world import World
 from tests.fakes.mortal import Crash, MortalDatabase
 from tests.fakes.outbox import FakeOutbox
@@ -133,4 +134,5 @@ async def test_the_event_tells_how_many_tools_the_model_is_offered(sqlite_databa
     await one.say("hi")
     counts = [event.tool_count for event in one.events if isinstance(event, ExecuteStarted)]
     core = {tool.spec.name for tool in one.tools if tool.spec.core or tool.spec.name in CORE}
-    assert counts == [1, len((core | {SEARCH}) - FOCUS_TOOLS - {EXIT, LOAD})], "what is off is not offered"
+    offered = (core | {SEARCH, ASK_USER}) - FOCUS_TOOLS - {EXIT, LOAD}
+    assert counts == [1, len(offered)], "what is off is not offered"

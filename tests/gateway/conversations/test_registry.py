@@ -15,7 +15,7 @@ class Sleeper:
 
     def __init__(self, conversation: ConversationId) -> None:
         self.conversation = conversation
-        self.closed = 0
+        self.closed = self.rested = 0
         self.reasons: list[str] = []
         self.may_close = anyio.Event()
         self.may_close.set()
@@ -27,6 +27,9 @@ class Sleeper:
     def stop(self, reason: str) -> bool:
         self.reasons.append(reason)
         return True
+
+    async def rest(self) -> None:
+        self.rested += 1
 
     async def aclose(self) -> None:
         await self.may_close.wait()
