@@ -100,9 +100,13 @@ zones: setup ## compare schedules with an oracle in every time zone, over ten ye
 
 foreign: setup ## models and MCP against what others wrote (needs npm; no part of CI)
 	@if command -v npm > /dev/null; then \
-		test -x .foreign/node_modules/.bin/llmock -a -x .foreign/node_modules/.bin/mcp-server-everything || \
-			npm install --prefix .foreign --no-audit --no-fund --loglevel=error \
-				@copilotkit/aimock@1.43.0 @modelcontextprotocol/server-everything@2026.8.31 ; \
+		cmp -s tests/foreign/npm.txt .foreign/npm.txt || { \
+			npm install --prefix .foreign --no-audit --no-fund --loglevel=error $$(cat tests/foreign/npm.txt) && \
+			cp tests/foreign/npm.txt .foreign/ ; } ; \
+		for list in pypi pypi-sdk1 ; do cmp -s tests/foreign/$$list.txt .foreign/$$list.txt || { \
+			$(PYTHON) -m venv .foreign/$$list && \
+			.foreign/$$list/bin/pip install -q --disable-pip-version-check -r tests/foreign/$$list.txt && \
+			cp tests/foreign/$$list.txt .foreign/ ; } ; done ; \
 		$(BIN)/pytest -q tests/foreign $(ARGS) ; \
 	else \
 		echo "npm is not here: what others wrote is left out" ; \

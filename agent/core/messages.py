@@ -36,13 +36,31 @@ class TacoCompressed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FilePart:
+    """An attachment kept as a file under the data directory; `path` is relative to it.
+
+    Providers that take the type get its bytes, the others a line that names it.
+    """
+
+    path: str
+    mime_type: str
+    name: str
+    size: int
+    kind: Literal["file"] = "file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What came back from a call; lives in a user message, before any text."""
+    """What came back from a call; lives in a user message, before any text.
+
+    `files` are pictures that came with it; they stand as parts of their own behind the results of the message.
+    """
 
     tool_use_id: str
     content: str
     is_error: bool = False
     taco: TacoCompressed | None = None
+    files: tuple[FilePart, ...] = ()
     kind: Literal["tool_result"] = "tool_result"
 
 
@@ -63,20 +81,6 @@ class RedactedThinking:
     data: str
     family: str = ""
     kind: Literal["redacted_thinking_block"] = "redacted_thinking_block"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilePart:
-    """An attachment kept as a file under the data directory; `path` is relative to it.
-
-    Providers that take the type get its bytes, the others a line that names it.
-    """
-
-    path: str
-    mime_type: str
-    name: str
-    size: int
-    kind: Literal["file"] = "file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

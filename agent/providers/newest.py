@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from agent.core.messages import Message, ToolResult
+from agent.core.messages import FilePart, Message, ToolResult
 
 
 def carrier(messages: Sequence[Message]) -> int:
@@ -12,7 +12,9 @@ def carrier(messages: Sequence[Message]) -> int:
     """
     for position in range(len(messages) - 1, -1, -1):
         message = messages[position]
-        if message.role == "user" and any(not isinstance(part, ToolResult) for part in message.parts):
+        # Pictures beside results are a tool's, not a person's.
+        theirs = (FilePart, ToolResult) if message.tool_results else ToolResult
+        if message.role == "user" and any(not isinstance(part, theirs) for part in message.parts):
             return position
     return len(messages) - 1
 

@@ -12,6 +12,7 @@ from agent.core.tools import ToolSpec
 SEARCH = "tool_search"
 SHARE = 0.10  # of the window; above it definitions are left out
 OWN_TOKENS = 2_000  # of the house's own tools; above it those that few turns use are left out, whatever the window
+LONGEST_DESCRIPTION = 1_024  # characters; OpenAI refuses more
 CORE = frozenset({"shell", "read", "write", "edit", "glob", "grep"})  # never left out; others say so in their spec
 
 
@@ -45,14 +46,22 @@ def deferred(
 
 def search_tool(names: Iterable[str]) -> ToolSpec:
     """The pseudo-tool that stands for the tools of these names."""
+    what, known = (
+        "Load one more tool, so that it can be called from the next step on.",
+        f"There are: {', '.join(names)}.",
+    )
+    fits = len(what) + len(known) < LONGEST_DESCRIPTION  # that of an argument has no limit
     return ToolSpec(
         name=SEARCH,
-        description="Load one more tool, so that it can be called from the next step on. There are: "
-        + ", ".join(names)
-        + ".",
+        description=f"{what} {known}" if fits else what,
         schema={
             "type": "object",
-            "properties": {"tool_name": {"type": "string", "description": "The exact name of the tool."}},
+            "properties": {
+                "tool_name": {
+                    "type": "string",
+                    "description": "The exact name of the tool." if fits else f"The exact name of the tool. {known}",
+                }
+            },
             "required": ["tool_name"],
             "additionalProperties": False,
         },

@@ -121,7 +121,8 @@ async def run_call(ready: Ready, run: Run, states: States) -> ToolResult:
     if states.context.dumps.on:
         states.context.dumps.write(f"tool-{use.name}.txt", outcome.content)
     record(use, outcome, run, states, ready.approval)
-    result = ToolResult(tool_use_id=use.id, content=outcome.content, is_error=outcome.is_error)
+    files = tuple(run.attached.pop(use.id, ()))
+    result = ToolResult(tool_use_id=use.id, content=outcome.content, is_error=outcome.is_error, files=files)
     result = await shortened(result, use.name, run, states, confirmed=outcome.confirmed)
     told = of_call(use, outcome.content, is_error=outcome.is_error)
     fire_soon("post_tool_use", run, states, told, tool=use.name)

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from agent.core.cancel import CancelToken
 from agent.core.ids import RunId, SessionId
-from agent.core.messages import Message
+from agent.core.messages import FilePart, Message
 from agent.core.outbox import Audience, Buttons
 from agent.core.time_limit import TimeLimit
 from agent.core.tools import ExecutionContext
@@ -163,6 +163,7 @@ class Run:
     repeats: dict[str, int] = field(default_factory=dict)
     records: list[Record] = field(default_factory=list)  # of its calls, for the audit
     records_stored: int = 0
+    attached: dict[str, list[FilePart]] = field(default_factory=dict)  # pictures of a call that runs, by call
     asked: dict[str, int] = field(default_factory=dict)  # questions of its calls to people, by call
     parent: "Run | None" = None
     named: frozenset[str] = frozenset()  # tools that were asked for by name, for a sub-agent

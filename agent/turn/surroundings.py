@@ -1,16 +1,23 @@
 """What a tool call may know of the run it belongs to, and how long it may take (SPEC §2.9, §12.2)."""
 
+import hashlib
 from functools import partial
+
+import anyio
 
 from agent.core.context_events import MemoryWritten
 from agent.core.events import Event
 from agent.core.ids import CallId
-from agent.core.messages import ToolUse
+from agent.core.messages import FilePart, ToolUse
 from agent.core.tools import Asker, ToolContext
+from agent.core.tree import Tree
 from agent.memory.desk import MemoryDesk
 from agent.memory.rights import reaches_others
+from agent.providers.attachments import IMAGES
 from agent.sessions.recollection import Recollection
 from agent.tools.executor import Limits
+from agent.tools.files.paths import shown
+from agent.tools.files.write import put
 from agent.tools.tasks import SessionTasks
 from agent.turn.calling import bill_of
 from agent.turn.eliciting import elicit
@@ -18,6 +25,8 @@ from agent.turn.run import Run
 from agent.turn.settings import Settings
 from agent.turn.skills import load_skill
 from agent.turn.states import States, announce
+
+ATTACHED = "from-tools"  # the folder of the workspace for files that tools gave
 
 
 def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
@@ -47,6 +56,7 @@ def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
         execution=run.execution,
         progress=runtime.outbox.status,
         elicit=partial(elicit, use=use, run=run, states=states) if alone else None,
+        attach=partial(_attach, use.id, run, states),
         move=states.lifecycle.move if alone else run.move,
         planning=partial(states.tool.plan, run.session),
         tasks=SessionTasks(
@@ -57,6 +67,22 @@ def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
         ),
         subagents=states.tool.crew.of(run) if alone else None,
     )
+
+
+async def _attach(call: str, run: Run, states: States, name: str, mime_type: str, data: bytes) -> str:
+    """Keep what a tool gave beside its words in the conversation's workspace; a picture is shown to the model.
+
+    Raises ToolError where there is no room for it.
+    """
+    workspace = run.execution.workspace
+    names = (ATTACHED, f"{hashlib.blake2b(data, digest_size=6).hexdigest()}-{name}")
+    await anyio.to_thread.run_sync(partial(workspace.mkdir, parents=True, exist_ok=True, mode=0o700))
+    await anyio.to_thread.run_sync(put, Tree(workspace, shown), names, data, run.settings.tools.files)
+    if mime_type in IMAGES and (path := workspace.joinpath(*names)).is_relative_to(states.tool.home):
+        path = path.relative_to(states.tool.home)
+        part = FilePart(path=str(path), mime_type=mime_type, name=name, size=len(data))
+        run.attached.setdefault(call, []).append(part)
+    return shown(names)
 
 
 def limits_of(settings: Settings) -> Limits:

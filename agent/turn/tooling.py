@@ -126,7 +126,8 @@ async def _answer(calls: Sequence[ToolUse], known: Mapping[str, ToolResult], run
     if run.token.fired and run.token.reason == SHUTDOWN:
         raise LeftForLater  # what was cut off is not finished, and the next owner tells the model so
     parts = tuple(results[use.id] for use in calls)
-    run.messages.append(Message(role="user", parts=parts, created_at=states.runtime.clock.now()))
+    files = tuple(file for part in parts for file in part.files)
+    run.messages.append(Message(role="user", parts=(*parts, *files), created_at=states.runtime.clock.now()))
     failures = sum(part.is_error for part in parts)
     run.progress.tool_rounds += 1
     run.progress.tool_failures += failures

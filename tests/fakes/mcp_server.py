@@ -8,7 +8,7 @@ import anyio
 from mcp.server.elicitation import ElicitationResult
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.resolve import Elicit, Resolve
-from mcp_types import ToolAnnotations
+from mcp_types import ImageContent, ToolAnnotations
 from pydantic import BaseModel
 
 server = MCPServer("fake")
@@ -36,6 +36,18 @@ async def slow(file: str) -> str:
     await anyio.Path(file).write_text(str(os.getpid()))
     await anyio.sleep(600)
     return "done"
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def picture() -> ImageContent:
+    """Gives a picture."""
+    return ImageContent(type="image", data="iVBORw0KGgo=", mime_type="image/png")
+
+
+def many(count: int) -> None:
+    """More tools than a model is shown, each with a long description."""
+    for number in range(count):
+        server.add_tool(lambda: "done", name=f"tool{number}", description=f"Number {number}. " + "Long words. " * 70)
 
 
 @server.tool()
@@ -68,7 +80,12 @@ def poisoned(text: str) -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if sys.argv[1:2] == ["many"]:
+        many(60)
+        server.run("stdio")
+    elif sys.argv[2:] == ["sse"]:
+        server.run("sse", host="127.0.0.1", port=int(sys.argv[1]))
+    elif len(sys.argv) > 1:
         server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[1]))
     else:
         server.run("stdio")

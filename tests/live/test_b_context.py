@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text as sql
 
-from agent.core.context_events import CompactTriggered, MemoryFlushed, MicrocompactRan
+from agent.core.context_events import CompactTriggered, MemoryFlushed, MicrocompactRan, MidCompactLayer2Ran
 from agent.core.events import ContextBuilt, LoopStarted
 from agent.core.ids import ConversationId
 from agent.memory.notes import path_of
@@ -41,7 +41,8 @@ async def stored(world: World) -> list[str]:
 
 
 def shown(world: World) -> str:
-    return json.dumps(world.llm.bodies[-1]["messages"])
+    """What the newest turn was asked with."""
+    return json.dumps(next(body["messages"] for body in reversed(world.llm.bodies) if body.get("tools")))
 
 
 def lines(count: int) -> str:
@@ -162,3 +163,63 @@ async def test_a_window_that_nobody_knows_is_taken_for_128000(world_of: Callable
     async with world.process():
         await world.answered("hello", "hello")
         assert "128,000" in await world.asks("/context", "What fills")
+
+
+@pytest.mark.requirement("G-19")
+async def test_a_summary_made_ahead_takes_the_place_of_the_oldest_part(world_of: Callable[..., World]) -> None:
+    world = world_of(window=WINDOW, config=LATE + "[memory.flush]\nenabled = false\n", providers=("a",))
+    async with world.process():
+        script(world)
+        number = 0
+        while not any(isinstance(event, MidCompactLayer2Ran) for event in world.events):
+            number += 1
+            await world.answered(f"bird number {number}: " + lines(330), "fine")
+            assert number < 20
+        assert "Accomplished: seen" in shown(world)
+        assert "bird number 1:" in shown(world), "the first request stays"
+        assert "bird number 2:" not in shown(world)
+        assert not any(isinstance(event, CompactTriggered) for event in world.events), "nobody waited for a model"
+
+
+@pytest.mark.requirement("G-22")
+async def test_messages_keep_their_subgoals_when_the_window_is_rebuilt(world_of: Callable[..., World]) -> None:
+    """What each message was before the compaction, by the message itself, is the reference for after it."""
+    world = world_of(
+        config='[memory.compression]\npruning_strategy = "subgoal"\n[memory]\ncompaction_preserve_tail = 12\n'
+    )
+    async with world.process():
+        for current, numbers in (
+            ("birds\nCOMPLETED: NONE", (0, 1, 2)),
+            ("trains\nCOMPLETED: birds", (3, 4, 5)),
+            ("boats\nCOMPLETED: trains", (6, 7, 8)),
+        ):
+            world.script(
+                {"match": {"system_contains": "You write the memory"}, "reply": {"text": SUMMARY}},
+                {"match": {"system_contains": "You follow a conv"}, "reply": {"text": f"CURRENT: {current}"}},
+                {"match": {"contains": "answer with exactly: NO_REPLY"}, "reply": {"text": "NO_REPLY"}},
+                {"match": {}, "reply": {"text": "fine"}},
+            )
+            for number in numbers:
+                await world.answered(f"thing number {number}: " + lines(1_000), "fine")
+        async with world.house.conversations.use(HERE) as awake:
+            state = awake.agent.message.compaction  # type: ignore[attr-defined]
+            before = {
+                entry.message.id: state.watch.subgoals.subgoal_at(position)
+                for position, entry in enumerate(state.window)
+                if entry.message.id
+            }
+        await world.asks("/compact", "Summarised")
+        await world.settled()
+        async with world.house.conversations.use(HERE) as awake:
+            state = awake.agent.message.compaction  # type: ignore[attr-defined]
+            after = {
+                entry.message.id: state.watch.subgoals.subgoal_at(position)
+                for position, entry in enumerate(state.window)
+                if entry.message.id
+            }
+        assert len(set(before.values())) > 2, (before, after)
+        left = {id for id in before.keys() & after.keys() if before[id] is not None}
+        assert left
+        assert len(left) < len(before)
+        assert len({before[id] for id in left}) > 1, "of several subgoals"
+        assert {id: after[id] for id in left} == {id: before[id] for id in left}

@@ -1,7 +1,9 @@
 """Where the tools of a turn work: its folder and environment, set by hooks and by the model, kept with the session."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ from tests.fakes.llm_server import LlmServer
 from tests.gateway.world import World, calling
 from tests.live.scenes import CHAT, WorldOf, model, put, turns_of, write_agent
 
-OPEN = '[tools.shell]\nmode = "open"\n[approvals]\nmode = "never"\n[skills]\nenabled = true\n'
+OPEN = '[tools.shell]\nmode = "open"\n[approvals]\nauto_approve = true\n[skills]\nenabled = true\n'
 COLOUR = '[[hooks]]\nname = "colour"\non = "session_start"\ncommand = "echo COLOUR=blue-$TIELINE_SESSION"\n'
 SHOW = "echo colour=$COLOUR taste=$TASTE in $(basename $PWD)"
 SKILL = "---\nname: taste\ndescription: How things taste.\nenv:\n  TASTE: sweet\n---\n\nTaste it.\n"
@@ -42,7 +44,7 @@ async def test_folder_and_environment_hold_for_the_turn_and_outlive_the_process(
     move = {"type": "tool_use", "name": "set_working_directory", "input": {"path": "inner"}}
     taste = {"type": "tool_use", "name": "load_skill", "input": {"name": "taste"}}
     show = {"type": "tool_use", "name": "shell", "input": {"command": SHOW}}
-    rules = [
+    rules: list[Mapping[str, Any]] = [
         {"match": {"contains": "move there", "tool_result": False}, "reply": {"blocks": [move, taste]}},
         {"match": {"contains": "move there", "tool_result_contains": "colour="}, "reply": {"text": "moved"}},
         {"match": {"contains": "move there", "tool_result": True}, "reply": {"blocks": [show]}},

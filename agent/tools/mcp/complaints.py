@@ -25,5 +25,17 @@ def bounded(path: Path) -> None:
         file.truncate(0)
 
 
+def last_line(path: Path) -> str:
+    """The newest line that says something, without control characters, 200 characters at most; "" without any.
+
+    Raises OSError.
+    """
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 4_096))
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    said = (" ".join("".join(sign if sign.isprintable() else " " for sign in line).split()) for line in reversed(lines))
+    return next(filter(None, said), "")[:200]
+
+
 def older_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.1")

@@ -18,7 +18,7 @@ from agent.tools.mcp.settings import ServerSettings
 
 PREFIX = "mcp__"
 LONGEST_NAME = 64  # the shortest that a provider takes
-LONGEST_DESCRIPTION, LONGEST_HINT = 1_000, 300  # characters
+LONGEST_DESCRIPTION, LONGEST_HINT = 970, 300  # characters; OpenAI refuses a description above 1,024, origin included
 LARGEST_SCHEMA = 20_000  # bytes
 LONGEST_READ = 20_000  # characters of a text that are looked at: nothing behind them is shown
 DEEPEST = 32  # levels of a schema; of 20,000 bytes even a generated one has fewer
@@ -44,7 +44,8 @@ _INSTRUCTS = re.compile(
             r"<\s*+(?:/\s*+)?(?:important|instructions?|system|secret|admin|assistant|developer|reminder|untrusted)\b",
             r"\byou (?:must|should|have to|need to|are required to|will) (?:(?:now|always|first|also|never) )*"
             r"(?:send|forward|reply|act|obey)",
-            rf"\b(?:read|send|includ\w+|pass|contents? of|provide|put|attach)\b.{{0,60}}{_SECRETS}",
+            r"(?<!not )(?<!n't )(?<!never )\b(?:read|send|includ\w+|pass|contents? of|provide|put|attach)\b.{0,60}"
+            + _SECRETS,
             r"\b(?:you are now|pretend to be|new instructions?|developer mode|jailbreak)\b",
             r"\b(?:instead of|rather than) (?:the |any )?(?:other|built-?in|original|real)\b.{0,30}\btools?\b",
             r"\b(?:bcc|cc|forward|exfiltrate|upload)\b.{0,40}(?:@|https?://)",

@@ -14,8 +14,9 @@ from agent.core.ids import PersonId
 from agent.core.outbox import Question
 from agent.core.tools import Tool, ToolContext
 from agent.tools.mcp.asking import Asked, answer_in, question_for
+from agent.tools.mcp.complaints import last_line
 from agent.tools.mcp.offers import Offer, Shown, shown_of
-from agent.tools.mcp.results import text_of
+from agent.tools.mcp.results import Result, blobs_of, text_of
 from agent.tools.mcp.settings import ServerSettings
 from agent.tools.mcp.tool import McpTool
 
@@ -78,8 +79,21 @@ class Server:
                 reason = wire.why(ours or group)
             except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6: a stranger's program
                 reason = wire.why(error)
-            self._gone(reason)
+            self._gone(await self._with_its_words(reason))
             wait_s = await self._rest(wait_s)
+
+    async def _with_its_words(self, reason: str) -> str:
+        """The reason, and what a started program has said last, without what was given to it in secret."""
+        if not self.settings.command:
+            return reason
+        try:
+            said = await anyio.to_thread.run_sync(last_line, self._errors)
+        except OSError:
+            return reason
+        for secret in self.settings.env.values():
+            if secret.get_secret_value():
+                said = said.replace(secret.get_secret_value(), "…")
+        return f"{reason}; it has said last: {said}" if said else reason
 
     async def _sdk(self) -> Any:
         """What speaks to servers, as soon as it can be imported: a broken installation is this server's trouble."""
@@ -130,9 +144,10 @@ class Server:
             raise ToolError(f"the MCP server {name} refused: {error}") from error
         finally:
             self._calls.remove(context)
+        told = text_of(result, await _kept(result, context))
         if result.is_error:
-            raise ToolError(text_of(result))
-        return text_of(result)
+            raise ToolError(told)
+        return told
 
     async def _ready(self) -> Any:
         if self._connection is None:
@@ -207,6 +222,21 @@ class Server:
             return None
         answer = await context.elicit(_question(asked, context.person))
         return answer_in(asked, answer.choice)
+
+
+async def _kept(result: Result, context: ToolContext) -> Mapping[int, str]:
+    """Keep what is no text as files; a line for each, by its block's position."""
+    lines: dict[int, str] = {}
+    if context.attach is None:
+        return lines
+    for position, blob in blobs_of(result).items():
+        what = f"{blob.mime_type}, {len(blob.content)} bytes"
+        try:
+            path = await context.attach(blob.name, blob.mime_type, blob.content)
+            lines[position] = f"[{what}; it is kept as {path}, and send_file shows it to people]"
+        except ToolError as error:
+            lines[position] = f"[{what}; it could not be kept: {error}]"
+    return lines
 
 
 def _question(asked: Asked, person: PersonId | None) -> Question:

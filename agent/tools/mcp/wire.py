@@ -7,10 +7,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
+import httpx2
 import mcp_types as types
 from mcp.client.client import Client
+from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
@@ -115,28 +118,62 @@ async def connected(
             return types.ElicitResult(action="decline")
         return types.ElicitResult(action="accept", content=dict(answer))
 
+    refused: list[int] = []  # HTTP states of the answers
     with anyio.CancelScope(deadline=anyio.current_time() + CONNECT_S) as opening:
-        async with AsyncExitStack() as stack:
-            transport = await _transport(server, stack, errors)
-            client = Client(
-                transport,
-                client_info=types.Implementation(name="tieline", version="1"),
-                message_handler=heard,
-                elicitation_callback=asked,
-            )
-            await stack.enter_async_context(client)
-            opening.deadline = math.inf
-            yield Connection(client)
+        try:
+            async with AsyncExitStack() as stack:
+                transport = await _transport(server, stack, errors, refused)
+                client = Client(
+                    transport,
+                    client_info=types.Implementation(name="tieline", version="1"),
+                    message_handler=heard,
+                    elicitation_callback=asked,
+                )
+                await stack.enter_async_context(client)
+                opening.deadline = math.inf
+                yield Connection(client)
+        except Exception as error:
+            if opening.deadline == math.inf or not refused:
+                raise
+            raise Lost(refusal(refused[-1])) from error
     if opening.cancelled_caught:
         raise Lost(f"it did not answer within {CONNECT_S:g} s")
 
 
-async def _transport(server: ServerSettings, stack: AsyncExitStack, errors: Path) -> Any:
+def refusal(status: int) -> str:
+    """What an operator can do about a server that answers the first words with this HTTP state."""
+    match status:
+        case 401 | 403:
+            what = "it wants a login, or another one: see headers of its [[mcp.servers]] entry"
+        case 404 | 405:
+            what = "no MCP server answers at this address; one that speaks SSE has an address that ends in /sse"
+        case status if status >= 500:
+            what = "the server itself has failed"
+        case _:
+            what = "the server refused"
+    return f"{what} (HTTP {status})"
+
+
+async def _transport(server: ServerSettings, stack: AsyncExitStack, errors: Path, refused: list[int]) -> Any:
     if server.url:
         headers = {name: value.get_secret_value() for name, value in server.headers.items()}
-        http = await stack.enter_async_context(create_mcp_http_client(headers=headers))
-        http.event_hooks["response"].append(limited_to(LARGEST_ANSWER))
-        return streamable_http_client(server.url, http_client=http)
+
+        async def noted(response: httpx2.Response) -> None:
+            if response.status_code >= 400:
+                refused.append(response.status_code)
+
+        def client(
+            headers: dict[str, str] | None = None,
+            timeout: httpx2.Timeout | None = None,
+            auth: httpx2.Auth | None = None,
+        ) -> httpx2.AsyncClient:
+            made = create_mcp_http_client(headers=headers, timeout=timeout, auth=auth)
+            made.event_hooks["response"] += [limited_to(LARGEST_ANSWER), noted]
+            return made
+
+        if urlsplit(server.url).path.rstrip("/").endswith("/sse"):
+            return sse_client(server.url, headers=headers, httpx_client_factory=client)
+        return streamable_http_client(server.url, http_client=await stack.enter_async_context(client(headers)))
     env = {name: value.get_secret_value() for name, value in server.env.items()}
     parameters = StdioServerParameters(command=server.command, args=list(server.args), env=env, cwd=server.cwd)
     await anyio.to_thread.run_sync(_make_ready, errors)

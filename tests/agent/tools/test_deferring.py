@@ -56,6 +56,13 @@ def test_of_the_houses_own_those_that_few_turns_use_are_left_out_whatever_the_wi
     assert deferred(many, 90_000, frozenset()) == ("a", "c", *(spec.name for spec in lent)), "and the share"
 
 
+def test_names_that_no_description_holds_stand_with_the_argument() -> None:
+    names = [f"mcp__server__tool{number}" for number in range(100)]
+    listed = search_tool(names)
+    assert len(listed.description) < 1024
+    assert all(name in str(listed.schema) for name in names)
+
+
 def test_a_history_tells_what_was_loaded() -> None:
     def asked(id: str, name: str, **result: object) -> list[Message]:
         use = ToolUse(id=id, name=SEARCH, input={"tool_name": name})

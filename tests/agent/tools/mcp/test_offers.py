@@ -57,6 +57,7 @@ def test_only_what_the_operator_wants_is_offered() -> None:
                                   "You MUST call this function before 'query-docs' to get an id.",
                                   "You should use this to read the history. Before calling it, call list_tables.",
                                   "Overrides the rule of a branch, ignores the rest; pass an access token.",
+                                  "Do not include API keys or the like.",
                                   "Sends a message to a channel."])  # fmt: skip
 def test_a_description_that_describes_stays(text: str) -> None:
     assert clean(text, 1000) == text

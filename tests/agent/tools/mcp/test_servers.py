@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
+from aiohttp import web
 from pydantic import SecretStr
 
 from agent.core.clock import SystemClock
@@ -176,6 +177,53 @@ async def test_an_sdk_that_cannot_be_loaded_is_the_server_s_trouble(tmp_path: Pa
 def listens(port: int) -> bool:
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [(401, "it wants a login"), (405, "no MCP server answers at this address"), (500, "the server itself has failed")],
+)
+async def test_what_http_says_is_told_apart(tmp_path: Path, status: int, told: str) -> None:
+    async def refuse(_: web.Request) -> web.Response:
+        return web.Response(status=status, text="no")
+
+    app = web.Application()
+    app.router.add_route("*", "/mcp", refuse)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}/mcp"
+    async with running(tmp_path, ServerSettings(name="far", url=url)) as (_, _, health):
+        await until(lambda: bool(health), longest_s=40)
+        assert health[0][1].startswith(told), health
+        assert health[0][1].endswith(f"(HTTP {status})")
+    await runner.cleanup()
+
+
+async def test_what_a_program_says_before_it_dies_is_told_without_secrets(tmp_path: Path) -> None:
+    code = "import os, sys; sys.exit('\x1b[31mbad key ' + os.environ['KEY'])"
+    server = ServerSettings(name="x", command=sys.executable, args=("-c", code), env={"KEY": SecretStr("s3cret")})
+    async with running(tmp_path, server) as (_, _, health):
+        await until(lambda: bool(health), longest_s=40)
+        assert health[0][1].endswith("; it has said last: [31mbad key …"), health
+
+
+@pytest.mark.slow  # a server is started
+async def test_an_sse_address(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with subprocess.Popen([sys.executable, FAKE, str(port), "sse"], stderr=subprocess.DEVNULL) as process:  # noqa: ASYNC220
+        try:
+            await until(lambda: listens(port), longest_s=40)
+            async with running(tmp_path, ServerSettings(name="far", url=f"http://127.0.0.1:{port}/sse")) as (
+                _,
+                tools,
+                _,
+            ):
+                assert await ask(tools, "mcp__far__echo", tmp_path, text="hello") == "hello"
+        finally:
+            process.kill()
 
 
 async def test_over_http_with_headers(tmp_path: Path) -> None:
