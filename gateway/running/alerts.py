@@ -28,7 +28,7 @@ SAME_AGAIN_S = 3600.0
 REMEMBERED = 500
 WARNING, GOOD_NEWS = "⚠️", "✅"
 OWNER_SETTING = "owner"  # of the direct chat in which an owner was met last
-OUTAGE_SETTING = "outage"  # of what fails ("model:main"): the sentence that the owners were told
+OUTAGE_SETTING = "outage"  # of what fails ("model:main"): which sentence the owners were told
 
 _log = logging.getLogger("tieline.alerts")
 
@@ -195,9 +195,8 @@ class Alerts:
         """Bring what the owners know in line with what is so. An outage that returns within the hour waits for it."""
         changed: dict[str, str | None] = {}
         for subject, (key, values) in self._outages.items():
-            sentence = self._phrase(key, "en", **values)
-            if self._told_outages.get(subject) != sentence and self._take(key, values, lambda language: ()):
-                self._told_outages[subject] = changed[subject] = sentence
+            if self._told_outages.get(subject) != key and self._take(key, values, lambda language: ()):
+                self._told_outages[subject] = changed[subject] = key
         over, self._over = self._over, {}
         for subject, said in over.items():
             if self._told_outages.pop(subject, None) is not None:

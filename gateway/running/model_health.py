@@ -32,7 +32,11 @@ class ModelHealth:
         if error is None:
             self.answered(provider)
             return
-        name, detail = provider.name, str(error).removeprefix(f"{provider.name}: ").rstrip(".")
+        # Without the id of the request, which differs each time: the same outage is told once.
+        name, detail = (
+            provider.name,
+            str(error).removeprefix(f"{provider.name}: ").partition(" [request ")[0].rstrip("."),
+        )
         if not self._is_configured(provider):
             self.troubles.note("provider", f"{name}/{provider.model}", detail, fix="choose another model with /model")
             return
