@@ -6,7 +6,7 @@ from gateway.config.mistakes import ConfigError
 from tests.live.scenes import WorldOf
 
 
-@pytest.mark.requirement("Z-55", "Z-62", "H-13", "H-38")
+@pytest.mark.requirement("Z-55", "Z-62", "H-38")
 @pytest.mark.parametrize(
     ("config", "why"),
     [
