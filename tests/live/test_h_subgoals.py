@@ -197,7 +197,7 @@ async def test_results_go_by_the_strategy_that_is_configured(
         assert bool(asides(world, SUBGOAL)) is ("subgoal" in goes_by), "only these ask what is worked on"
 
 
-@pytest.mark.requirement("Z-53", "Z-54", "H-27", "Z-64")
+@pytest.mark.requirement("Z-53", "Z-54", "H-27")
 async def test_of_two_results_that_tell_the_same_one_is_worth_less(
     world_of: WorldOf, llm: LlmServer, tmp_path: Path
 ) -> None:

@@ -36,7 +36,7 @@ def step(number: int) -> dict[str, Any]:
     return {"match": {"contains": STEP}, "times": 1, "reply": {"text": f"Counted the {words[number]} trees."}}
 
 
-@pytest.mark.requirement("Z-120", "Z-121", "Z-122", "Z-127", "Z-117")
+@pytest.mark.requirement("Z-120", "Z-121", "Z-122", "Z-127")
 async def test_every_fifth_turn_is_checked_by_the_model_that_is_named(world_of: WorldOf) -> None:
     async with world_of(config=SHIPPED + 'supervisor_provider = "b"\n').process() as world:
         world.script(verdict(False, times=1), verdict(True), *map(step, range(12)))

@@ -24,7 +24,7 @@ def told(world: World) -> str:
 
 
 @pytest.mark.requirement(
-    "Z-83", "Z-84", "Z-85", "Z-86", "Z-87", "Z-88", "Z-89", "Z-90", "Z-95", "Z-96", "Z-97",
+    "Z-83", "Z-84", "Z-85", "Z-86", "Z-87", "Z-88", "Z-89", "Z-90", "Z-96", "Z-97",
 )  # fmt: skip
 async def test_a_goal_lives_with_its_session(world_of: WorldOf, llm: LlmServer, tmp_path: Path) -> None:
     write_agent(tmp_path)

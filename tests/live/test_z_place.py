@@ -30,7 +30,7 @@ def results(world: World) -> list[str]:
     return [text for text in found if "colour=" in text]
 
 
-@pytest.mark.requirement("Z-110", "Z-111", "Z-112", "Z-113", "Z-114", "Z-143")
+@pytest.mark.requirement("Z-110", "Z-111", "Z-112", "Z-113", "Z-143")
 async def test_folder_and_environment_hold_for_the_turn_and_outlive_the_process(
     world_of: WorldOf, llm: LlmServer, tmp_path: Path
 ) -> None:

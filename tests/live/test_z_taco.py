@@ -84,7 +84,7 @@ async def test_where_no_model_can_be_had_the_raw_result_is_used(
         assert not happened(world, ToolOutputCompressed)
 
 
-@pytest.mark.requirement("Z-104", "Z-103", "Z-107")
+@pytest.mark.requirement("Z-104", "Z-107")
 @pytest.mark.parametrize(
     ("settings", "ask"),
     [

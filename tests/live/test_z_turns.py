@@ -20,7 +20,7 @@ def system(body: dict[str, object]) -> str:
     return "\n".join(str(one["content"]) for one in body["messages"] if one["role"] == "system")  # type: ignore[attr-defined]
 
 
-@pytest.mark.requirement("Z-17", "Z-18", "Z-21")
+@pytest.mark.requirement("Z-17", "Z-18")
 async def test_an_identity_that_changes_within_a_turn_counts_from_the_next(
     world_of: WorldOf, llm: LlmServer, tmp_path: Path
 ) -> None:
