@@ -91,7 +91,7 @@ async def test_a_summary_that_fails_costs_no_words(world: World) -> None:
     await world.answered("go on", "go on")
 
 
-@pytest.mark.requirement("B-24", "B-26")
+@pytest.mark.requirement("B-26")
 async def test_what_cannot_be_made_to_fit_is_told_and_not_sent(world_of: Callable[..., World]) -> None:
     world = world_of(window=9_000, providers=("a",))
     async with world.process():
@@ -122,7 +122,7 @@ async def test_old_results_leave_the_window_and_not_the_transcript(world_of: Cal
         assert [line["content"] for line in kept if line["role"] == "tool"] == sums
 
 
-@pytest.mark.requirement("B-14", "B-16", "B-17", "B-22", "B-27")
+@pytest.mark.requirement("B-14", "B-16", "B-22", "B-27")
 async def test_the_prompt_holds_who_it_is_what_it_may_and_the_notes_which_may_end_its_service(world: World) -> None:
     await world.answered("hello", "hello")
     system = str(world.llm.bodies[-1]["messages"][0]["content"])

@@ -117,7 +117,7 @@ async def test_a_question_of_the_model_survives_a_restart_and_the_next_message_a
         assert states[-1] == "done"
 
 
-@pytest.mark.requirement("G-20", "G-31", "B-25")
+@pytest.mark.requirement("G-20", "B-25")
 async def test_the_breaker_opens_after_three_failures_and_tries_again_ten_turns_later(
     world_of: Callable[..., World],
 ) -> None:
