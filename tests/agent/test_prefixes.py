@@ -28,7 +28,7 @@ class Fat:
             description="x" * 4000,
             schema={"type": "object", "properties": {}},
             risk="safe",
-            category="mcp",
+            category="edit",
         )
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
