@@ -16,8 +16,7 @@ from agent.core.ids import ConversationId
 from agent.inbox import Work
 from agent.storage import conversation_rows
 from agent.storage.database import Database, Dialect
-from gateway.storage.inbox_view import counts
-from tests.fakes.agents import QUICK, House, admit, answers
+from tests.fakes.agents import QUICK, House, admit, answers, statuses
 from tests.fakes.waiting import until
 
 T = TypeVar("T")
@@ -59,7 +58,7 @@ async def test_each_conversation_in_order_one_at_a_time_and_many_at_once(databas
                 people.start_soon(person, chat)
 
         async def all_done() -> bool:
-            return (await database.read(counts)).get("done", 0) == chats * messages
+            return (await database.read(statuses)).get("done", 0) == chats * messages
 
         await until(all_done)
     for chat in range(chats):
@@ -177,7 +176,7 @@ async def test_texts_in_quick_succession_behind_a_turn_are_one_run(database: Dat
         go_on.set()
         await until(partial(is_answered, database, "first", "a\nb\nc"))
     assert [len(work.inbox_ids) for work in house.given] == [1, 3]
-    assert await database.read(counts) == {"done": 2, "merged": 2}
+    assert await database.read(statuses) == {"done": 2, "merged": 2}
 
 
 @pytest.mark.requirement("G-06", "R-54")
@@ -251,7 +250,7 @@ async def test_a_drain_lets_turns_finish_and_begins_no_other(database: Database)
             go_on.set()
         await house.says("telegram:2", "c")
     assert await answers(database) == ["a"]
-    assert await database.read(counts) == {"done": 1, "new": 2}
+    assert await database.read(statuses) == {"done": 1, "new": 2}
     assert await database.read(partial(conversation_rows.lease, key=CHAT)) is None
     assert house.woken[0].stopped_for == []
 
@@ -268,7 +267,7 @@ async def test_a_drain_cuts_off_what_takes_too_long_and_the_next_start_takes_it_
         with anyio.fail_after(60):
             await house.dispatcher.drain(0.01)
     assert house.woken[0].stopped_for == ["shutdown"]
-    assert await database.read(counts) == {"new": 1}
+    assert await database.read(statuses) == {"new": 1}
     assert await database.read(partial(conversation_rows.lease, key=CHAT)) is None
 
     again = House(database)

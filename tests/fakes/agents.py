@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 import anyio
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from agent.core.clock import Clock, SystemClock
 from agent.core.ids import ConversationId, PersonId
@@ -19,7 +19,7 @@ from agent.storage.database import Database
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
 from agent.storage.payloads import decode_say, encode_incoming
-from agent.storage.tables import outbox
+from agent.storage.tables import inbox, outbox
 from gateway.conversations.registry import Registry
 from gateway.dispatch.dispatcher import DeadLetter, Surroundings, Timing
 from gateway.dispatch.drain import Drain
@@ -29,6 +29,12 @@ from gateway.dispatch.local import LocalDispatcher
 Turn = Callable[[Work], Awaitable[None]]
 
 QUICK = Timing(linger=0.05, look_around=0.2, heartbeat=0.05, first_pause=0.01, longest_pause=0.05, last_grace=0.2)
+
+
+def statuses(conn: Connection) -> dict[str, int]:
+    """How many messages of the inbox have each status."""
+    rows = conn.execute(select(inbox.c.status, func.count()).group_by(inbox.c.status))
+    return {str(row[0]): int(row[1]) for row in rows}
 
 
 async def nothing(_: Work) -> None:
@@ -53,6 +59,9 @@ class EchoAgent:
     def stop(self, reason: str) -> bool:
         self.stopped_for.append(reason)
         return True
+
+    async def rest(self) -> None:
+        """It has nothing to put away."""
 
     async def aclose(self) -> None:
         self.is_closed = True

@@ -11,9 +11,8 @@ import pytest
 
 from agent.core.ids import ConversationId
 from agent.storage.database import Database
-from gateway.storage.inbox_view import counts
 from gateway.storage.opening import open_database
-from tests.fakes.agents import House, answers
+from tests.fakes.agents import House, answers, statuses
 from tests.fakes.waiting import until
 
 CHAT = ConversationId("telegram:1")
@@ -90,7 +89,7 @@ def killed(program: str, home: Path, name: str, after_lines: int) -> list[str]:
 
 
 async def nothing_is_new(database: Database) -> bool:
-    return "new" not in await database.read(counts)
+    return "new" not in await database.read(statuses)
 
 
 @pytest.mark.requirement("W-13", "B-48")

@@ -26,8 +26,7 @@ from gateway.dispatch.dispatcher import Timing
 from gateway.dispatch.leases import Leases
 from gateway.dispatch.source import pause_s
 from gateway.storage import inbox_view
-from gateway.storage.inbox_view import counts
-from tests.fakes.agents import QUICK, EchoAgent, House, admit, answers
+from tests.fakes.agents import QUICK, EchoAgent, House, admit, answers, statuses
 from tests.fakes.clock import FakeClock
 from tests.fakes.waiting import until
 
@@ -254,7 +253,7 @@ async def test_work_that_was_expected_in_vain_is_found_when_it_comes_after_all(s
 
 
 class Opening(EchoAgent):
-    """Writes the start of its run into the transaction that counts it: here a note in the outbox."""
+    """Writes the start of its run into the transaction that statuses it: here a note in the outbox."""
 
     fails = False
 
@@ -331,7 +330,7 @@ async def test_while_the_disk_fails_a_message_stays_new_and_is_answered_when_it_
         tasks.cancel_scope.cancel()
     assert commits == 9
     assert house.dead == []
-    assert await database.read(counts) == {"done": 1}
+    assert await database.read(statuses) == {"done": 1}
 
 
 async def test_a_taken_conversation_is_let_go_without_a_word(database: Database) -> None:
