@@ -75,7 +75,7 @@ async def test_old_results_are_cleared_before_each_request_whatever_the_pressure
         assert of(world, CompactTriggered) == []
 
 
-@pytest.mark.requirement("R-19", "R-20", "R-21", "R-16", "R-45")
+@pytest.mark.requirement("R-19", "R-20", "R-21")
 async def test_a_request_that_is_too_long_is_made_shorter_once(world_of: WorldOf) -> None:
     async with small(world_of(), window=60_000).process() as world:
         world.script(SUMMARY, {"match": {}, "reply": {"text": "There."}})
