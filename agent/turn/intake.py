@@ -14,7 +14,7 @@ from agent.goals import store as goals
 from agent.inbox import Incoming, Work
 from agent.sessions import runs, store
 from agent.sessions.reading import text_of
-from agent.sessions.records import Stored
+from agent.sessions.records import Place, Stored
 from agent.sessions.runs import Checkpoint, Loop
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
@@ -42,7 +42,8 @@ def refusal_of(incoming: Incoming, limit: int) -> Executed | None:
 class Opening:
     """What the start of a run came to. `over`: the work was done already. `goal` is the kept one there.
 
-    `loop`: it answers a question of ours. `style`: what is told of how the sender writes.
+    `loop`: it answers a question of ours. `style`: what is told of how the sender writes. `place`: where the session's
+    tools work and what is set for them, where that is not at hand: after a sleep or a change of session (Z-111).
     """
 
     run: RunId
@@ -55,6 +56,7 @@ class Opening:
     over: bool = False
     goal: int | None = None
     style: str = ""
+    place: Place | None = None
 
 
 def open_early(conn: Connection, work: Work, states: States) -> Opening | None:
@@ -72,7 +74,7 @@ def open_early(conn: Connection, work: Work, states: States) -> Opening | None:
     written = states.metrics.estimator.written
     message, style = user_message(work, at), partial(style_line, conn, work, states)
     opening = _open(conn, work, session.conversation, ids, message, to_us(at), written, style=style)
-    return _with_goal(conn, opening, work, states)
+    return _with_more(conn, opening, work, states)
 
 
 async def hear(run: Run, states: States) -> None:
@@ -126,6 +128,8 @@ async def take_in(run: Run, states: States) -> Taken:
             states.message.forget()
         else:
             states.message.start_empty()
+    if opening.place is not None:
+        states.lifecycle.take_place(opening.session, opening.place, states.tool.workspace)
     states.session.id = run.session = opening.session
     states.session.known = True
     run.opened, run.resumed, run.checkpoint = True, opening.resumed, opening.checkpoint
@@ -164,11 +168,13 @@ def _open_whole(conn: Connection, run: Run, states: States, message: Message, at
 
     style = partial(style_line, conn, run.work, states)
     opening = _open(conn, run.work, conversation, ids, message, at, written, style=style, staged=staged)
-    return _with_goal(conn, opening, run.work, states)
+    return _with_more(conn, opening, run.work, states)
 
 
-def _with_goal(conn: Connection, opening: Opening, work: Work, states: States) -> Opening:
-    """With the goal that what people ask for counts for."""
+def _with_more(conn: Connection, opening: Opening, work: Work, states: States) -> Opening:
+    """With the goal that what people ask for counts for, and with the session's place."""
+    if states.lifecycle.placed_for != opening.session:
+        opening = replace(opening, place=store.place_of(conn, opening.session))
     if work.kind != "message" or not states.runtime.settings.agent.goal.enabled:
         return opening
     return replace(opening, goal=goals.active_id(conn, states.session.conversation))

@@ -19,7 +19,6 @@ from agent.core.tools import ExecutionContext
 from agent.definitions import Definition
 from agent.inbox import Work
 from agent.sessions import store
-from agent.sessions.records import Place
 from agent.storage.errors import StorageTrouble
 from agent.turn.catching_up import catch_up_soon
 from agent.turn.context import prepare
@@ -100,7 +99,6 @@ async def begin(work: Work, definition: Definition, states: States, staged: Stag
         session.id = await runtime.database.read(lambda conn: store.current(conn, conversation))
         session.known = True
     current = staged.session if staged.switch_session else session.id
-    await _go_on_where_it_was(current, states)
     incoming = work.incoming
     reply_to = incoming.message_ref if incoming.chat_type != "direct" else None
     token, effective = CancelToken(), _effective(runtime.settings, definition, work)
@@ -217,16 +215,6 @@ def _surroundings(states: States, session: SessionId | None) -> ExecutionContext
     return ExecutionContext(
         workspace=workspace, cwd=lifecycle.cwd or workspace, env=dict(lifecycle.env), session=session
     )
-
-
-async def _go_on_where_it_was(session: SessionId | None, states: States) -> None:
-    """The working directory and environment of that session, after sleep, a restart or a change of session (Z-111)."""
-    lifecycle = states.lifecycle
-    if session is None:
-        lifecycle.take_place(None, Place(), states.tool.workspace)
-    elif lifecycle.placed_for != session:
-        place = await states.runtime.database.read(lambda conn: store.place_of(conn, session))
-        lifecycle.take_place(session, place, states.tool.workspace)
 
 
 def _hint(states: States) -> str:

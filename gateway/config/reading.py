@@ -64,7 +64,6 @@ def read(data: Mapping[str, Any], environ: Mapping[str, str], *, home: Path, sou
         mistakes += _unfit(channels, sections)
     if "llm" not in unusable:
         mistakes += _unknown_providers(sections, channels)
-    mistakes += _unreachable_webhooks(sections, channels)
     mistakes = told_once(unread, mistakes)
     if mistakes:
         mistakes = [blamed(mistake, environ, data) for mistake in mistakes]
@@ -171,17 +170,6 @@ def _named_providers(sections: Sections, channels: Sequence[ChannelSettings]) ->
     for index, limit in enumerate(sections.spending.limits):
         yield f"spending.limits[{index}].name", limit.name if limit.scope == "provider" else None
     yield from ((f"channels ({one.channel_type}): provider", one.provider) for one in channels)
-
-
-def _unreachable_webhooks(sections: Sections, channels: Sequence[ChannelSettings]) -> Iterator[str]:
-    """Accounts that a platform should call where it cannot: at plain HTTP, or at this machine's own address."""
-    for one in channels:
-        by_address = getattr(one, "mode", "") == "webhook" and "webhook_url" in type(one).model_fields
-        if by_address and getattr(one, "webhook_url", None) is None and sections.web.public_url is None:
-            yield (
-                f'channels ({one.channel_type}): mode = "webhook" needs an address that the platform can call; set '
-                '[web] public_url = "https://…", or webhook_url here, or mode = "polling"'
-            )
 
 
 def _deaf(sections: Sections) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent.core.provider_events import CacheBreakDetected, DecisionCompleted
-from agent.core.tools import ToolContext, ToolSpec
+from agent.core.tools import Category, ToolContext, ToolSpec
 from agent.providers.anthropic_requests import Encoder
 from agent.providers.openai_requests import Dialect
 from agent.providers.openai_requests import Encoder as OpenAIEncoder
@@ -22,13 +22,13 @@ from tests.fakes.provider import ScriptedProvider, calls, says
 class Fat:
     """A tool whose definition takes a thousand tokens."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, category: Category = "edit") -> None:
         self.spec = ToolSpec(
             name=name,
             description="x" * 4000,
             schema={"type": "object", "properties": {}},
             risk="safe",
-            category="edit",
+            category=category,
         )
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
@@ -93,7 +93,7 @@ async def test_fifty_fat_tools_are_named_loaded_one_by_one_and_then_stay(databas
     await world.say("hi")
     await world.say("again")
     shown = [request.tools for request in provider.requests]
-    own = ["calculate", "current_time", "remember", "schedule_deferred", "tool_search"]
+    own = ["ask_user", "calculate", "current_time", "remember", "schedule_deferred", "tool_search"]
     assert [spec.name for spec in shown[0].specs] == own
     assert "fat_07" in shown[0].specs[-1].description
     assert shown[0] is shown[1], "the same bytes until something changes"
@@ -119,7 +119,8 @@ async def test_fifty_fat_tools_are_named_loaded_one_by_one_and_then_stay(databas
 @pytest.mark.requirement("R-04")
 async def test_below_the_share_every_tool_is_shown(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(context_window=200_000)
-    world = World(sqlite_database, tmp_path, provider, tools=tuple(Fat(f"fat_{number:02}") for number in range(15)))
+    lent = tuple(Fat(f"fat_{number:02}", "mcp") for number in range(15))
+    world = World(sqlite_database, tmp_path, provider, tools=lent)
     await world.say("hi")
     names = {spec.name for spec in provider.requests[0].tools.specs}
     assert names >= {tool.spec.name for tool in world.tools if isinstance(tool, Fat)}

@@ -38,12 +38,21 @@ _INSTRUCTS = re.compile(
     "|".join(
         (
             r"\b(?:ignore|disregard|forget|override|bypass)\b.{0,40}"
-            r"\b(?:instruction|prompt|guideline|(?:previous|prior|above|all|your) (?:rule|message|polic|text|tool))",
+            r"\b(?:instruction|prompt|guideline|polic|(?:previous|prior|above|all|your)\s(?:rule|message|text|tool)"
+            r"|(?:rules?|messages?|texts?|tools?)\s(?:above|before))",
             r"\b(?:do not|don't|never|without)\b.{0,30}\b(?:tell|mention|inform|reveal|show|ask|notify)(?:ing)?\b"
             r".{0,30}\b(?:user|person|human|anyone|them)",
             r"<\s*+(?:/\s*+)?(?:important|instructions?|system|secret|admin|assistant|developer|reminder|untrusted)\b",
             r"\byou (?:must|should|have to|need to|are required to|will) (?:(?:now|always|first|also|never) )*"
             r"(?:send|forward|reply|act|obey)",
+            r"\byou (?:must|should|have to|need to|are required to|will) (?:now |also )?(?:always|first|never) "
+            r"(?:read|call|use|pass|include|execute|run|fetch|output|provide)",
+            r"\b(?:execute|run)\s.{0,20}\b(?:rm -|sudo\s)",
+            r"\b(?:before|after|prior to|whenever) (?:using|calling|running|you use|you call) (?:any|every|each)\b"
+            r".{0,80}\b(?:read|send|call|fetch|run|execute|include|pass|forward)\b",
+            r"\b(?:before|after) (?:every|each|any) (?:message|reply|answer|response|turn)\b"
+            r".{0,80}\b(?:read|send|call|fetch|run|execute|include|pass|forward)\b",
+            r"\bact as (?:root|admin|system|developer|sudo)\b",
             r"(?<!not )(?<!n't )(?<!never )\b(?:read|send|includ\w+|pass|contents? of|provide|put|attach)\b.{0,60}"
             + _SECRETS,
             r"\b(?:you are now|pretend to be|new instructions?|developer mode|jailbreak)\b",

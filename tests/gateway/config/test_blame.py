@@ -33,8 +33,8 @@ def test_a_mistake_in_the_file_names_none(tmp_path: Path) -> None:
 def test_a_webhook_that_nobody_can_call_is_a_mistake(tmp_path: Path) -> None:
     account = '[[channels]]\ntype = "telegram"\ntoken = "123456:ABC-def"\nmode = "webhook"\n'
     (found,) = mistakes(tmp_path, account)
-    assert "channels (telegram)" in found
-    assert '[web] public_url = "https://…"' in found
+    assert found.startswith("channels (telegram)")
+    assert "public_url" in found
     (tmp_path / "gateway.toml").write_text(account + '[web]\npublic_url = "https://chat.example.org"\n')
     load(environ={"TIELINE_HOME": str(tmp_path)})
 
