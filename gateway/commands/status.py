@@ -116,7 +116,7 @@ def _compaction(call: Call, seen: Status) -> list[str]:
     badge = badge_of(seen.compaction_last_before, seen.compaction_last_after, seen.compaction_last_at_ms, now_ms)
     lines = [phrase("status_compaction", language, badge=badge)] if badge else []
     if seen.strategy in ("subgoal", "subgoal_mig"):
-        values = {"count": seen.subgoals, "active": seen.active_subgoal or "–"}
+        values = {"count": seen.subgoals, "active": seen.active_subgoal or "–", "strategy": seen.strategy}
         lines.append(phrase("status_subgoals", language, **values))
     return lines
 

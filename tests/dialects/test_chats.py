@@ -12,7 +12,7 @@ import pytest
 from tests.dialects.page import ROWS
 from tests.dialects.quirk import FINE, Plays, Quirk, refuses, serving
 from tests.fakes.llm_server import LlmServer
-from tests.gateway.world import World
+from tests.gateway.world import BOB, World
 
 CONFIG = "[retry]\nbackoff_ms = 1\nstream_backoff_ms = 1\n"
 NO_TOOLS = "The model model-a takes no tools: it can talk, and do nothing else."
@@ -61,11 +61,11 @@ async def chatting(
 )
 async def test_a_quirk_in_a_chat(tmp_path: Path, sqlite_template: Path, id: str, told: Sequence[str]) -> None:
     async with chatting(tmp_path, sqlite_template, row(id).answers) as world:
-        await world.say("hello")
+        await world.say("hello", person=BOB)
         for words in told:
-            await world.shows(words)
+            await world.shows(words, BOB)
         await world.settled()
-        assert len(world.texts()) == len(told)
+        assert len(world.texts(BOB)) == len(told)
 
 
 MARKS = "\x1b[2J\x1b[31mred \u202eesrever <b>bold</b> [click](https://evil.example) `code` \x07"
@@ -81,8 +81,8 @@ async def test_a_hostile_error_reaches_nobody_as_it_is(
     )
     async with chatting(tmp_path, sqlite_template, [hostile, FINE]) as world:
         caplog.set_level(logging.INFO)
-        await world.asks("hello", "refused")
-        (told,) = (text for text in world.texts() if "refused" in text)
+        await world.asks("hello", "refused", person=BOB)
+        (told,) = (text for text in world.texts(BOB) if "refused" in text)
         assert "evil" not in told
         status = await world.asks("/status")
         log = [record.getMessage() for record in caplog.records if "red" in record.getMessage()]

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import select, update
 
 from agent.core.gate_events import ApprovalRequired, ApprovalResumed, Suspended
+from agent.core.ids import ConversationId, PersonId
 from agent.storage.tables import approval, tool_call
 from gateway.channels.document import CodeBlock
 from gateway.channels.inbound import Pressed, Receipt
@@ -323,6 +324,8 @@ async def test_a_plain_yes_or_no_answers_what_is_asked(asking: World, word: str,
     async with asking.process() as world:
         await world.say("work it out")
         prompt = await asked(world)
+        here = (ConversationId("telegram:77"), PersonId("telegram:77"), word)
+        await until(lambda: world.house.approvals.ruled(*here) is not None)
         receipt = await world.say(word)
         assert receipt.reason == "answered a question"
         await world.shows(what)

@@ -16,7 +16,7 @@ PLAIN = "[skills]\nenabled = false\n"
 
 async def now(world: World) -> str:
     """What /status says is worked on, as the newest turn knows it."""
-    return (await world.asks("/status", "Status")).partition("now: ")[2].partition("\n")[0]
+    return (await world.asks("/status", "Status")).partition("Working on: ")[2].partition(" (steps")[0]
 
 
 def subgoal_systems(llm: LlmServer) -> list[str]:
@@ -57,7 +57,7 @@ async def test_a_slow_question_delays_no_turn_and_its_answer_is_shown(
         await until(lambda: all("ended_at" in call for call in llm.calls))
         await world.answered("and sugar", "and sugar")
         assert await now(world) == "plan a trip"
-        assert f"Subgoals ({strategy}): " in world.texts()[-1]
+        assert f"strategy: {strategy})" in world.texts()[-1]
         asked = len(asides(world, SUBGOAL))
         await world.answered("and sugar", "and sugar")
         assert len(asides(world, SUBGOAL)) == asked, "the same words are not asked about again"
@@ -73,7 +73,7 @@ async def test_a_slow_question_delays_no_turn_and_its_answer_is_shown(
         await until(lambda: all("ended_at" in call for call in llm.calls))
         await world.answered("and now?", "and now?")
         assert await now(world) == "book it", "what is completed gives way"
-        assert f"Subgoals ({strategy}): " in world.texts()[-1]
+        assert f"strategy: {strategy})" in world.texts()[-1]
 
 
 def said_in(question: str) -> list[str]:
@@ -141,4 +141,4 @@ async def test_where_it_is_off_nothing_is_asked(world_of: WorldOf, llm: LlmServe
             await world.answered(f"{number} {LONG}", f"{number} a wish")
         await world.answered("and now", "and now")
         assert not asides(world, SUBGOAL)
-        assert "now: " not in (await world.asks("/status", "Status")) or await now(world) == "–"
+        assert "Working on: " not in (await world.asks("/status", "Status")) or await now(world) == "–"

@@ -66,7 +66,7 @@ def requests_after(world: World, name: str) -> list[tuple[str, str]]:
 
 async def now(world: World) -> str:
     """What /status says is worked on."""
-    return (await world.asks("/status", "Status")).partition("now: ")[2].partition("\n")[0]
+    return (await world.asks("/status", "Status")).partition("Working on: ")[2].partition(" (steps")[0]
 
 
 @pytest.mark.requirement(
@@ -88,7 +88,7 @@ async def test_a_long_chat_gives_up_what_belongs_to_finished_subgoals(
             assert not dumped(world, "subgoal-registry.txt"), "nothing is pruned below the soft threshold"
         await look(world, *range(13, 15))
         assert await now(world) == "book"
-        assert f"Subgoals ({strategy})" in world.texts()[-1]
+        assert f"strategy: {strategy})" in world.texts()[-1]
         pruned = happened(world, ToolOutputsPruned)
         applied = happened(world, SummariesApplied)
         if strategy == "subgoal":

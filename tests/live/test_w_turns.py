@@ -163,7 +163,9 @@ async def test_a_call_that_needs_a_yes_suspends_the_run(world_of: WorldOf) -> No
         (asked,) = of(world, ApprovalRequired)
         assert asked.correlation == of(world, Suspended)[0].correlation
         assert of(world, LoopEnded) == []
-        await world.press(f"a:{asked.correlation}:y")
+        action = f"a:{asked.correlation}:y"
+        await until(lambda: any(action in shown.actions for shown in world.screen().shown))
+        await world.press(action)
         await world.shows("Done: write")
         assert of(world, ApprovalResumed)[0].status == "approved"
         for account in world.accounts.values():

@@ -61,7 +61,7 @@ async def test_a_compaction_keeps_what_is_worked_on_and_everything_in_the_store(
         assert line.endswith(f"tokens_before={done.tokens_before} tokens_after={done.tokens_after} saved={saved}")
         status = await world.asks("/status", "Compaction:")
         assert f"(-{saved / 1000:.1f}k)" in status
-        assert "now: book" in status
+        assert "Working on: book" in status
         await look(world, 21)
         request = sent(world)
         summary = next(place for place, text in enumerate(request) if "HAT-4471" in text)

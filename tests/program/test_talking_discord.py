@@ -199,7 +199,7 @@ async def test_only_the_one_who_was_asked_can_confirm(stage: Stage) -> None:
     await ann.say(f"{ME} something to forget", channel)
     await ann.hears("something to forget", channel=channel)
     await ann.slash("clear", channel=channel)
-    await ann.hears("Forget 2 messages", channel=channel)
+    await ann.hears("Hide 2 messages", channel=channel)
     question = (await ann.messages(channel))[-1]
     yes = question["components"][0]["components"][0]["custom_id"]
     await ann.press(question["id"], yes, channel, user=BOB)

@@ -285,7 +285,7 @@ async def test_only_the_one_who_was_asked_can_confirm(stage: Stage) -> None:
     asked = await ann.say(f"{ME} something to forget", "C0CLEAR")
     await answered(ann, asked, "C0CLEAR", "something to forget")
     await ann.say("/clear", "C0CLEAR", thread_ts=asked)
-    question = await answered(ann, asked, "C0CLEAR", "Forget 2 messages")
+    question = await answered(ann, asked, "C0CLEAR", "Hide 2 messages")
     yes = action_ids(question)[0]
     await ann.press(question["ts"], yes, "C0CLEAR", user="U0BOB")
     await whispered(ann, "Only the person")

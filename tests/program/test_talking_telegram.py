@@ -231,7 +231,7 @@ async def test_only_the_one_who_was_asked_can_confirm(stage: Stage) -> None:
     assert "for admins" in await ann.hears("for admins", chat=-1202)
 
     await ann.say("/clear", chat=chat)
-    await ann.hears("Forget 2 messages", chat=-1202)
+    await ann.hears("Hide 2 messages", chat=-1202)
     question = (await ann.messages(-1202))[-1]
     yes = question["reply_markup"]["inline_keyboard"][0][0]["callback_data"]
     await bob.press(question["message_id"], yes, chat=chat)

@@ -150,7 +150,7 @@ async def what_waited_is_done(doubles: Doubles, program: Program, engine: Engine
     await on_telegram(302, "the last words before the kill")
     await on_telegram(404, "was restarted while I worked on it")
     await on_telegram(403, "was restarted while I worked on it")
-    await ann.hears("Forget ", chat=GROUP_ID)
+    await ann.hears("Hide ", chat=GROUP_ID)
     await ann.say("@double_bot no", chat=GROUP)
     await ann.hears("Nothing was forgotten", chat=GROUP_ID)
     dan = OnTelegram(doubles, {"id": 401, "first_name": NAMES[401]})

@@ -107,14 +107,14 @@ async def test_only_an_admin_of_the_whole_bot_decides_about_its_money(limited: C
 
 
 async def test_two_messages_at_once_cannot_both_take_the_last(limited: Callable[..., World]) -> None:
-    world = limited(("gateway", 0.5))
+    world = limited(("gateway", 0.6))
     async with world.process():
         world.script(slowly("hello"))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(world.say, "hello from Ann")
             await world.until_asked()
             tasks.start_soon(lambda: world.say("hello from Bob", person=BOB))
-        await world.shows("Everything together may spend 0.50 USD", BOB)
+        await world.shows("Everything together may spend 0.60 USD", BOB)
         world.go_on("hello")
         await world.shows("the slow answer", ANN)
         assert len(world.models_asked) == 1
