@@ -143,6 +143,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "agent/tools/shell/programs.py tasks_of_user": (".glob os.listdir", SHIPPED),
     "agent/tools/shell/shell.py Shell.run": (".mkdir", WORKSPACE),
     "agent/tools/web/article.py extracted": (".extract", NONE),
+    "agent/tools/workspace.py links_outside": ("os.fwalk", TREE),
     "agent/tools/workspace.py move_workspace": (".rename", WORKSPACE),
     "agent/turn/landing.py land": (IN_TREE, TREE),
     "agent/turn/landing.py _copy": (".read_bytes", RECEIVED),
