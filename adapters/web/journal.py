@@ -39,6 +39,12 @@ class Journal:
             if self._lines > 2 * self._keep + 50:
                 await self._shorten(standing_now[-self._keep :])
 
+    async def remove(self) -> None:
+        """The file is gone; nothing that was being written comes after."""
+        async with self._one_at_a_time:
+            await to_thread.run_sync(lambda: self._path.unlink(missing_ok=True))
+            self._lines = 0
+
     async def _shorten(self, kept: Sequence[Shown]) -> None:
         """Failing costs room alone: what was to be written is on the disk."""
         lines = [entry_as_line(Put(put=shown)) for shown in kept]

@@ -29,6 +29,14 @@ class Posted(BaseModel):
     files: tuple[str, ...] = Field(default=(), max_length=20)
 
 
+class PostedName(BaseModel):
+    """What a conversation is to be called; "" for what its first message says."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str = Field(max_length=60)
+
+
 class PostedPress(BaseModel):
     """A button was pressed."""
 

@@ -163,6 +163,20 @@ class Room:
         if was_kept:
             await self._journal.write(Gone(gone=id), self.standing)
 
+    @property
+    def is_answering(self) -> bool:
+        """Something would still be written here."""
+        return bool(self._drafts) or self._is_typing
+
+    async def remove(self) -> None:
+        """Take everything away, from the disk as well; open pages are told and let go. Raises OSError."""
+        await self._journal.remove()
+        self._messages.clear()
+        self._keys.clear()
+        self._private.clear()
+        self.stream.publish({"type": "removed"})
+        self.stream.close()
+
     def vanish(self, id: str) -> None:
         """Take it off the page."""
         shown = self._messages.pop(id, None) or self._private.pop(id, None)

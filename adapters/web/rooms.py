@@ -3,8 +3,8 @@
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import anyio
 from anyio import to_thread
 
 from adapters.web.journal import Journal
+from adapters.web.names import read_names, words_of, write_name
 from adapters.web.room import Room
 from adapters.web.shown import Shown
 from adapters.web.stream import Event
@@ -24,6 +25,10 @@ PER_PERSON = 200
 TITLE = 60  # characters
 
 _CHANNEL_ID = re.compile(r"([a-z0-9_-]{1,64}):([a-z0-9]{1,32})")
+
+
+class StillAnswering(Exception):
+    """An answer is under way there: it would stand in the conversation again."""
 
 
 class TooMany(Exception):
@@ -89,7 +94,8 @@ class Rooms:
         """A person's conversations, newest first; the first one is always among them."""
         names = await to_thread.run_sync(self._names, person)
         names |= {split(id)[1] for id in self._rooms if split(id)[0] == person}
-        entries = [await self._entry(person, name) for name in names | {FIRST}]
+        given = await to_thread.run_sync(read_names, self._folder / person)
+        entries = [_called(await self._entry(person, name), given) for name in names | {FIRST}]
         return sorted(entries, key=lambda entry: (entry.last_at, entry.id != FIRST), reverse=True)
 
     async def new(self, person: str) -> str:
@@ -103,6 +109,50 @@ class Rooms:
         name = secrets.token_hex(6)
         await self.open(channel_id(person, name))
         return name
+
+    async def find(self, person: str, words: str) -> Sequence[Entry]:
+        """Conversations with all the words in their name or messages, newest first; capitals do not matter."""
+        entries, wanted = await self.list(person), words.casefold().split()
+        found = []
+        for entry in entries:
+            room = self._rooms.get(f"{person}:{entry.id}")
+            standing = room.standing if room is not None else None
+            journal = Journal(self._file(person, entry.id), self._keep)
+            messages = standing if standing is not None else await journal.read()
+            holds = await to_thread.run_sync(words_of, entry.title, messages)
+            if all(word in holds for word in wanted):
+                found.append(entry)
+        return found
+
+    async def rename(self, channel_id: str, title: str) -> None:
+        """Call it so; "" gives back the name that its first message gave. Raises OSError, ChannelGone."""
+        person, name = split(channel_id)
+        async with self._opening:
+            await to_thread.run_sync(write_name, self._folder / person, name, title)
+        self._tell_list(channel_id)
+
+    async def remove(self, channel_id: str) -> None:
+        """What the page shows of it is gone, for good. Raises OSError, ChannelGone, StillAnswering.
+
+        What the agent has kept of it is not: that is the memory's.
+        """
+        room = await self.open(channel_id)
+        if room.is_answering:
+            raise StillAnswering("an answer is under way here; stop it first")
+        person, name = split(channel_id)
+        async with self._opening:
+            self._rooms.pop(channel_id, None)
+            self._entries.pop(self._file(person, name), None)
+            await room.remove()
+            await to_thread.run_sync(write_name, self._folder / person, name, "")
+        self._tell_list(channel_id)
+
+    def _tell_list(self, channel_id: str) -> None:
+        """Let the person's open pages read the list again."""
+        person, name = split(channel_id)
+        for other, room in self._rooms.items():
+            if split(other)[0] == person:
+                room.stream.publish({"type": "elsewhere", "room": name})
 
     def tell_elsewhere(self, channel_id: str, shown: Shown) -> None:
         """Let the person's other open pages know that something came in here."""
@@ -143,6 +193,10 @@ class Rooms:
 
     def _file(self, person: str, name: str) -> Path:
         return self._folder / person / f"{name}.jsonl"
+
+
+def _called(entry: Entry, given: Mapping[str, str]) -> Entry:
+    return replace(entry, title=given[entry.id]) if entry.id in given else entry
 
 
 def entry_of(name: str, messages: Sequence[Shown]) -> Entry:

@@ -18,9 +18,9 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from adapters.web.channel import Shelves
-from adapters.web.parse import Posted, PostedPress, PostedStop
+from adapters.web.parse import Posted, PostedName, PostedPress, PostedStop
 from adapters.web.room import Room
-from adapters.web.rooms import Rooms, TooMany, channel_id
+from adapters.web.rooms import Rooms, StillAnswering, TooMany, channel_id
 from adapters.web.shelf import safe_name
 from adapters.web.shown import file_as_json
 from adapters.web.talk import NotListening, Talk
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 BROWSER = Path(__file__).parent / "browser"
+
+LONGEST_SEARCH = 200  # characters
 
 log = logging.getLogger("tieline.web")
 
@@ -55,6 +57,8 @@ class Routes:
             Mount("/browser", StaticFiles(directory=BROWSER)),
             Route("/conversations", self._conversations, methods=["GET"]),
             Route("/conversations", self._new_conversation, methods=["POST"]),
+            Route("/c/{room}/rename", self._rename, methods=["POST"]),
+            Route("/c/{room}/delete", self._delete, methods=["POST"]),
             Route("/c/{room}/events", self._events),
             Route("/c/{room}/older", self._older),
             Route("/c/{room}/window", self._window),
@@ -67,11 +71,14 @@ class Routes:
 
     async def _show_page(self, request: Request) -> Response:
         page = await anyio.to_thread.run_sync(_page)
-        return HTMLResponse(page.render(csrf=request.state.csrf, person=request.state.person.display))
+        state = request.state
+        most_upload = getattr(state, "most_upload", 0)  # bytes; 0: not known, the upload itself is refused
+        return HTMLResponse(page.render(csrf=state.csrf, person=state.person.display, most_upload=most_upload))
 
     async def _conversations(self, request: Request) -> Response:
         try:
-            entries = await self._rooms.list(_person(request).id)
+            person, words = _person(request).id, request.query_params.get("find", "")[:LONGEST_SEARCH]
+            entries = await (self._rooms.find(person, words) if words.strip() else self._rooms.list(person))
         except OSError as error:
             raise _no_disk(error) from error
         return JSONResponse({"conversations": [entry.as_json() for entry in entries]})
@@ -81,6 +88,23 @@ class Routes:
             return JSONResponse({"id": await self._rooms.new(_person(request).id)}, status_code=201)
         except TooMany as error:
             raise HTTPException(409, str(error)) from error
+
+    async def _rename(self, request: Request) -> Response:
+        posted = await _body(request, PostedName)
+        try:
+            await self._rooms.rename(_channel_id(request), " ".join(posted.title.split()))
+        except OSError as error:
+            raise _no_disk(error) from error
+        return JSONResponse({})
+
+    async def _delete(self, request: Request) -> Response:
+        try:
+            await self._rooms.remove(_channel_id(request))
+        except StillAnswering as error:
+            raise HTTPException(409, str(error)) from error
+        except OSError as error:
+            raise _no_disk(error) from error
+        return JSONResponse({})
 
     async def _events(self, request: Request) -> Response:
         room = await self._room(request)

@@ -41,7 +41,7 @@ class Stream:
         self._wake()
 
     def close(self) -> None:
-        """Readers end."""
+        """Readers end, once they have what was published."""
         self._closed = True
         self._wake()
 
@@ -50,7 +50,7 @@ class Stream:
         self.readers += 1
         try:
             seen = self._resumed(after)
-            while not self._closed:
+            while not self._closed or (seen is not None and seen < self._number):
                 if seen is None or seen < self._lost:
                     seen = self._number
                     yield self._id(seen), self._state()
@@ -58,7 +58,7 @@ class Stream:
                     seen = number
                     yield self._id(number), event
                 if self._closed or seen < self._number:
-                    continue
+                    continue  # closed: the condition above ends it when nothing is left
                 changed = self._changed
                 with anyio.move_on_after(HEARTBEAT_S) as waiting:
                     await changed.wait()

@@ -211,6 +211,9 @@ def forgive(conn: Connection, id: int) -> None:
     conn.execute(_FORGIVE, {"row": id})
 
 
+SET_ASIDE = "history set aside"  # begins the note of a run that went on without messages that the model refused
+
+
 def finish(
     conn: Connection, ids: Sequence[int], status: InboxStatus, epoch: int | None = None, note: str | None = None
 ) -> int:

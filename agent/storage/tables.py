@@ -51,7 +51,7 @@ inbox = Table(
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("done_epoch", BigInteger),
     Column("not_before", BigInteger),
-    Column("note", Text),  # why it was refused or is dead
+    Column("note", Text),  # why it was refused, is dead or failed; that its run set history aside
     Column("created_at", BigInteger, nullable=False),
     Column("forgiven", Integer, nullable=False, server_default="0"),  # so many attempts are no failed tries
 )

@@ -94,6 +94,9 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
         note = executed.notice.phrase if refused and executed.notice is not None else None
         if executed.verdict == "failed" and executed.error:
             note = beginning_of(executed.error, LONGEST_NOTE, states.tool.executor.redact)
+        if run.set_aside:
+            gone = f"{inbox_rows.SET_ASIDE}: {run.set_aside} messages"
+            note = f"{gone}; {note}" if note else gone
         status: inbox_rows.InboxStatus = "refused" if refused else "done"
         inbox_rows.finish(conn, work.inbox_ids, status, work.epoch, note)
         take_first(conn)

@@ -71,6 +71,7 @@ async def _everything(settings: Settings, offline: bool) -> Sequence[Diagnosis]:
         *await anyio.to_thread.run_sync(_gateway, settings.home, running),
     ]
     found += await _database(settings, running)
+    found += await anyio.to_thread.run_sync(_workspaces, settings.home)
     found += _agents(settings)
     found += await _providers(settings, offline)
     found += await anyio.to_thread.run_sync(_shell, settings)
@@ -150,7 +151,26 @@ async def _database(settings: Settings, running: bool) -> Sequence[Diagnosis]:
     fix = "`tieline doctor --fix`"
     if not found:
         return [_line("database", "there and up to date")]
-    return [Diagnosis(subject="database", level="warning", finding=f"{one.count} {one.text}", fix=fix) for one in found]
+    return [
+        Diagnosis(subject="database", level="warning", finding=f"{one.count} {one.text}", fix=one.advice or fix)
+        for one in found
+    ]
+
+
+def _workspaces(home: Path) -> Sequence[Diagnosis]:
+    """Links that lead out of a conversation's files, told once for each conversation."""
+    links: dict[str, list[str]] = {}
+    for workspace, link, target in import_module("agent.tools.workspace").links_outside(home):
+        links.setdefault(workspace, []).append(f"{link or workspace} → {target}")
+    return [
+        Diagnosis(
+            subject=f"workspace {workspace}",
+            level="warning",
+            finding=f"{len(found)} symbolic links lead outside, {found[0]}" + (" among them" if found[1:] else ""),
+            fix=f"the file tools follow none; remove those that nobody needs, in {home / 'workspaces' / workspace}",
+        )
+        for workspace, found in sorted(links.items())
+    ]
 
 
 def _shell(settings: Settings) -> Sequence[Diagnosis]:
@@ -187,7 +207,13 @@ def _memory(settings: Settings) -> Sequence[Diagnosis]:
 
 def _ailments(settings: Settings) -> Sequence[Any]:
     looking, mending = import_module("agent.storage.looking"), import_module("gateway.storage.mending")
-    found: Sequence[Any] = looking.read(settings.database.url, settings.home, mending.ailments)
+    accounts = [channel.channel_type for channel in settings.channels]
+
+    def read(conn: Any) -> Sequence[Any]:
+        strays = mending.homeless_schedules(conn, accounts)
+        return [*mending.ailments(conn), *strays, *mending.refused_histories(conn)]
+
+    found: Sequence[Any] = looking.read(settings.database.url, settings.home, read)
     return found
 
 

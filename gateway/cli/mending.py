@@ -1,12 +1,16 @@
 """What `tieline doctor --fix` mends: rights of files, leftovers of a killed process, the tables of the database."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 
+from sqlalchemy import Connection
+
+from agent.core.clock import SystemClock
+from agent.storage.moments import to_us
 from gateway.cli.alone import AloneError, on_database
 from gateway.config.settings import Settings
-from gateway.storage.mending import mend
+from gateway.storage.mending import Ailment, homeless_schedules, mend
 from gateway.web.control_client import socket_path
 
 PRIVATE_FOLDERS = ("", "secrets", "backups", "traces", "files", "web")
@@ -58,7 +62,12 @@ async def _tables(settings: Settings) -> list[str]:
         before = looking.look(url, home, opening.SCHEMA)
     except import_module("agent.storage.errors").DatabaseUnusable as error:
         raise AloneError(str(error)) from error
-    found = await on_database(settings, lambda database: database.write(mend))
+    accounts, now = [channel.channel_type for channel in settings.channels], to_us(SystemClock().now())
+
+    def work(conn: Connection) -> Sequence[Ailment]:
+        return [*mend(conn), *homeless_schedules(conn, accounts, mend_at=now)]
+
+    found = await on_database(settings, lambda database: database.write(work))
     done = [f"the database: {ailment.mended} ({ailment.count})" for ailment in found]
     if before is None or before is looking.State.EMPTY:
         done.append("the database is made")

@@ -4,24 +4,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, func, not_, or_, select, update
 
 from agent.storage import inbox_rows, outbox_rows
 from agent.storage.payloads import decode_incoming, decode_say
 from agent.storage.tables import conversation, inbox, outbox, turn
 from agent.storage.transcript_tables import session
+from gateway.storage.tables import schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ailment:
-    """`count` rows suffer from it; `text` says from what, `mended` what was done."""
+    """`count` rows suffer from it; `text` says from what, `mended` what was done.
+
+    `advice` is for a person where no cure is without loss; then nothing is mended.
+    """
 
     count: int
     text: str
-    mended: str
+    mended: str = ""
+    advice: str = ""
 
 
 Cure = Callable[[Connection, bool], Ailment]
+NAMED = 3  # conversations that a finding names
 
 
 def ailments(conn: Connection) -> Sequence[Ailment]:
@@ -97,6 +103,47 @@ def _reads(decode: Callable[[str], object], payload: str) -> bool:
     except ValidationError:
         return False
     return True
+
+
+def refused_histories(conn: Connection) -> Sequence[Ailment]:
+    """Conversations whose present session goes on without messages that a model refused (W-39)."""
+    here = (turn.c.inbox_id == inbox.c.id) & (turn.c.session_id == conversation.c.session_id)
+    rows = conn.execute(
+        select(inbox.c.conv, func.count().label("times"))
+        .select_from(
+            inbox.join(turn, turn.c.inbox_id == inbox.c.id).join(conversation, conversation.c.key == turn.c.conv)
+        )
+        .where(here, inbox.c.note.contains(inbox_rows.SET_ASIDE, autoescape=True))
+        .group_by(inbox.c.conv)
+        .order_by(inbox.c.conv)
+    ).all()
+    text = "conversations go on without messages that a model refused: " + _some([row.conv for row in rows])
+    advice = "nothing is lost: search still finds them; /new there begins without the gap"
+    return [Ailment(count=len(rows), text=text, advice=advice)] if rows else []
+
+
+def homeless_schedules(conn: Connection, accounts: Sequence[str], *, mend_at: int | None = None) -> Sequence[Ailment]:
+    """Active reminders and schedules of accounts that are not configured.
+
+    `accounts` are channel types, such as `telegram@second`. With `mend_at` (UTC microseconds) they are paused: their
+    words and rules stay, and `/schedules` can resume them when the account is back.
+    """
+    served = or_(False, *(schedule.c.conv.startswith(f"{account}:", autoescape=True) for account in accounts))
+    homeless = (schedule.c.state == "active") & not_(served)
+    places = conn.execute(select(schedule.c.conv).where(homeless).order_by(schedule.c.id)).scalars().all()
+    if mend_at is not None and places:
+        off = {"due_at": None, "due_key": None, "next_at": None, "held": False}
+        values = {"state": "paused", "note": "its account is not configured", "updated_at": mend_at}
+        conn.execute(update(schedule).where(homeless).values(**values, **off))
+    text = "reminders or schedules belong to accounts that are not configured: " + _some(places)
+    mended = "reminders and schedules of accounts that are gone are paused, /schedules resumes them"
+    return [Ailment(count=len(places), text=text, mended=mended)] if places else []
+
+
+def _some(places: Sequence[str]) -> str:
+    named = list(dict.fromkeys(places))
+    more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+    return ", ".join(named[:NAMED]) + more
 
 
 _CURES: Sequence[Cure] = (_lost_sessions, _abandoned_runs, _done_twice, _unreadable)

@@ -47,6 +47,7 @@ class Doorway:
             )
             await refusal(scope, receive, answer.send)
             return
+        scope.setdefault("state", {})["most_upload"] = self._settings.max_upload_mb << 20  # bytes; pages tell it
         large = scope["path"].startswith(tuple(self._upload_paths))
         limit = self._settings.max_upload_mb << 20 if large else SMALL_BODY
         body = _Body(receive, limit=limit, announced=headers.get("content-length"))

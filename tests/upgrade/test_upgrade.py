@@ -152,7 +152,7 @@ async def what_waited_is_done(doubles: Doubles, program: Program, engine: Engine
     await on_telegram(403, "was restarted while I worked on it")
     await ann.hears("Hide ", chat=GROUP_ID)
     await ann.say("@double_bot no", chat=GROUP)
-    await ann.hears("Nothing was forgotten", chat=GROUP_ID)
+    await ann.hears("Nothing was hidden", chat=GROUP_ID)
     dan = OnTelegram(doubles, {"id": 401, "first_name": NAMES[401]})
     await dan.say("/approve")
     await dan.hears("There you are.")

@@ -1,9 +1,10 @@
 // Files for the next message: picked, pasted or dropped; uploaded at once, sent with the message.
 
-import { byId, el, icon, toast } from "./dom.js";
+import { byId, el, icon, sizeText, toast } from "./dom.js";
 import { upload } from "./net.js";
 
 const MOST = 20;
+const MOST_BYTES = Number(document.querySelector('meta[name="most-upload"]').content);
 
 export class Attachments {
   constructor(onChange) {
@@ -45,6 +46,10 @@ export class Attachments {
       if (this.entries.length >= MOST) {
         toast(`${MOST} files are the most for one message`);
         break;
+      }
+      if (MOST_BYTES && source.size > MOST_BYTES) {
+        toast(`${source.name} has ${sizeText(source.size)}; ${sizeText(MOST_BYTES)} are the most for one file`);
+        continue; // sent off, it would be refused at its end
       }
       const preview = source.type.startsWith("image/") ? URL.createObjectURL(source) : "";
       const entry = { name: source.name, preview, file: null, problem: "", bar: el("progress", { max: 1, value: 0 }) };

@@ -20,7 +20,7 @@ const composer = new Composer({
   onSend: (text, files) => sending.add(text, files),
   lastText: () => sending.lastText() || thread.lastText(),
 });
-const sidebar = new Sidebar(openRoom);
+const sidebar = new Sidebar(openRoom, title);
 const gauge = new Gauge();
 const live = new Live({ onEvent: handle, onState: connection });
 
@@ -96,6 +96,9 @@ function handle(event) {
     case "commands":
       composer.menu.use(event.commands);
       break;
+    case "removed":
+      sidebar.gone().then(title);
+      return;
     case "elsewhere":
       sidebar.refresh().then(title);
       break;
@@ -139,7 +142,7 @@ byId("stop").addEventListener("click", async () => {
 // Escape stops an answer, unless it closes something that is open.
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || event.defaultPrevented || byId("stop").hidden || byId("stop").disabled) return;
-  if (!byId("menu").hidden || byId("side").classList.contains("open")) return;
+  if (byId("ask").open || !byId("menu").hidden || byId("side").classList.contains("open")) return;
   byId("stop").click();
 });
 

@@ -86,6 +86,7 @@ export class CommandMenu {
         ),
       ),
     );
+    this.text.setAttribute("aria-expanded", String(this.found.length > 0));
     if (this.found.length) {
       this.text.setAttribute("aria-activedescendant", `command-${this.found[this.index].name}`);
       this.menu.children[this.index].scrollIntoView({ block: "nearest" });

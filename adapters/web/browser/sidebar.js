@@ -1,11 +1,14 @@
 // The list of conversations, a drawer on small screens.
 
-import { byId, el, toast } from "./dom.js";
+import { asked } from "./asking.js";
+import { byId, el, icon, toast } from "./dom.js";
 import { ask, post } from "./net.js";
 import { ago, shortAgo } from "/static/frame.js";
 
 export class Sidebar {
-  constructor(onOpen) {
+  constructor(onOpen, onChanged) {
+    this.onChanged = onChanged;
+    this.title_here = "";
     this.list = byId("conversations");
     this.entries = [];
     this.items = new Map();
@@ -13,6 +16,8 @@ export class Sidebar {
     this.room = null;
     this.pressed = false;
     this.onOpen = onOpen;
+    this.find = byId("find");
+    this.find.addEventListener("input", () => this.#typed());
     byId("new").addEventListener("click", () => this.#new());
     byId("open-side").addEventListener("click", () => this.#drawer(true));
     byId("close-side").addEventListener("click", () => this.#drawer(false));
@@ -28,7 +33,8 @@ export class Sidebar {
   async refresh() {
     const asked = ++this.asked;
     try {
-      const { conversations } = await ask("conversations");
+      const words = this.find.value.trim();
+      const { conversations } = await ask(words ? `conversations?find=${encodeURIComponent(words)}` : "conversations");
       if (asked < this.drawn) return;
       this.drawn = asked;
       this.entries = conversations;
@@ -40,6 +46,7 @@ export class Sidebar {
 
   show(room) {
     this.room = room;
+    this.title_here = "";
     this.#draw();
   }
 
@@ -51,12 +58,49 @@ export class Sidebar {
   }
 
   get title() {
-    return this.entries.find((entry) => entry.id === this.room)?.title || "New conversation";
+    return (this.entries.find((entry) => entry.id === this.room)?.title ?? this.title_here) || "New conversation";
   }
 
   get unread() {
     const seen = this.#seen();
     return this.entries.filter((entry) => entry.id !== this.room && entry.last_order > (seen[entry.id] ?? 0)).length;
+  }
+
+  // A pause in typing asks, not each letter.
+  #typed() {
+    clearTimeout(this.typing);
+    this.typing = setTimeout(() => this.refresh(), 200);
+  }
+
+  async #rename(id) {
+    const before = this.entries.find((entry) => entry.id === id)?.title ?? "";
+    const title = await asked({ title: "Rename this conversation", text: "Without a name it is called by its first message.", yes: "Rename", name: before });
+    if (title === null) return;
+    await this.#changed(() => post(`c/${id}/rename`, { title }));
+  }
+
+  async #delete(id) {
+    const text =
+      "It leaves this list with its messages. What the agent has kept of it stays: “/memory forget all”, written in it before, erases that too.";
+    if ((await asked({ title: "Delete this conversation?", text, yes: "Delete", grave: true })) === null) return;
+    await this.#changed(() => post(`c/${id}/delete`, {}));
+  }
+
+  async #changed(change) {
+    try {
+      await change();
+      await this.refresh();
+      this.onChanged();
+    } catch (refusal) {
+      toast(refusal.message);
+    }
+  }
+
+  // The conversation that is open was deleted, here or on another page.
+  gone() {
+    this.room = null;
+    this.onOpen("main");
+    return this.refresh();
   }
 
   async #new() {
@@ -90,8 +134,11 @@ export class Sidebar {
 
   #draw() {
     const seen = this.#seen();
-    const known = this.entries.some((entry) => entry.id === this.room);
-    const entries = known || !this.room ? this.entries : [{ id: this.room, title: "", last_at: "" }, ...this.entries];
+    const here = this.entries.find((entry) => entry.id === this.room);
+    if (here) this.title_here = here.title;
+    const searching = Boolean(this.find.value.trim());
+    byId("none").hidden = !searching || this.entries.length > 0;
+    const entries = here || !this.room || searching ? this.entries : [{ id: this.room, title: "", last_at: "" }, ...this.entries];
     this.#inOrder(entries.map((entry) => this.#item(entry, seen)));
   }
 
@@ -114,6 +161,10 @@ export class Sidebar {
     else link.removeAttribute("aria-current");
     const title = entry.title || "New conversation";
     if (name.textContent !== title) name.textContent = title;
+    const [, rename, remove] = item.children;
+    rename.setAttribute("aria-label", `Rename ${title}`);
+    remove.setAttribute("aria-label", `Delete ${title}`);
+    rename.hidden = remove.hidden = !entry.last_order;
     fresh.hidden = here || entry.last_order <= (seen[entry.id] ?? 0);
     time.hidden = !entry.last_at;
     if (entry.last_at) {
@@ -138,7 +189,11 @@ export class Sidebar {
       this.#drawer(false);
       this.onOpen(id);
     });
-    const item = el("li", {}, link);
+    const rename = el("button", { class: "icon", type: "button", title: "Rename" }, icon("rename"));
+    const remove = el("button", { class: "icon", type: "button", title: "Delete" }, icon("delete"));
+    rename.addEventListener("click", () => this.#rename(id));
+    remove.addEventListener("click", () => this.#delete(id));
+    const item = el("li", {}, link, rename, remove);
     this.items.set(id, item);
     return item;
   }

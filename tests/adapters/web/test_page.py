@@ -349,3 +349,35 @@ async def test_the_account_is_well(site: Site) -> None:
 
 async def _has(visitor: Visitor, text: str) -> bool:
     return any(text in each for each in await texts(visitor))
+
+
+async def test_a_conversation_is_named_found_and_deleted(site: Site, visitor: Visitor) -> None:
+    await visitor.say("about boats")
+    await until(lambda: _has(visitor, "You said: about boats"))
+    room = (await visitor.post("/chat/conversations", {})).json()["id"]
+    await visitor.say("the kettle is Blue & hot", room=room)
+
+    async def answered() -> bool:
+        return any("You said: the kettle" in each for each in await texts(visitor, room))
+
+    await until(answered)
+
+    async def listed(find: str = "") -> list[tuple[str, str]]:
+        answer = await visitor.client.get("/chat/conversations", params={"find": find} if find else {})
+        return [(one["id"], one["title"]) for one in answer.json()["conversations"]]
+
+    assert (await visitor.post(f"/chat/c/{room}/rename", {"title": "  Tea   things "})).status_code == 200
+    assert (room, "Tea things") in await listed()
+    assert await listed("BLUE & tea") == [(room, "Tea things")]
+    assert await listed("boats") == [("main", "about boats")]
+    assert await listed("no such words") == []
+    assert (await visitor.post(f"/chat/c/{room}/rename", {"title": "x" * 61})).status_code == 400
+    await visitor.post(f"/chat/c/{room}/rename", {"title": ""})
+    assert (room, "the kettle is Blue & hot") in await listed()
+
+    await visitor.post(f"/chat/c/{room}/rename", {"title": "Tea"})
+    assert (await visitor.post(f"/chat/c/{room}/delete", {})).status_code == 200
+    assert await listed() == [("main", "about boats")]
+    assert await texts(visitor, room) == []
+    assert (await visitor.post("/chat/c/main/delete", {})).status_code == 200
+    assert ("main", "") in await listed(), "the first one is always there"

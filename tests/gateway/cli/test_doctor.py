@@ -8,6 +8,7 @@ import pytest
 from tests.gateway.cli.conftest import Tieline
 from tests.program import configs
 from tests.program.doubles import DISCORD_TOKEN, SLACK_BOT_TOKEN, TELEGRAM_TOKEN, Doubles, all_doubles
+from tests.program.people import OnTelegram
 from tests.program.running import Program
 
 
@@ -178,3 +179,38 @@ def test_an_unwritable_home_is_an_error(tieline: Tieline, tmp_path: Path) -> Non
     ran = tieline("doctor", "--home", str(tmp_path / "file" / "below"))
     assert ran.exit_code == 1
     assert "set TIELINE_HOME" in ran.stdout
+
+
+@pytest.mark.slow  # a program and four commands
+@pytest.mark.requirement("W-39")
+async def test_what_a_gateway_leaves_behind_is_found_and_mended_without_loss(doubles: Doubles, home: Path) -> None:
+    config = configs.ACCESS + configs.models(doubles, "a") + configs.telegram(doubles)
+    person = OnTelegram(doubles)
+    async with Program(home, config) as program:
+        await program.ready(2)
+        await person.say("/remind every day at 9:00 standup")
+        await person.hears("standup")
+        await doubles.llm.post("settings", {"poison": "POISON"})
+        await person.say("this holds POISON, sadly")
+        await person.hears("refused the request")
+        await person.say("still there?")
+        await person.hears("no longer took ")
+    workspace = home / "workspaces" / "telegram_1"
+    workspace.mkdir(parents=True)
+    (workspace / "out").symlink_to("/etc")
+    (workspace / "notes").symlink_to("below/notes.md")
+    (workspace / "python").symlink_to("/usr/bin/python3")
+    _, found = await doctor(home, config, "--offline")
+    assert "workspace telegram_1: 1 symbolic links lead outside, out → /etc" in found["!"]
+    assert any("1 conversations go on without messages that a model refused: telegram:" in one for one in found["!"])
+    assert not any("accounts that are not configured" in one for one in found["!"])
+
+    alone = configs.models(doubles, "a")
+    _, found = await doctor(home, alone, "--offline")
+    assert any("1 reminders or schedules belong to accounts that are not configured" in one for one in found["!"])
+    ran = await Program(home, alone).cli("doctor", "--offline", "--fix")
+    assert "accounts that are gone are paused, /schedules resumes them (1)" in ran.stdout
+    assert "belong to accounts" not in ran.stdout
+    assert (workspace / "out").is_symlink(), "nothing of a person's is taken away"
+    again = await Program(home, alone).cli("doctor", "--offline", "--fix")
+    assert "⚒" not in again.stdout
