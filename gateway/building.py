@@ -353,7 +353,13 @@ async def build(
         home=settings.home,
         phrase=phrase,
         admins=lambda: live.settings.access.admins,
-        bystanders=Bystanders(granted=book.note, deliver=delivery.wake, work=dispatcher.wake, settle=ledger.flush),
+        bystanders=Bystanders(
+            granted=book.note,
+            deliver=delivery.wake,
+            work=dispatcher.wake,
+            reconnect=servers.reconnect,
+            settle=ledger.flush,
+        ),
     )
     return House(
         database=database,
