@@ -1,8 +1,11 @@
 """`tieline doctor` against the doubles: good tokens, bad ones, and what else may be wrong on a machine."""
 
+import json
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio
 import pytest
 
 from tests.gateway.cli.conftest import Tieline
@@ -178,3 +181,21 @@ def test_an_unwritable_home_is_an_error(tieline: Tieline, tmp_path: Path) -> Non
     ran = tieline("doctor", "--home", str(tmp_path / "file" / "below"))
     assert ran.exit_code == 1
     assert "set TIELINE_HOME" in ran.stdout
+
+
+async def test_mcp_servers_are_tried_while_no_gateway_runs(doubles: Doubles, home: Path) -> None:
+    def server(name: str, *args: str) -> str:
+        return f'[[mcp.servers]]\nname = "{name}"\ncommand = "{sys.executable}"\nargs = {json.dumps(args)}\n'
+
+    servers = server("time", "-m", "mcp_server_time") + server("gone", "-m", "no_such_server")
+    tieline = Program(home, servers + configs.models(doubles, "a"), about={"mcp"})
+    said = (await tieline.cli("doctor")).stdout
+    assert "✓ MCP server time: 2 tools" in said
+    assert "✗ MCP server gone: not connected: " in said
+    assert "No module named no_such_server" in said
+    assert "✓ MCP server time: not asked (--offline)" in (await tieline.cli("doctor", "--offline")).stdout
+    async with tieline:
+        with anyio.fail_after(60):
+            while "! gateway: mcp gone: " not in said:
+                said = (await tieline.cli("doctor", "--offline")).stdout
+    assert "✓ MCP server gone: held by the running gateway" in said
