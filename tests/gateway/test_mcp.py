@@ -90,3 +90,32 @@ async def test_one_that_stays_away_is_told_everywhere_and_to_the_owner_once(
     async with lost.process() as world:
         await world.shows("The MCP server fake is connected again.")
         assert not world.troubles.open
+
+
+@pytest.mark.slow  # a server is started
+@pytest.mark.requirement("Z-103")
+async def test_output_of_a_servers_tool_is_shortened_where_the_tool_is_listed(world_of: Callable[..., World]) -> None:
+    taco = "[tools.taco]\nenabled = true\nthreshold = 50\ntarget_tokens = 20\n"
+    listed = 'compressible_tools = ["mcp__fake__echo"]\n'
+    long = "Row after row of figures. " * 40
+    for config, is_short in ((taco, False), (taco + listed, True)):
+        async with world_of(config=server() + config).process() as world:
+            await connected(world)
+            rule = {"match": {"contains": "Tool output:"}, "reply": {"text": "forty rows of figures"}}
+            world.script(rule, *calling("fetch it", "mcp__fake__echo", text=long))
+            await world.answered("fetch it", "Done: fetch it")
+            (told,) = [one for one in world.llm.bodies[-1]["messages"] if one["role"] == "tool"]
+            assert ("forty rows of figures" in str(told)) == is_short, told
+            assert (long[:200] in str(told)) != is_short
+
+
+@pytest.mark.requirement("W-45")
+async def test_a_command_has_the_time_that_the_model_and_the_person_are_told(world_of: Callable[..., World]) -> None:
+    async with world_of(config='[tools.shell]\nmode = "open"\n').process() as world:
+        world.script(*calling("tidy up", "shell", command="rm -f no-such-file"))
+        await world.say("tidy up")
+        assert "590 s at most" in await world.shows("rm -f no-such-file")
+        (shell,) = [one["function"] for one in world.llm.bodies[-1]["tools"] if one["function"]["name"] == "shell"]
+        told = shell["parameters"]["properties"]["timeout_s"]
+        assert "590 as shipped" in str(told)
+        assert "600" not in str(told)
