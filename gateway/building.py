@@ -185,15 +185,16 @@ async def build(
     outputs = Outputs(settings.home)
     tools = (*house_tools(clock, outputs, scheduling), *await working_tools_of(live, database, clock, delivery))
     executor = shared_executor(tools, clock, outputs, redact)
+    mcp_health = partial(go_betweens.mcp_health, troubles, alerts, clock)
     servers = Servers(
         settings.mcp,
         clock,
         settings.home,
         lend=executor.toolbox.lend,
-        health=partial(go_betweens.mcp_health, troubles),
+        health=mcp_health,
         expect=executor.toolbox.expect,
     )
-    added_servers = AddedServers(database, clock, servers, partial(go_betweens.mcp_health, troubles, added=True))
+    added_servers = AddedServers(database, clock, servers, partial(mcp_health, added=True))
     await added_servers.take_up()
     definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor.toolbox.names | WORKING))
     tokenizer = Tokenizer(settings.context.tokenizer)
@@ -353,7 +354,13 @@ async def build(
         home=settings.home,
         phrase=phrase,
         admins=lambda: live.settings.access.admins,
-        bystanders=Bystanders(granted=book.note, deliver=delivery.wake, work=dispatcher.wake, settle=ledger.flush),
+        bystanders=Bystanders(
+            granted=book.note,
+            deliver=delivery.wake,
+            work=dispatcher.wake,
+            reconnect=servers.reconnect,
+            settle=ledger.flush,
+        ),
     )
     return House(
         database=database,

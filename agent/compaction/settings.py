@@ -124,7 +124,8 @@ class SidequestSettings:
 class TacoSettings:
     """`[tools.taco]`: a model shortens long output of tools before it enters the conversation (SPEC §11). In tokens.
 
-    `provider` "" takes the conversation's own (Z-109). Output of MCP servers is left alone whatever the tool is called.
+    `provider` "" takes the conversation's own (Z-109). Output of MCP servers is left alone, but for tools that
+    `compressible_tools` names in full (`mcp__server__tool`).
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG

@@ -39,7 +39,8 @@ class ShellSettings:
 
     `mode`: "sandbox" runs them in bubblewrap, and there are none where it does not work; "open" runs them as the
     gateway's own user, with the limits and nothing else; "off". `network` opens it to sandboxed commands. `read_only`
-    are further folders they see. Memory is of one process, in mebibytes; output in bytes; time in seconds.
+    are further folders they see. Memory is of one process, in mebibytes; output in bytes; time in seconds. `timeout_s`
+    ends a command a little before `[timeouts] tool_exec` (600) would end the whole call, and what it wrote with it.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
@@ -47,7 +48,7 @@ class ShellSettings:
     mode: Literal["sandbox", "open", "off"] = "sandbox"
     network: bool = False
     read_only: tuple[str, ...] = ()
-    timeout_s: float = 120.0
+    timeout_s: float = 590.0
     cpu_s: int = 120
     memory_mb: int = 1024
     processes: int = 64

@@ -74,6 +74,7 @@ async def _everything(settings: Settings, offline: bool) -> Sequence[Diagnosis]:
     found += await anyio.to_thread.run_sync(_workspaces, settings.home)
     found += _agents(settings)
     found += await _providers(settings, offline)
+    found += await _mcp(settings, offline, running)
     found += await anyio.to_thread.run_sync(_shell, settings)
     found += await anyio.to_thread.run_sync(_memory, settings)
     found.append(_line("web pages", f"read by {'trafilatura' if find_spec('trafilatura') else 'the built-in reader'}"))
@@ -260,6 +261,16 @@ async def _providers(settings: Settings, offline: bool) -> Sequence[Diagnosis]:
             if tried.level != "error":
                 found.append(await trying.window_of(provider, settings.home))
     return found
+
+
+async def _mcp(settings: Settings, offline: bool, running: bool) -> Sequence[Diagnosis]:
+    """Every MCP server of the configuration: connected for a moment, unless the running gateway is."""
+    servers = [one for one in settings.mcp.servers if one.enabled]
+    if not servers or offline or running:
+        said = "held by the running gateway, which tells above of one that is lost" if running else NOT_ASKED
+        return [_line(f"MCP server {one.name}", said) for one in servers]
+    trying = await anyio.to_thread.run_sync(import_module, "gateway.cli.trying")
+    return [await trying.tried_server(one, settings.home) for one in servers]
 
 
 def _demo(provider: ProviderSettings, everybody: Sequence[ProviderSettings]) -> Diagnosis:

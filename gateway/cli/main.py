@@ -19,6 +19,7 @@ COMMANDS = {
     "doctor": ("gateway.cli.doctor", "Check everything and tell how to mend it."),
     "config": ("gateway.cli.config", "Check or show the configuration."),
     "pair": ("gateway.cli.pair", "Let people in: list, approve or deny pairing codes."),
+    "mcp": ("gateway.cli.mcp", "Log in at MCP servers that ask for it."),
     "inbox": ("gateway.cli.inbox", "Messages that wait for their turn."),
     "outbox": ("gateway.cli.outbox", "Answers that are on their way."),
     "dead": ("gateway.cli.dead", "Messages and answers that were given up: list, retry or drop them."),

@@ -1,7 +1,8 @@
-"""Tries a model provider with one small request, so that a refused key is told before somebody writes to the bot."""
+"""Tries model providers and MCP servers, so that a refused key is told before somebody writes to the bot."""
 
 from contextlib import aclosing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import anyio
@@ -13,9 +14,12 @@ from agent.providers.known_models import USEFUL_WINDOW
 from agent.providers.opening import LazyProvider, Surroundings
 from agent.providers.provider import Request, SystemPrompt
 from agent.providers.settings import ProviderSettings
+from agent.tools.mcp.server import Server
+from agent.tools.mcp.settings import ServerSettings, login_file
 from gateway.channels.adapter import Diagnosis
 
 WITHIN_S = 20.0
+SERVER_WITHIN_S = 40.0  # one that is started may have to be loaded first
 MAX_TOKENS = 16  # the least that every service takes; the answer is not waited for beyond its first piece
 
 
@@ -43,6 +47,31 @@ async def tried(settings: ProviderSettings, home: Path) -> Diagnosis:
         with anyio.CancelScope(shield=True):
             await provider.aclose()
     return Diagnosis(subject=subject, level="ok", finding=f"{what}, answered in {perf_counter() - began:.1f} s")
+
+
+async def tried_server(settings: ServerSettings, home: Path) -> Diagnosis:
+    """Whether that MCP server can be connected, and how many tools it has. A program is started for that, and ended."""
+    subject = f"MCP server {settings.name}"
+    with TemporaryDirectory() as folder:
+        errors = Path(folder) / "errors"
+        connection = Server(
+            settings,
+            SystemClock(),
+            errors,
+            login_file(home, settings.name),
+            lend=lambda lender, tools: None,
+            health=lambda name, trouble: heard.set(),
+        )
+        heard = anyio.Event()
+        async with anyio.create_task_group() as group:
+            group.start_soon(connection.run)
+            with anyio.move_on_after(SERVER_WITHIN_S):
+                await heard.wait()
+            group.cancel_scope.cancel()
+        if not connection.trouble:
+            return Diagnosis(subject=subject, level="ok", finding=f"{len(connection.tools)} tools")
+    fix = "look at its [[mcp.servers]] entry"
+    return Diagnosis(subject=subject, level="error", finding=f"not connected: {connection.trouble}", fix=fix)
 
 
 async def window_of(settings: ProviderSettings, home: Path) -> Diagnosis:

@@ -63,6 +63,11 @@ async def status(call: Call) -> Reply:
             phrase("status_channel", language, channel=name, state=health.state.value)
             for name, health in sorted(house.health().items())
         ]
+        lines += [
+            f"- {phrase('mcp_lost', language, name=one.settings.name, reason=one.trouble)}"
+            for one in house.servers.all
+            if not one.is_connected
+        ]
         lines.append(phrase("status_uptime", language, uptime=_span(int((now - house.started_at).total_seconds()))))
     return Reply(text="\n".join(lines), private=True)
 

@@ -10,9 +10,13 @@ from gateway.storage.grants import Grant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bystanders:
-    """Without one nobody need hear. `settle` ends the ledger's delay."""
+    """Without one nobody need hear. `settle` ends the ledger's delay.
+
+    `reconnect` connects an MCP server anew, by its name; False where there is none.
+    """
 
     granted: Callable[[Grant], object] = lambda grant: None
     deliver: Callable[[ConversationKey], object] = lambda key: None
     work: Callable[[ConversationId], object] = lambda conversation: None
+    reconnect: Callable[[str], bool] = lambda server: False
     settle: Callable[[], Awaitable[None]] | None = None

@@ -78,7 +78,13 @@ class Operations:
             "backup": self.backup,
             "audit": self.audit,
             "misses": self.misses,
+            "mcp.reconnect": self.reconnect,
         }
+
+    async def reconnect(self, arguments: Mapping[str, Json]) -> Json:
+        name = str(arguments["name"])
+        if not self._bystanders.reconnect(name):
+            raise Refusal(f"it knows no MCP server called {name!r}")
 
     async def pair_list(self, _: Mapping[str, Json]) -> Json:
         now = to_us(self._clock.now())

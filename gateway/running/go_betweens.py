@@ -9,6 +9,7 @@ from functools import partial
 from sqlalchemy import Connection
 
 from agent.between_turns import BetweenTurns
+from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.core.outbox import Answer, Question
 from agent.memory.audience import Places
@@ -29,7 +30,7 @@ from gateway.delivery.delivery import Delivery
 from gateway.dispatch.local import LocalDispatcher
 from gateway.running.accounts import Accounts
 from gateway.running.agents import Waking
-from gateway.running.alerts import Alerts
+from gateway.running.alerts import DEAF_AFTER_S, Alerts
 from gateway.running.chosen import PARENT_SETTING, Chosen
 from gateway.running.model_health import ModelHealth
 from gateway.telemetry.trouble import Troubles
@@ -163,15 +164,25 @@ def model_window(troubles: Troubles, provider: str, model: str, tokens: int) -> 
     troubles.report("window", subject, text, fix=fix)
 
 
-def mcp_health(troubles: Troubles, name: str, trouble: str | None, *, added: bool = False) -> None:
-    """`added`: in a chat, and left out; else it is in the configuration."""
+def mcp_health(
+    troubles: Troubles, alerts: Alerts, clock: Clock, name: str, trouble: str | None, *, added: bool = False
+) -> None:
+    """`added`: in a chat, and left out or removed; else it is in the configuration.
+
+    The owners are told of one that stays away: one that is started anew is back within seconds.
+    """
+    subject = f"mcp:{name}"
     if trouble is None:
         troubles.over("mcp", name)
+        alerts.outage_over(subject, None if added else "owner_mcp_back", {"server": name})
         return
     fix = f"look at its [[mcp.servers]] entry and at logs/mcp-{name}.log in the data directory; it is tried again"
     if added:
         fix = f"in a chat: `/mcp remove {name}`, then `/mcp add {name}` with its address anew"
     troubles.report("mcp", name, trouble, fix=fix)
+    since = next(one.since for one in troubles.open if (one.kind, one.subject) == ("mcp", name))
+    if (clock.now() - since).total_seconds() >= DEAF_AFTER_S:
+        alerts.outage(subject, "owner_mcp_lost", {"server": name, "detail": trouble.rstrip(".")})
 
 
 def user_model(live: Live, kept: UserModel) -> UserModel | None:

@@ -31,13 +31,17 @@ log = logging.getLogger("tieline.mcp")
 
 
 class Server:
-    """`lend` is given its tools whenever they change; `health` the trouble it is in, None when it is over."""
+    """`lend` is given its tools whenever they change; `health` the trouble it is in, None when it is over.
+
+    `errors` is the file for what a started program complains of, `login` the one that `tieline mcp login` writes.
+    """
 
     def __init__(
         self,
         settings: ServerSettings,
         clock: Clock,
         errors: Path,
+        login: Path,
         *,
         lend: Callable[[str, Sequence[Tool]], None],
         health: Callable[[str, str | None], None],
@@ -48,6 +52,7 @@ class Server:
         self.shown = Shown({}, {}, ())
         self._clock = clock
         self._errors = errors
+        self._login = login
         self._lend = lend
         self._health = health
         self._offers: list[Offer] | None = None
@@ -67,7 +72,11 @@ class Server:
         while True:
             try:
                 async with wire.connected(
-                    self.settings, changed=self._stir, elicit=self._elicit, errors=self._errors
+                    self.settings,
+                    changed=self._stir,
+                    elicit=self._elicit,
+                    errors=self._errors,
+                    login=wire.Login(self._login, self.settings.url, self._clock) if self.settings.url else None,
                 ) as connection:
                     await self._serve(connection, wire)
                     wait_s = FIRST_WAIT_S

@@ -10,7 +10,7 @@ from agent.core.clock import Clock
 from agent.core.tools import Tool
 from agent.tools.mcp.offers import prefix_of
 from agent.tools.mcp.server import Server
-from agent.tools.mcp.settings import McpSettings, ServerSettings
+from agent.tools.mcp.settings import McpSettings, ServerSettings, login_file
 
 
 class Servers:
@@ -45,11 +45,23 @@ class Servers:
     def named(self, name: str) -> Server | None:
         return next((one for one in self.all if one.settings.name.lower() == name.lower()), None)
 
+    def reconnect(self, name: str) -> bool:
+        """Connect it anew, at once; False where there is none of that name."""
+        found = self.named(name)
+        if found is not None:
+            found.reconnect()
+        return found is not None
+
     def add(self, settings: ServerSettings) -> None:
         """Keep it connected from now on, or from `run` on."""
         name = settings.name
         server = self._servers[name] = Server(
-            settings, self._clock, self._home / "logs" / f"mcp-{name}.log", lend=self._lend, health=self._health
+            settings,
+            self._clock,
+            self._home / "logs" / f"mcp-{name}.log",
+            login_file(self._home, name),
+            lend=self._lend,
+            health=self._health,
         )
         self._expect(name, prefix_of(name))
         if self._tasks is not None:

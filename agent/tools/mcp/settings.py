@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import SecretStr
@@ -44,6 +45,16 @@ class ServerSettings:
             mistakes.append(f"{self.name}: url must begin with http:// or https://")
         if mistakes:
             raise ValueError("; ".join(mistakes))
+
+    @property
+    def has_own_login(self) -> bool:
+        """Whether the configuration itself says who we are to it."""
+        return any(name.lower() == "authorization" for name in self.headers)
+
+
+def login_file(home: Path, name: str) -> Path:
+    """Where the login at that server is kept, made by `tieline mcp login`."""
+    return home / "secrets" / f"mcp-{name.lower()}.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import anyio
 import httpx2
@@ -21,8 +20,10 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from agent.core.clock import Clock
 from agent.core.http_bodies import limited_to
 from agent.tools.mcp.complaints import bounded
+from agent.tools.mcp.login import Kept, Login, log_in, speaks_sse
 from agent.tools.mcp.offers import MOST_TOOLS, Offer
 from agent.tools.mcp.results import Result
 from agent.tools.mcp.settings import ServerSettings
@@ -99,9 +100,11 @@ class Connection:
 
 @asynccontextmanager
 async def connected(
-    server: ServerSettings, *, changed: Callable[[], None], elicit: Elicit, errors: Path
+    server: ServerSettings, *, changed: Callable[[], None], elicit: Elicit, errors: Path, login: Login | None = None
 ) -> AsyncIterator[Connection]:
     """A connection for as long as the block lasts. `errors` is the file for what a started program complains of.
+
+    `login` goes along with what is sent to an address, unless the configuration has a login of its own.
 
     Raises whatever the SDK does when there is none to be had or it breaks: `why` makes a sentence of it.
     """
@@ -122,7 +125,7 @@ async def connected(
     with anyio.CancelScope(deadline=anyio.current_time() + CONNECT_S) as opening:
         try:
             async with AsyncExitStack() as stack:
-                transport = await _transport(server, stack, errors, refused)
+                transport = await _transport(server, stack, errors, refused, login)
                 client = Client(
                     transport,
                     client_info=types.Implementation(name="tieline", version="1"),
@@ -135,16 +138,39 @@ async def connected(
         except Exception as error:
             if opening.deadline == math.inf or not refused:
                 raise
-            raise Lost(refusal(refused[-1])) from error
+            raise Lost(refusal(refused[-1], server)) from error
     if opening.cancelled_caught:
         raise Lost(f"it did not answer within {CONNECT_S:g} s")
 
 
-def refusal(status: int) -> str:
+async def logged_in(
+    server: ServerSettings,
+    clock: Clock,
+    *,
+    redirect: str,
+    show: Callable[[str], Awaitable[None]],
+    sent_back: Callable[[], Awaitable[str]],
+    registered: tuple[str, str] | None = None,
+) -> Kept | None:
+    """A new login at the server, as `log_in` makes it. Raises LoginFailed."""
+    headers = {name: value.get_secret_value() for name, value in server.headers.items()}
+    async with create_mcp_http_client(headers=headers) as client:
+        client.event_hooks["response"].append(limited_to(LARGEST_ANSWER))
+        return await log_in(
+            client, server.url, clock, redirect=redirect, show=show, sent_back=sent_back, registered=registered
+        )
+
+
+def refusal(status: int, server: ServerSettings) -> str:
     """What an operator can do about a server that answers the first words with this HTTP state."""
     match status:
-        case 401 | 403:
+        case 401 | 403 if server.has_own_login:
             what = "it wants a login, or another one: see headers of its [[mcp.servers]] entry"
+        case 401 | 403:
+            what = (
+                f"it wants a login, or another one: run `tieline mcp login {server.name}` where the gateway runs, "
+                "or give its [[mcp.servers]] entry headers"
+            )
         case 404 | 405:
             what = "no MCP server answers at this address; one that speaks SSE has an address that ends in /sse"
         case status if status >= 500:
@@ -154,7 +180,9 @@ def refusal(status: int) -> str:
     return f"{what} (HTTP {status})"
 
 
-async def _transport(server: ServerSettings, stack: AsyncExitStack, errors: Path, refused: list[int]) -> Any:
+async def _transport(
+    server: ServerSettings, stack: AsyncExitStack, errors: Path, refused: list[int], login: Login | None
+) -> Any:
     if server.url:
         headers = {name: value.get_secret_value() for name, value in server.headers.items()}
 
@@ -171,9 +199,11 @@ async def _transport(server: ServerSettings, stack: AsyncExitStack, errors: Path
             made.event_hooks["response"] += [limited_to(LARGEST_ANSWER), noted]
             return made
 
-        if urlsplit(server.url).path.rstrip("/").endswith("/sse"):
-            return sse_client(server.url, headers=headers, httpx_client_factory=client)
-        return streamable_http_client(server.url, http_client=await stack.enter_async_context(client(headers)))
+        auth = None if server.has_own_login else login
+        if speaks_sse(server.url):
+            return sse_client(server.url, headers=headers, httpx_client_factory=client, auth=auth)
+        speaking = await stack.enter_async_context(client(headers, auth=auth))
+        return streamable_http_client(server.url, http_client=speaking)
     env = {name: value.get_secret_value() for name, value in server.env.items()}
     parameters = StdioServerParameters(command=server.command, args=list(server.args), env=env, cwd=server.cwd)
     await anyio.to_thread.run_sync(_make_ready, errors)

@@ -41,7 +41,11 @@ class Room:
 class _Shell(Arguments):
     command: str = Field(min_length=1, max_length=LONGEST, description="What /bin/bash (or sh) is given.")
     cwd: str = Field(default=".", min_length=1, description="A folder of the workspace, or one below /skills.")
-    timeout_s: float | None = Field(default=None, gt=0, le=600, description="Seconds it may take.")
+    timeout_s: float | None = Field(
+        default=None,
+        gt=0,
+        description="Seconds it may take. Else, and at most, the operator's limit: 590 as shipped.",
+    )
 
 
 class Shell:

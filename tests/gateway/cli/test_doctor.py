@@ -1,8 +1,11 @@
 """`tieline doctor` against the doubles: good tokens, bad ones, and what else may be wrong on a machine."""
 
+import json
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio
 import pytest
 
 from tests.gateway.cli.conftest import Tieline
@@ -214,3 +217,21 @@ async def test_what_a_gateway_leaves_behind_is_found_and_mended_without_loss(dou
     assert (workspace / "out").is_symlink(), "nothing of a person's is taken away"
     again = await Program(home, alone).cli("doctor", "--offline", "--fix")
     assert "⚒" not in again.stdout
+
+
+async def test_mcp_servers_are_tried_while_no_gateway_runs(doubles: Doubles, home: Path) -> None:
+    def server(name: str, *args: str) -> str:
+        return f'[[mcp.servers]]\nname = "{name}"\ncommand = "{sys.executable}"\nargs = {json.dumps(args)}\n'
+
+    servers = server("time", "-m", "mcp_server_time") + server("gone", "-m", "no_such_server")
+    tieline = Program(home, servers + configs.models(doubles, "a"), about={"mcp"})
+    said = (await tieline.cli("doctor")).stdout
+    assert "✓ MCP server time: 2 tools" in said
+    assert "✗ MCP server gone: not connected: " in said
+    assert "No module named no_such_server" in said
+    assert "✓ MCP server time: not asked (--offline)" in (await tieline.cli("doctor", "--offline")).stdout
+    async with tieline:
+        with anyio.fail_after(60):
+            while "! gateway: mcp gone: " not in said:
+                said = (await tieline.cli("doctor", "--offline")).stdout
+    assert "✓ MCP server gone: held by the running gateway" in said
