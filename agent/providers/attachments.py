@@ -6,7 +6,9 @@ from pathlib import Path
 
 import anyio.to_thread
 
+from agent.core.errors import ToolError
 from agent.core.messages import FilePart, Message
+from agent.core.tree import Tree
 
 NEWEST = 4  # files sent along; older ones are named by a line, so that a picture is not paid for in every later turn
 LOOK_BACK = 100  # messages among which they are looked for
@@ -67,13 +69,12 @@ def _read_all(home: Path, parts: Iterable[FilePart], limit: int) -> Bytes:
 
 
 def _read(home: Path, part: FilePart, limit: int) -> bytes | None:
-    largest = min(limit, TEXT_LIMIT) if part.mime_type in TEXTS else limit
-    path = (home / part.path).resolve()
-    if not path.is_relative_to(home.resolve()):
+    """A picture that a tool gave lies in a workspace, where a command can put a link in its place: none is followed."""
+    names = Path(part.path).parts
+    if part.path.startswith("/") or ".." in names:
         return None
+    largest = min(limit, TEXT_LIMIT) if part.mime_type in TEXTS else limit
     try:
-        if not path.is_file() or path.stat().st_size > largest:
-            return None
-        return path.read_bytes()
-    except OSError:
+        return Tree(home).read(names, largest)
+    except (ToolError, OSError):
         return None

@@ -50,7 +50,7 @@ async def test_another_working_directory_counts_from_the_next_turn_on(
     assert results(provider.requests[3])[-1].split("\n")[1] == str(workspace / "src")
     await world.restart()
     await world.say("and now?")
-    assert results(provider.requests[5])[-1].split("\n")[1] == str(workspace), "it is never stored"
+    assert results(provider.requests[5])[-1].split("\n")[1] == str(workspace / "src"), "the session keeps it"
 
 
 async def test_a_file_that_a_person_sends_lies_in_the_workspace(sqlite_database: Database, tmp_path: Path) -> None:
@@ -110,7 +110,9 @@ async def test_of_many_lent_tools_those_that_fit_are_shown(sqlite_database: Data
     assert "mcp__s__tool17" in first
     assert len(first) == 3
     everything = {spec.name for spec in provider.requests[0].tools.specs}
-    assert house - everything <= {"start_focus", "complete_focus", "ExitPlanMode"}, "the house's core always is"
+    assert house - everything <= {"start_focus", "complete_focus", "ExitPlanMode", "load_skill"}, (
+        "the house's core always is"
+    )
     assert "tool_search" in everything, "the others can be looked for"
     await world.say("hello")
     assert set(first) < set(shown(provider.requests[2])), "what was shown stays …"
