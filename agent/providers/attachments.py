@@ -7,8 +7,10 @@ from pathlib import Path
 import anyio.to_thread
 
 from agent.core.errors import ToolError
+from agent.core.framing import defused
 from agent.core.messages import FilePart, Message
 from agent.core.tree import Tree
+from agent.core.whole_text import one_line
 
 NEWEST = 4  # files sent along; older ones are named by a line, so that a picture is not paid for in every later turn
 LOOK_BACK = 100  # messages among which they are looked for
@@ -55,13 +57,18 @@ def as_base64(data: bytes) -> str:
 
 
 def as_text(part: FilePart, data: bytes) -> str:
-    """A text file as the model reads it."""
-    return f"[file: {part.name}, {part.mime_type}]\n{data.decode('utf-8', 'replace')}\n[end of file: {part.name}]"
+    """A text file as the model reads it: its sender's words, in which no tag of the house counts."""
+    name = _name(part)
+    return f"[file: {name}, {part.mime_type}]\n{defused(data.decode('utf-8', 'replace'))}\n[end of file: {name}]"
 
 
 def named(part: FilePart) -> str:
     """The line that stands for a file whose bytes are not sent."""
-    return f"[file: {part.name}, {part.mime_type}, {part.size} bytes]"
+    return f"[file: {_name(part)}, {part.mime_type}, {part.size} bytes]"
+
+
+def _name(part: FilePart) -> str:
+    return defused(one_line(part.name))
 
 
 def _read_all(home: Path, parts: Iterable[FilePart], limit: int) -> Bytes:

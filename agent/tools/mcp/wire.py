@@ -22,6 +22,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from agent.core.http_bodies import limited_to
+from agent.core.whole_text import one_line
 from agent.tools.mcp.complaints import bounded
 from agent.tools.mcp.offers import MOST_TOOLS, Offer
 from agent.tools.mcp.results import Result
@@ -204,4 +205,4 @@ def why(error: BaseException) -> str:
         return why(error.exceptions[0])
     text = error.error.message if isinstance(error, MCPError) else str(error)
     text = _ADDRESS.sub("its address", text)  # there may be a key in it
-    return " ".join(text.split())[:300] or type(error).__name__
+    return one_line(text)[:300] or type(error).__name__
