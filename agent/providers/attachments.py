@@ -6,7 +6,11 @@ from pathlib import Path
 
 import anyio.to_thread
 
+from agent.core.errors import ToolError
+from agent.core.framing import defused
 from agent.core.messages import FilePart, Message
+from agent.core.tree import Tree
+from agent.core.whole_text import one_line
 
 NEWEST = 4  # files sent along; older ones are named by a line, so that a picture is not paid for in every later turn
 LOOK_BACK = 100  # messages among which they are looked for
@@ -53,13 +57,18 @@ def as_base64(data: bytes) -> str:
 
 
 def as_text(part: FilePart, data: bytes) -> str:
-    """A text file as the model reads it."""
-    return f"[file: {part.name}, {part.mime_type}]\n{data.decode('utf-8', 'replace')}\n[end of file: {part.name}]"
+    """A text file as the model reads it: its sender's words, in which no tag of the house counts."""
+    name = _name(part)
+    return f"[file: {name}, {part.mime_type}]\n{defused(data.decode('utf-8', 'replace'))}\n[end of file: {name}]"
 
 
 def named(part: FilePart) -> str:
     """The line that stands for a file whose bytes are not sent."""
-    return f"[file: {part.name}, {part.mime_type}, {part.size} bytes]"
+    return f"[file: {_name(part)}, {part.mime_type}, {part.size} bytes]"
+
+
+def _name(part: FilePart) -> str:
+    return defused(one_line(part.name))
 
 
 def _read_all(home: Path, parts: Iterable[FilePart], limit: int) -> Bytes:
@@ -67,13 +76,12 @@ def _read_all(home: Path, parts: Iterable[FilePart], limit: int) -> Bytes:
 
 
 def _read(home: Path, part: FilePart, limit: int) -> bytes | None:
-    largest = min(limit, TEXT_LIMIT) if part.mime_type in TEXTS else limit
-    path = (home / part.path).resolve()
-    if not path.is_relative_to(home.resolve()):
+    """A picture that a tool gave lies in a workspace, where a command can put a link in its place: none is followed."""
+    names = Path(part.path).parts
+    if part.path.startswith("/") or ".." in names:
         return None
+    largest = min(limit, TEXT_LIMIT) if part.mime_type in TEXTS else limit
     try:
-        if not path.is_file() or path.stat().st_size > largest:
-            return None
-        return path.read_bytes()
-    except OSError:
+        return Tree(home).read(names, largest)
+    except (ToolError, OSError):
         return None

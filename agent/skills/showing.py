@@ -5,8 +5,9 @@ Pure. Nothing of a skill that waits for approval gets here (G-26).
 
 from collections.abc import Sequence
 
-from agent.core.framing import harmless
+from agent.core.framing import defused, harmless
 from agent.core.tools import SKILLS
+from agent.core.whole_text import one_line
 from agent.skills.skill import Skill
 
 LOAD = "load_skill"
@@ -29,7 +30,7 @@ def listing(skills: Sequence[Skill], most_chars: int) -> str:
     lines: list[str] = []
     room = most_chars
     for place, skill in enumerate(skills):
-        line = f"- {skill.name}: {harmless(skill.summary)}"
+        line = f"- {skill.name}: {defused(one_line(skill.summary))}"
         if len(line) + 1 > room:
             names = ", ".join(one.name for one in skills[place:])
             lines.append(f"- further ones: {names[:most_chars]}")
@@ -42,7 +43,9 @@ def listing(skills: Sequence[Skill], most_chars: int) -> str:
 def fitting(skills: Sequence[Skill], *, compact: bool) -> str:
     """Those that fit the newest message: whole, or only named."""
     blocks = [
-        _NAMED.format(name=skill.name, description=harmless(skill.summary), load=LOAD) if compact else block(skill)
+        _NAMED.format(name=skill.name, description=defused(one_line(skill.summary)), load=LOAD)
+        if compact
+        else block(skill)
         for skill in skills
     ]
     return "\n\n".join((_FITTING, *blocks)) if blocks else ""

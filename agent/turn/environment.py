@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from agent.core.errors import OutOfScope, ToolError
-from agent.core.framing import harmless
+from agent.core.framing import defused, harmless
 from agent.core.tree import Tree
 from agent.tools.files.paths import shown
 
@@ -97,7 +97,7 @@ def environment_of(looked: Looked, *, place: str, shell: str) -> Environment:
     where = {"sandbox": "in a sandbox", "": ""}.get(shell, "without a sandbox")
     system = f"Commands run {where} on {platform.system()} {platform.machine()}."
     return Environment(
-        place=harmless(" ".join(place.split())[:LONGEST_PLACE]).replace('"', "'"),
+        place=defused(" ".join(place.split())[:LONGEST_PLACE]).replace('"', "'"),
         commands=system if where else "There is no shell.",
         branch=looked.branch,
         project_file=looked.file,

@@ -8,7 +8,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from agent.core.clock import shown_zone
-from agent.core.framing import harmless
+from agent.core.framing import defused, harmless
 from agent.core.messages import FilePart, Message, Part, TextPart
 from agent.definitions import Definition
 from agent.goals.prompts import goal_block, goal_tag
@@ -140,7 +140,7 @@ def named(incoming: Incoming) -> str:
 
 def shown_name(incoming: Incoming) -> str:
     """What a person calls themselves, cut and harmless; "" where they do not."""
-    return harmless(" ".join(incoming.display.split())[:LONGEST_NAME]).replace('"', "'")
+    return defused(" ".join(incoming.display.split())[:LONGEST_NAME]).replace('"', "'")
 
 
 def _header(work: Work) -> str:

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import click
 
+from agent.core.whole_text import without_steering
 from gateway.cli.pen import Pen
 from gateway.cli.prompt import CLEAR_LINE, Prompt, no_control_characters
 from gateway.web.control_client import NoGateway, Refused, channel_call, channel_lines
@@ -22,6 +23,9 @@ CAUGHT_UP_WITHIN_S = 10.0
 WELCOME = "Write to Tieline. /help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.\n"
 MORE_WITHIN_S = 3.0  # signs of life come every two seconds while a turn runs
 BUTTON = re.compile(r"!\d+")  # not "#1": so schedules and facts are numbered
+
+
+PRINTED = frozenset({"text", "status", "name", "path", "label"})
 
 
 class Screen:
@@ -46,6 +50,7 @@ class Screen:
         return self._pen is not None and self._pen.is_drawing
 
     def show(self, event: dict[str, Any]) -> None:
+        event = _without_steering(event)
         match event["type"]:
             case "draft":
                 if self._pen is not None:  # a pipe gets the final text only
@@ -109,6 +114,15 @@ class Screen:
         if self._transient:
             self._echo(CLEAR_LINE)
             self._transient = False
+
+
+def _without_steering(value: Any, key: str = "") -> Any:
+    """An event whose texts steer no terminal, whoever wrote them."""
+    if isinstance(value, dict):
+        return {name: _without_steering(part, name) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_without_steering(part) for part in value]
+    return without_steering(value) if isinstance(value, str) and key in PRINTED else value
 
 
 class Terminal:

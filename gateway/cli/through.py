@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import click
 
+from agent.core.whole_text import one_line
 from gateway.cli.options import fail, home_from, settings_from
 from gateway.web.control_client import NoGateway, Refused, call, is_running
 
@@ -41,7 +42,7 @@ def shown(rows: list[Mapping[str, Any]], columns: Mapping[str, str], empty: str)
     if not rows:
         click.echo(empty)
         return
-    cells = [list(columns.values()), *([str(row[key]) for key in columns] for row in rows)]
+    cells = [list(columns.values()), *([one_line(str(row[key])) for key in columns] for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(columns))]
     for line in cells:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())

@@ -7,7 +7,7 @@ from datetime import datetime
 from agent.core.ids import PersonId
 from agent.core.messages import FilePart
 from agent.core.outbox import Say
-from agent.core.whole_text import whole
+from agent.core.whole_text import one_line, whole
 from agent.inbox import AccessRole, Incoming
 from gateway.access.decisions import Unanswered
 from gateway.access.policy import Role, person_name
@@ -16,10 +16,13 @@ from gateway.channels.inbound import ChatType, Edited, Inbound, Pressed, Receive
 ROLE_NAMES: dict[Role, AccessRole] = {Role.MEMBER: "member", Role.ADMIN: "admin", Role.OWNER: "owner"}
 
 
+LONGEST_NAME = 255  # characters of a person's, a chat's or a file's name
+
+
 def made_whole(inbound: Inbound) -> Inbound:
-    """The same with all that people have written in it made whole: a command gets it as it is."""
-    sender = replace(inbound.sender, display=whole(inbound.sender.display))
-    title = whole(inbound.chat_title)
+    """The same with all that people have written in it made whole, and names on one line; a command gets it so."""
+    sender = replace(inbound.sender, display=one_line(inbound.sender.display, LONGEST_NAME))
+    title = one_line(inbound.chat_title, LONGEST_NAME)
     match inbound:
         case Said():
             return replace(
@@ -28,7 +31,7 @@ def made_whole(inbound: Inbound) -> Inbound:
                 chat_title=title,
                 text=whole(inbound.text),
                 quoted=whole(inbound.quoted) if inbound.quoted is not None else None,
-                attachments=tuple(replace(one, name=whole(one.name)) for one in inbound.attachments),
+                attachments=tuple(replace(one, name=one_line(one.name, LONGEST_NAME)) for one in inbound.attachments),
             )
         case Edited():
             return replace(inbound, sender=sender, chat_title=title, text=whole(inbound.text))

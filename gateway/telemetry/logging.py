@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from agent.core.events import LoopEnded, LoopFailed, LoopStarted, Published
+from agent.core.whole_text import without_steering
 
 Format = Literal["auto", "human", "json"]
 
@@ -113,11 +114,14 @@ class Json(logging.Formatter):
             line["exception"] = record.exc_text
         if record.stack_info:
             line["stack"] = record.stack_info
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return without_steering(json.dumps(line, ensure_ascii=False, default=str))
 
 
 class Human(logging.Formatter):
-    """Time, level, who, what, and the ids at the end; coloured on a terminal."""
+    """Time, level, who, what, and the ids at the end; coloured on a terminal.
+
+    Nothing in it begins a line of its own or steers the terminal, whoever wrote it.
+    """
 
     def __init__(self, *, colour: bool = False) -> None:
         super().__init__()
@@ -126,15 +130,15 @@ class Human(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
         name = record.name.removeprefix("tieline.")
-        extras = " ".join(f"{key}={value}" for key, value in _extras(record).items() if value is not None)
+        extras = _indented(" ".join(f"{key}={value}" for key, value in _extras(record).items() if value is not None))
         colour = _LEVEL_COLOURS.get(record.levelname, "") if self._colour else ""
-        message = _message(record).replace("\n", "\n    ")
+        message = _indented(_message(record))
         line = f"{at} {colour}{record.levelname.lower():<8}{_OFF if colour else ''} {name}: {message}"
         if extras:
             line += f"  \x1b[2m{extras}{_OFF}" if self._colour else f"  {extras}"
         for more in (record.exc_text, record.stack_info):
             if more:
-                line += "\n" + more
+                line += _indented("\n" + more)
         return line
 
 
@@ -182,6 +186,10 @@ def _written_to(file: LogFile, redact: Callable[[str], str]) -> logging.Handler:
     handler.addFilter(Redaction(redact))
     handler.setFormatter(Json())
     return handler
+
+
+def _indented(text: str) -> str:
+    return without_steering(text).replace("\n", "\n    ")
 
 
 def _message(record: logging.LogRecord) -> str:

@@ -58,6 +58,12 @@ async def test_a_picture_reaches_the_model_and_the_workspace(world_of: Callable[
         assert "it is kept as /workspace/from-tools/" in wire
         (kept,) = world.home.glob("workspaces/*/from-tools/*.png")
         assert kept.read_bytes() == b"\x89PNG\r\n\x1a\n"
+        (world.home / "files").mkdir(exist_ok=True)
+        (world.home / "files" / "other.png").write_bytes(b"of another conversation")
+        kept.unlink()
+        kept.symlink_to(world.home / "files" / "other.png")
+        await world.answered("and now")
+        assert "data:image" not in json.dumps(world.llm.bodies[-1]["messages"]), "no link is followed"
 
 
 @pytest.mark.slow  # a server is started

@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from agent.core.clock import Clock
 from agent.core.http_bodies import limited_to
+from agent.core.whole_text import one_line
 from agent.tools.mcp.complaints import bounded
 from agent.tools.mcp.login import Kept, Login, log_in, speaks_sse
 from agent.tools.mcp.offers import MOST_TOOLS, Offer
@@ -234,4 +235,4 @@ def why(error: BaseException) -> str:
         return why(error.exceptions[0])
     text = error.error.message if isinstance(error, MCPError) else str(error)
     text = _ADDRESS.sub("its address", text)  # there may be a key in it
-    return " ".join(text.split())[:300] or type(error).__name__
+    return one_line(text)[:300] or type(error).__name__

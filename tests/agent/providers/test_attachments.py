@@ -37,3 +37,14 @@ async def test_only_files_in_the_data_directory_within_the_limit(tmp_path: Path)
 @pytest.mark.parametrize("home", ["relative", "."])
 async def test_nothing_wanted_is_nothing_read(home: str) -> None:
     assert await load(Path(home), [], 5) == {}
+
+
+async def test_a_link_put_in_the_place_of_a_picture_leads_nowhere(tmp_path: Path) -> None:
+    pictures = tmp_path / "workspaces" / "a" / "from-tools"
+    pictures.mkdir(parents=True)
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "other.png").write_bytes(b"another conversation's")
+    (pictures / "one.png").symlink_to(tmp_path / "files" / "other.png")
+    (tmp_path / "workspaces" / "b").symlink_to(tmp_path / "files")
+    linked = [part("workspaces/a/from-tools/one.png"), part("workspaces/b/other.png")]
+    assert await load(tmp_path, linked, 1_000) == {}
