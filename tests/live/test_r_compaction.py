@@ -119,7 +119,7 @@ async def test_after_three_failures_no_model_is_asked_and_the_conversation_goes_
         assert all(one.mechanical for one in of(world, CompactComplete))
         asked, before = len(asides(world, SUMMARY)), len(of(world, CompactComplete))
         assert asked >= 3
-        await tell(world, *SHORT, 0.4)
+        await tell(world, 0.3, 0.3, 0.3, summary=USELESS)
         assert len(of(world, CompactComplete)) > before, "it is made smaller all the same"
         assert of(world, CompactComplete)[-1].mechanical
         assert len(asides(world, SUMMARY)) == asked
