@@ -148,6 +148,7 @@ class World:
         self.grants: tuple[Grant, ...] = ()  # given before the start
         self.events: list[Event] = []
         self.house: House
+        self.bus: EventBus  # of the process that runs
         self._ids = count(100)
 
     def _settings(self) -> Settings:
@@ -173,7 +174,7 @@ class World:
         """A process: started, and killed without a word at the end."""
         started()
         await self._give()
-        bus = EventBus(lambda error, event: None)
+        bus = self.bus = EventBus(lambda error, event: None)
         bus.listen(lambda published: self.events.append(published.event))
         self.troubles = Troubles(self.clock)
         settings, phrase = self._settings(), read_catalogue(spell=marked)
