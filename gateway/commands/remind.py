@@ -141,7 +141,7 @@ def confirmation(call: Call, schedule: Schedule) -> str:
     """That it is set, and for when: in full, so that a misunderstanding shows."""
     phrase, language = call.house.phrase, call.incoming.language
     assert schedule.due is not None
-    when = shown(schedule.due.at, schedule.zone, phrase, language, now=call.house.schedules.now)
+    when = shown(schedule.due.at, schedule.zone, phrase, language)
     key = {"remind": "remind_set", "ask": "ask_set", "heartbeat": "heartbeat_set"}[schedule.plan.action]
     text = phrase(key, language, id=schedule.id, when=when, text=schedule.plan.text)
     return f"{text}\n{phrase('set_recurring', language, said=schedule.plan.said)}" if schedule.recurs else text

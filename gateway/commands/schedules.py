@@ -20,7 +20,7 @@ from gateway.scheduler.quiet import read_quiet
 from gateway.scheduler.rights import may_change
 from gateway.scheduler.schedule import Schedule
 from gateway.scheduler.when import read_when
-from gateway.scheduler.wording import shown
+from gateway.scheduler.wording import moment_of, shown, typed
 from gateway.scheduler.zones import zone_named
 from gateway.storage import settings_rows
 
@@ -118,9 +118,12 @@ async def _show(call: Call, schedule: Schedule) -> Reply:
 
 def _state(call: Call, schedule: Schedule, zone: ZoneInfo) -> str:
     phrase, language = call.house.phrase, call.incoming.language
-    said = schedule.plan.said
+    moment = moment_of(schedule)
+    said = schedule.plan.said if moment is None else shown(moment, zone, phrase, language)
     if schedule.state == "active" and schedule.next_at is not None:
-        when = shown(schedule.next_at, zone, phrase, language, now=call.house.schedules.now)
+        when = shown(schedule.next_at, zone, phrase, language)
+        if when == said:  # it happens once, and nothing puts it off
+            return when
         key = "schedule_held" if schedule.held else "schedule_next"
         return phrase(key, language, said=said, when=when)
     return phrase(f"schedule_{schedule.state}", language, said=said, why=schedule.note or "–")
@@ -128,7 +131,7 @@ def _state(call: Call, schedule: Schedule, zone: ZoneInfo) -> str:
 
 def _run(call: Call, schedule: Schedule, entry: Entry) -> str:
     phrase, language = call.house.phrase, call.incoming.language
-    when = shown(from_us(entry.due_at), schedule.zone, phrase, language, now=call.house.schedules.now)
+    when = shown(from_us(entry.due_at), schedule.zone, phrase, language)
     parts = [phrase(f"run_{entry.outcome}", language) + (f" ×{entry.count}" if entry.count > 1 else "")]
     if entry.run == "failed":
         parts.append(phrase("run_failed", language))
@@ -195,7 +198,7 @@ async def _edit(call: Call, schedule: Schedule, text: str) -> str:
     if not text:
         plan = schedule.plan
         return call.house.phrase(
-            "schedule_edit_how", call.incoming.language, id=schedule.id, said=plan.said, text=plan.text
+            "schedule_edit_how", call.incoming.language, id=schedule.id, said=typed(schedule), text=plan.text
         )
     wanted = await worked_on(text, partial(read_when, now=call.house.schedules.now, zone=schedule.zone))
     plan = replace(schedule.plan, rule=wanted.rule, said=wanted.when, text=wanted.text or schedule.plan.text)

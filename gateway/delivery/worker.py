@@ -238,7 +238,8 @@ class Worker:
         """
         try:
             with anyio.fail_after(CALL_DEADLINE_S):
-                words = self._phrase("undeliverable", self._language, reason=reason[:200])
+                told = self._phrase("undeliverable", self._language, reason=reason[:200])
+                words = self._phrase("with_ref", self._language, text=told, ref=f"out-{row.id}")
                 notice = Outbound(document=(Plain(words),))
                 if row.say.private_to is not None and self._channel.capabilities.ephemeral:
                     await self._channel.whisper(notice, UserId(row.say.private_to.partition(":")[2]))

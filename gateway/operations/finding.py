@@ -32,7 +32,7 @@ class Finding:
     async def find(self, arguments: Mapping[str, Json]) -> Json:
         """Each message that the reference stands for, with what became of it. Raises Refusal where there is none."""
         ref = str(arguments.get("ref", "")).strip().strip("().").lower().removeprefix("reference ")
-        found = await self.database.read(lambda conn: [_told(conn, row) for row in _rows(conn, ref)])
+        found = await self.database.read(lambda conn: _found(conn, ref))
         if not found:
             raise Refusal(
                 f"nothing in the database has the reference {ref!r}",
@@ -40,6 +40,33 @@ class Finding:
                 "and the log may still have lines with it",
             )
         return found
+
+
+def _found(conn: Connection, ref: str) -> list[dict[str, Json]]:
+    number = ref.removeprefix("out-")
+    if number != ref:
+        return _refused(conn, int(number)) if number.isdecimal() and len(number) < LEAST + 15 else []
+    return [_told(conn, row) for row in _rows(conn, ref)]
+
+
+def _refused(conn: Connection, number: int) -> list[dict[str, Json]]:
+    """What was to be sent, by its number: with the message that it answers, and why the platform did not take it."""
+    sent = conn.execute(select(outbox).where(outbox.c.id == number)).first()
+    if sent is None:
+        return []
+    row = conn.execute(select(inbox).where(inbox.c.id == sent.inbox_id)).first()
+    told = {"person": "", "run": "", "said": "", "calls": []} if row is None else _told(conn, row)
+    return [
+        told
+        | {
+            "message": f"out-{number}",
+            "conversation": sent.conv,
+            "at": from_us(sent.created_at).isoformat(timespec="seconds"),
+            "state": sent.status,
+            "why": sent.note or "",
+            "answered": [_short(_text_of(sent.payload))],
+        }
+    ]
 
 
 def _rows(conn: Connection, ref: str) -> Sequence[Any]:

@@ -27,7 +27,7 @@ from gateway.scheduler.quiet import Quiet, stored_quiet
 from gateway.scheduler.runner import Runner
 from gateway.scheduler.schedule import Creator, Plan, Schedule
 from gateway.scheduler.when import read_moment
-from gateway.scheduler.wording import stamp
+from gateway.scheduler.wording import moment_of, stamp
 from gateway.scheduler.zones import zone_named
 from gateway.storage import settings_rows
 from gateway.telemetry.metrics import Metrics
@@ -201,4 +201,6 @@ def _line(schedule: Schedule) -> str:
     name = f" {schedule.name}" if schedule.name else ""
     what = "reminder" if schedule.plan.action == "remind" else schedule.plan.kind or "task"
     text = " ".join(schedule.plan.text.split())
-    return f"#{schedule.id}{name} [{what}] {schedule.plan.said!r} in {schedule.plan.zone}, {state_text}: {text}"
+    moment = moment_of(schedule)
+    when = repr(schedule.plan.said) if moment is None else f"once at {stamp(moment, schedule.zone)}"
+    return f"#{schedule.id}{name} [{what}] {when} in {schedule.plan.zone}, {state_text}: {text}"

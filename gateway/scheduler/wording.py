@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 from agent.inbox import AccessRole, Incoming
 from agent.turn.silence import NOTHING
 from gateway.phrases.catalogue import Catalogue
+from gateway.scheduler.rules import On, Once
 from gateway.scheduler.schedule import LONGEST_TEXT, Schedule
 
 
@@ -66,14 +67,32 @@ def cleaned(text: str) -> str:
     return "".join(char for char in text if char in "\n\t" or category(char) != "Cc")[:LONGEST_TEXT]
 
 
-def shown(at: datetime, zone: ZoneInfo, phrase: Catalogue, language: str, *, now: datetime) -> str:
-    """A moment as people read it: the time alone when it is today, else with day and date."""
-    local, today = at.astimezone(zone), now.astimezone(zone).date()
+def shown(at: datetime, zone: ZoneInfo, phrase: Catalogue, language: str) -> str:
+    """A moment as people read it, with day and date: it is read again on other days."""
+    local = at.astimezone(zone)
     seconds = f":{local:%S}" if local.second else ""
-    time = f"{local:%H:%M}{seconds} {local.tzname()}"
-    if local.date() == today:
-        return time
-    return f"{phrase('weekday_names', language).split()[local.weekday()]} {local:%Y-%m-%d} {time}"
+    day = phrase("weekday_names", language).split()[local.weekday()]
+    return f"{day} {local:%Y-%m-%d} {local:%H:%M}{seconds} {local.tzname()}"
+
+
+def moment_of(schedule: Schedule) -> datetime | None:
+    """The one moment that was meant; None for what recurs. Words such as "tomorrow" are true on one day only."""
+    match schedule.plan.rule:
+        case Once(at=at):
+            return at
+        case On(wall=wall):
+            return wall.replace(tzinfo=schedule.zone)
+        case _:
+            return None
+
+
+def typed(schedule: Schedule) -> str:
+    """Its time as it can be typed on any day and means the same."""
+    moment = moment_of(schedule)
+    if moment is None:
+        return schedule.plan.said
+    local = moment.astimezone(schedule.zone)
+    return f"{local:%Y-%m-%dT%H:%M:%S}" if local.second else f"{local:%Y-%m-%dT%H:%M}"
 
 
 def stamp(at: datetime, zone: ZoneInfo) -> str:

@@ -1,6 +1,8 @@
 """Reminders and schedules in the chat: /remind /loop /heartbeat /schedules /timezone (DESIGN §7)."""
 
+import re
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,24 @@ async def test_a_word_that_there_is_not_is_answered_with_those_there_are(world: 
     said = await world.asks("/schedules frobnicate", "There is no frobnicate here")
     assert "a number, list, pause, resume, run, skip, delete, edit, late, quiet." in said
     assert "lists what is set" in await world.asks("/schedules 7", "There is no 7 here")
+
+
+async def test_what_happens_once_is_told_by_its_date_on_every_day(world: World) -> None:
+    """ "Tomorrow" is wrong tomorrow, and a time alone is wrong once its day is over."""
+    day = (world.clock.now() + timedelta(days=1)).date()
+    set_ = await world.asks("/remind tomorrow 9:00 pay the rent", "I will remind you")
+    assert f"{day} 09:00 UTC" in set_
+    soon = await world.asks("/remind in 1 min tea", "tea")
+    assert re.search(r"\((Mon|Tue|Wed|Thu|Fri|Sat|Sun) \d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)? UTC\)", soon)
+    for command in ("/schedules", "/schedules 1", "/schedules pause 1", "/schedules 1"):
+        told = await world.asks(command, "pay the rent")
+        assert "tomorrow" not in told
+        assert command == "/schedules pause 1" or f"{day} 09:00 UTC" in told, told
+    how = await world.asks("/schedules edit 1", "Write the new time")
+    typed = how.splitlines()[-1]
+    assert typed == f"/schedules edit 1 {day}T09:00 pay the rent"
+    assert f"{day} 09:00 UTC" in await world.asks(typed, "I will remind you")
+    assert "every day 9:00" in await world.asks("/remind every day 9:00 pills", "pills")
 
 
 async def test_without_words_it_shows_how(world: World) -> None:

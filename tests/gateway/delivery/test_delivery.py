@@ -172,7 +172,8 @@ async def test_a_refused_message_is_dead_and_the_next_one_goes(world: World) -> 
         await world.commit("bad", "good")
         await world.until_idle()
     assert await world.statuses() == ["dead", "sent"]
-    assert world.screen().texts == ["My answer could not be shown here: the platform refused it (bad request).", "good"]
+    apology = "My answer could not be shown here: the platform refused it (bad request). Reference out-1."
+    assert world.screen().texts == [apology, "good"]
     assert world.reports.dead_rows == [("fake:1", 1, "bad request")]
 
 

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from gateway.channels.errors import ChannelRejected
 from gateway.web.control import OperationError
 from tests.gateway.world import BOB, World
 
@@ -41,8 +42,31 @@ async def test_an_admin_in_a_chat_of_their_own_reads_the_reason(world: World) ->
     assert "sk-double" not in sentence
 
 
-@pytest.mark.parametrize("ref", ["", "ab", "zzzzzzzz", "in-999999", "%", "in-x", "../etc"])
+@pytest.mark.parametrize("ref", ["", "ab", "zzzzzzzz", "in-99999", "%", "in-x", "../etc", "out-", "out-x", "out-99999"])
 async def test_what_is_not_there_is_said(world: World, ref: str) -> None:
     await world.answered("hello")
     with pytest.raises(OperationError, match="nothing in the database has the reference"):
         await world.house.operations.table()["find"]({"ref": ref})
+
+
+async def test_an_answer_that_the_platform_refused_is_found_by_what_the_person_reads(world: World) -> None:
+    world.screen(BOB).fail("send", ChannelRejected("bad markup"))
+    sentence = await told(world, "hello", BOB)
+    found = REF.search(sentence)
+    assert found
+    assert found[1].startswith("out-")
+    await world.settled()
+    (message,) = await world.house.operations.table()["find"]({"ref": found[1]})
+    assert (message["conversation"], message["said"], message["state"]) == ("telegram:78", "hello", "dead")
+    assert "bad markup" in message["why"]
+    assert message["answered"] != [sentence]
+
+
+async def test_a_notice_that_answers_nobody_is_found_as_well(world: World) -> None:
+    world.screen(BOB).fail("send", ChannelRejected("bad markup"))
+    await world.notice("the house speaks", BOB)
+    found = REF.search(await world.shows("Reference ", BOB))
+    assert found
+    await world.settled()
+    (message,) = await world.house.operations.table()["find"]({"ref": found[1]})
+    assert (message["person"], message["said"], message["answered"]) == ("", "", ["the house speaks"])
