@@ -95,7 +95,9 @@ class Agent:
         async for work in source:
             self._take_reloads()
             try:
-                if not await self._do(work):
+                with self.provider.slot.turn():
+                    goes_on = await self._do(work)
+                if not goes_on:
                     return
             except StorageTrouble:
                 self.runtime.outbox.status(self.runtime.phrases("unsaved", work.incoming.language))
@@ -108,6 +110,7 @@ class Agent:
     async def rest(self) -> None:
         """It was left alone for long and is about to go to sleep: hooks may tidy up after the session."""
         if self.session.id is not None and self.runtime.hooks.wants("session_end"):
+            self.runtime.hooks = self.runtime.hooks.renewed()
             await session_ends(self.session.id, "idle", self)
 
     def stop(self, reason: str) -> bool:
@@ -135,7 +138,10 @@ class Agent:
 
     def _take_reloads(self) -> None:
         """What changed in files and configuration counts from here on, never within a turn (Z-21)."""
-        self.runtime.settings = self.runtime.current_settings()
+        runtime = self.runtime
+        runtime.settings = runtime.current_settings()
+        runtime.hooks, runtime.memory = runtime.hooks.renewed(), runtime.memory.renewed()
+        self.provider.policy = self.provider.models.policy
         instruction = self.instruction
         if instruction.definition is not None:
             instruction.definition = instruction.definitions.reloaded(instruction.definition, instruction.name)

@@ -7,13 +7,15 @@ are the dispatcher's (`agent.turn.dispatching`).
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from agent.core.cancel import CancelToken
 from agent.core.ids import CallId, ConversationId, PersonId, RunId, SessionId
 from agent.core.outbox import Answer, Question
 from agent.core.subagents import Subagents
 from agent.core.tasks import Tasks
+
+S = TypeVar("S")
 
 Category = Literal["exec", "mcp", "info", "edit"]  # sets the time limit (SPEC §12.2); "info" looks and changes nothing
 Risk = Literal["safe", "write", "unrated"]  # safe runs, all else is asked for (SPEC §12.3)
@@ -69,6 +71,7 @@ class ExecutionContext:
     `workspace` is the conversation's own folder, which may not exist yet; `cwd` lies in it. `env` is what hooks and
     the skills in use have set, on top of what a program gets anyway. `skills` are the folders of those that have files
     beside their text, by name: they may be read, never written; `at_hand` names those whose text the model has.
+    `settings` are the operator's sections for tools as the turn began, by their class (Z-21).
     """
 
     workspace: Path
@@ -77,6 +80,12 @@ class ExecutionContext:
     session: SessionId | None = None
     skills: Mapping[str, Path] = field(default_factory=dict)
     at_hand: tuple[str, ...] = ()
+    settings: Mapping[type[object], object] = field(default_factory=dict)
+
+    def section(self, kind: type[S], in_force: Callable[[], S]) -> S:
+        """That section as the turn began; outside of a turn the one `in_force`."""
+        taken = self.settings.get(kind)
+        return taken if isinstance(taken, kind) else in_force()
 
 
 NOWHERE = ExecutionContext(workspace=Path("/dev/null"), cwd=Path("/dev/null"))  # no file can be there

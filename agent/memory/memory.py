@@ -7,7 +7,8 @@ that asked for something, and none of it ever is to a turn.
 import logging
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import anyio
@@ -57,6 +58,13 @@ def alone(conversation: ConversationId) -> Places:
     return Places(home=conversation)
 
 
+@dataclass(slots=True)
+class Outage:
+    """Whether vectors could not be searched the last time."""
+
+    goes_on: bool = False
+
+
 class Memory:
     """One for the process; holds nothing of any conversation but vectors that were read already."""
 
@@ -75,14 +83,20 @@ class Memory:
         self.vectors = vectors
         self.forgotten = Forgotten()
         self.lexicon = Lexicon()
-        self._vectors_fail = False
+        self._outage = Outage()
         self._clock = clock
-        self._settings = settings
+        self._settings = self._current = settings
         self._places = places
 
     @property
     def settings(self) -> Sections:
         return self._settings()
+
+    def renewed(self) -> "Memory":
+        """The same memory with the settings as they are now, whatever is changed later: for one turn (Z-21)."""
+        taken, renewed = self._current(), copy(self)
+        renewed._settings = lambda: taken
+        return renewed
 
     def scope(
         self,
@@ -273,13 +287,13 @@ class Memory:
                 items = await self.database.read(lambda conn: rows.by_ids(conn, scope, ids)) if ids else {}
         except (AgentError, StorageError, SQLAlchemyError, TimeoutError, OSError) as error:
             reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-            level = logging.DEBUG if self._vectors_fail else logging.WARNING  # an outage is told once
-            self._vectors_fail = True
+            level = logging.DEBUG if self._outage.goes_on else logging.WARNING  # an outage is told once
+            self._outage.goes_on = True
             log.log(level, "vectors were not searched: %s", reason, extra={"conversation": scope.conversation})
             self._missed(scope, query, "semantic", reason)
             return {}
-        if self._vectors_fail:
-            self._vectors_fail = False
+        if self._outage.goes_on:
+            self._outage.goes_on = False
             log.info("vectors are searched again", extra={"conversation": scope.conversation})
         similar = {
             id: replace(items[id], score=score) for id, score in found if id in items and items[id].kind in kinds

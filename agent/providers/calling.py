@@ -50,7 +50,8 @@ class Call:
     `route` gives the chosen provider and then those that may stand in, `prepare` the request for one of them; both are
     asked before each attempt, so that another choice counts at once (Z-20). `silence_s` bounds the wait for each piece,
     `stream_s` the whole stream. `seed` spreads the back-off and is the same in a replay (B-02). A call to make `once`
-    is not repeated at the same provider: whoever asks has another way.
+    is not repeated at the same provider: whoever asks has another way. `policy` is that of its turn (Z-21), None: the
+    one in force.
     """
 
     route: Callable[[], Sequence[Provider]]
@@ -61,6 +62,7 @@ class Call:
     stream_s: float
     seed: str
     once: bool = False
+    policy: RetryPolicy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +118,11 @@ class Models:
         self._on_health, self._on_first_answer = on_health, on_first_answer
         self._circuits: dict[Key, Circuit] = {}
         self._answered: set[Key] = set()
+
+    @property
+    def policy(self) -> RetryPolicy:
+        """The one in force."""
+        return self._policy()
 
     def state_of(self, provider: Provider) -> State:
         """How its circuit stands."""
@@ -184,7 +191,9 @@ class Models:
         except ProviderBarred as error:
             return error  # it says nothing about the provider's health
         except (ProviderBusy, ProviderRefused) as error:
-            if not _is_about_the_request(error) and circuit.failed(error, self._clock.monotonic(), self._policy()):
+            if not _is_about_the_request(error) and circuit.failed(
+                error, self._clock.monotonic(), call.policy or self.policy
+            ):
                 log.error("%s is passed over for a while: %s", provider.name, error)  # noqa: TRY400 - no defect of ours
                 self._on_health(provider, error)
             return error
@@ -202,7 +211,7 @@ class Models:
         counts = tries.failed.setdefault(_key(provider), {False: 0, True: 0})
         counts[begun] += 1
         jitter = zlib.crc32(f"{call.seed}:{counts[begun]}".encode()) / 0x7FFFFFFF - 1
-        return delay_for(error, attempt=counts[begun], started=begun, jitter=jitter, policy=self._policy())
+        return delay_for(error, attempt=counts[begun], started=begun, jitter=jitter, policy=call.policy or self.policy)
 
     async def _attempt(self, call: Call, provider: Provider, taker: Accumulator, watcher: Watcher) -> Answered:
         if not provider.is_warm:

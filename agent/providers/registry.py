@@ -2,7 +2,9 @@
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -44,6 +46,7 @@ class Registry:
         self._models: dict[tuple[str, str], LazyProvider] = {}
         self._expected: deque[LazyProvider] = deque()
         self._leaving: list[LazyProvider] = []
+        self._turns: list[Registry] = []
         self._something = anyio.Event()
         self.reload(settings, failover=failover, aliases=aliases, routing=routing)
 
@@ -55,7 +58,7 @@ class Registry:
         aliases: Mapping[str, str] = NO_ALIASES,
         routing: Mapping[str, str] = NO_ALIASES,
     ) -> None:
-        """Another pool, from the next call on; a call that runs ends as it began.
+        """Another pool; who holds one that was `taken` goes on with that, everybody else from the next call on.
 
         A provider whose settings are the same keeps its connections. Raises ValueError and changes nothing.
         """
@@ -137,6 +140,18 @@ class Registry:
         others = (self._providers.get(name.casefold()) for name in names)
         return (chosen, *(other for other in others if other is not None and other.name != chosen.name))
 
+    @contextmanager
+    def taken(self) -> Iterator["Registry"]:
+        """The pool as it is now, for one turn (Z-21): what a reload takes out meanwhile is closed after it."""
+        pool = copy(self)
+        self._turns.append(pool)
+        try:
+            yield pool
+        finally:
+            self._turns.remove(pool)
+            if self._leaving:
+                self._something.set()
+
     @property
     def leaving(self) -> tuple[LazyProvider, ...]:
         """Taken out by a reload and not closed yet: calls may still go on."""
@@ -155,12 +170,15 @@ class Registry:
             while self._expected:
                 provider = self._expected.popleft()
                 await self._quietly(provider.warm_up, f"{provider.name} is not loaded ahead of time")
-            idle = [provider for provider in self._leaving if not provider.is_called]
+            idle = [provider for provider in self._leaving if not provider.is_called and not self._is_held(provider)]
             self._leaving = [provider for provider in self._leaving if provider not in idle]
             for provider in idle:
                 await self._quietly(provider.aclose, f"{provider.name} is not closed properly")
             with anyio.move_on_after(LOOK_AGAIN_S if self._leaving else float("inf")):
                 await self._something.wait()
+
+    def _is_held(self, provider: LazyProvider) -> bool:
+        return any(pool._providers.get(provider.name.casefold()) is provider for pool in self._turns)
 
     @staticmethod
     async def _quietly(step: Callable[[], Awaitable[None]], failed: str) -> None:

@@ -1,6 +1,7 @@
 """Which provider and model one conversation uses now: read at the start of each model call (Z-02, Z-20)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -36,10 +37,13 @@ FITS = 0.5  # of the window of a provider that takes a request by need: the answ
 
 
 class ProviderSlot:
-    """One per conversation. A change takes effect at the next call; a call that runs is not touched."""
+    """One per conversation. A choice takes effect at the next call; a call that runs is not touched.
+
+    Within a turn the pool is that of its beginning (Z-21); what was added meanwhile may be chosen all the same.
+    """
 
     def __init__(self, registry: Registry) -> None:
-        self._registry = registry
+        self._registry = self._pool = registry
         self._choice: Choice | None = None
 
     @property
@@ -51,23 +55,36 @@ class ProviderSlot:
     def current(self) -> LazyProvider:
         """The provider for the call that begins now."""
         choice = self._choice
-        if choice is None or choice.provider not in self._registry:
-            return self._registry.default
+        pool = self._pool_with(choice.provider) if choice is not None else self._pool
+        if choice is None or choice.provider not in pool:
+            return self._pool.default
         if choice.model is None:
-            return self._registry.get(choice.provider)
-        return self._registry.with_model(choice.provider, choice.model)
+            return pool.get(choice.provider)
+        return pool.with_model(choice.provider, choice.model)
 
     def named(self, name: str) -> LazyProvider:
         """The configured provider of that name, whatever is chosen here. Raises UnknownProvider."""
-        return self._registry.get(name)
+        return self._pool_with(name).get(name)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Keep the pool as it is now until the turn is over, whatever a reload makes of it."""
+        with self._registry.taken() as self._pool:
+            try:
+                yield
+            finally:
+                self._pool = self._registry
+
+    def _pool_with(self, name: str) -> Registry:
+        return self._pool if name in self._pool else self._registry
 
     def route(self, need: Need = NO_NEED) -> Sequence[Provider]:
         """That one, and then those that may stand in for it.
 
         Where nobody has chosen, the one that `[llm.routing]` names for that need goes first, if the request fits it.
         """
-        route = self._registry.route(self.current())
-        routed = self._registry.for_tier(need.tier) if self.choice.source == "default" else None
+        route = self._pool.route(self.current())
+        routed = self._pool.for_tier(need.tier) if self.choice.source == "default" else None
         if routed is None or need.tokens > routed.context_window * FITS:
             return route
         return (routed, *(one for one in route if one.name != routed.name))

@@ -53,11 +53,18 @@ class _Ran:
 
 
 class Hooks:
-    """Asks for the settings each time, so that a change counts at once."""
+    """Asks for the settings each time; `renewed` ones keep those of that moment, as a turn must (Z-21)."""
 
     def __init__(self, settings: Callable[[], tuple[HookSettings, ...]], home: Path) -> None:
-        self._settings = settings
+        self._settings = self._current = settings
         self._home = home
+
+    def renewed(self) -> "Hooks":
+        """The same with the settings as they are now, whatever is changed later."""
+        taken = self._current()
+        renewed = Hooks(self._current, self._home)
+        renewed._settings = lambda: taken
+        return renewed
 
     def wants(self, point: HookPoint) -> bool:
         """Whether there is any for that point: what would be handed over need not be made otherwise."""

@@ -1,6 +1,6 @@
 """What an operator may set about the tools that reach for files, programs and the web (`[tools.files]` and its like).
 
-Read for every call: a change counts at once.
+A change counts from the next turn on; only a shell that is switched off is off at once.
 """
 
 from dataclasses import dataclass

@@ -27,7 +27,7 @@ WORKING = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What they need. The settings are asked for every call; `room` None: there is no shell."""
+    """What they need. A turn brings its own settings, these are for calls outside of one; no `room`: no shell."""
 
     clock: Clock
     files: Callable[[], FileSettings]

@@ -39,6 +39,7 @@ async def call_model(
         silence_s=timeouts.llm,
         stream_s=timeouts.llm_stream,
         seed=f"{run.id}:{run.progress.model_calls}",
+        policy=states.provider.policy,
     )
     answered: Answered | None = None
     with run.interrupts.scope():

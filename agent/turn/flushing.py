@@ -102,6 +102,7 @@ class Flushing:
             stream_s=WITHIN_S,
             seed=f"{run.id}:{PURPOSE}:{len(added)}",
             once=True,
+            policy=states.provider.policy,
         )
         answered = await states.provider.models.ask(call, Unwatched())
         return answered.reply

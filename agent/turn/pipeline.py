@@ -211,9 +211,13 @@ def _enforce_stop(run: Run) -> None:
 
 def _surroundings(states: States, session: SessionId | None) -> ExecutionContext:
     """Where this turn's tools work, as the turn begins (Z-111)."""
-    lifecycle, workspace = states.lifecycle, states.tool.workspace
+    lifecycle, workspace, tools = states.lifecycle, states.tool.workspace, states.runtime.settings.tools
     return ExecutionContext(
-        workspace=workspace, cwd=lifecycle.cwd or workspace, env=dict(lifecycle.env), session=session
+        workspace=workspace,
+        cwd=lifecycle.cwd or workspace,
+        env=dict(lifecycle.env),
+        session=session,
+        settings={type(section): section for section in (tools.files, tools.shell, tools.web)},
     )
 
 

@@ -113,6 +113,7 @@ class SideCalls:
             stream_s=timeout_s,
             seed=f"{self._states.session.conversation}:{purpose}",
             once=True,
+            policy=self._states.provider.policy,
         )
 
     def _bill(self, purpose: str) -> Bill:

@@ -5,6 +5,7 @@ run that goes on and the tools, have modules of their own: `lifecycle` and `tool
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -35,6 +36,7 @@ from agent.plans.telling import Buttoned as PlanButtons
 from agent.plans.telling import no_buttons as no_plan_buttons
 from agent.providers.calling import Models
 from agent.providers.provider import Provider, ToolSchema
+from agent.providers.retries import RetryPolicy
 from agent.providers.slot import NO_NEED, Choice, Chooser, Need
 from agent.skills.catalogue import NOTHING, Catalogue, Snapshot
 from agent.skills.learning import Learning
@@ -69,6 +71,9 @@ class Slot(Protocol):
     def reset(self) -> Choice: ...
     def named(self, name: str) -> Provider:
         """The configured provider of that name, for a side call. Raises UnknownProvider."""
+
+    def turn(self) -> AbstractContextManager[None]:
+        """Keep the providers as they are configured now until the turn is over (Z-21)."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -138,10 +143,12 @@ class ProviderState:
     """The slot, through what calls are made, what they read from the cache, when nothing could answer last (Z-25).
 
     `standing_in` names who answers in place of the chosen provider; `over_budget`: because that one's is used up.
+    `policy` is how calls of the turn are repeated, taken between turns (Z-21).
     """
 
     slot: Slot
     models: Models
+    policy: RetryPolicy | None = None
     cache: CacheWatch = field(default_factory=CacheWatch)
     standing_in: str | None = None
     over_budget: bool = False

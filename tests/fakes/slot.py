@@ -1,6 +1,7 @@
 """A provider slot over providers that are at hand."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from agent.providers.provider import Provider
 from agent.providers.registry import UnknownProvider
@@ -46,6 +47,9 @@ class FakeSlot:
             return False
         self._choice = choice
         return True
+
+    def turn(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def reset(self) -> Choice:
         self._choice = None

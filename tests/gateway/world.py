@@ -167,7 +167,7 @@ class World:
             KINDS.get(kind, AccountSettings)(type=kind, account=account or "default")
             for kind, _, account in (name.partition("@") for name in self.account_names)
         )
-        return Settings.model_construct(**sections, channels=channels, home=self.home, source=None)
+        return Settings.model_construct(**sections, channels=channels, home=self.home, source=path)
 
     @asynccontextmanager
     async def process(self) -> AsyncIterator["World"]:
@@ -181,8 +181,9 @@ class World:
         foundation = await open_all(
             settings, clock=self.clock, troubles=self.troubles, phrase=phrase, web_url="http://127.0.0.1:8080"
         )
+        self.live = Live(settings, {"TIELINE_HOME": str(self.home)})
         self.house = await build(
-            Live(settings, {}),
+            self.live,
             foundation,
             clock=self.clock,
             bus=bus,
@@ -219,6 +220,11 @@ class World:
 
     def _opened(self, adapter: Any) -> None:
         self.accounts[adapter.channel_type] = adapter
+
+    def reload(self) -> tuple[str, ...]:
+        """The configuration of now is written and read, as by the gateway when its file changes."""
+        self._settings()
+        return self.live.reload()
 
     @property
     def database(self) -> Database:

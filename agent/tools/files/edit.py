@@ -49,6 +49,7 @@ class Edit:
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
         asked = parsed(_Edit, arguments)
         names, tree = meant(asked.path, context), tree_of(context)
+        limits = context.execution.section(FileSettings, self._settings)
 
         def change() -> int:
             try:
@@ -56,7 +57,7 @@ class Edit:
             except UnicodeDecodeError as error:
                 raise ToolError(f"{shown(names)} is no text in UTF-8 (byte {error.start})") from error
             changed, count = replaced(text, asked.old, asked.new, everywhere=asked.everywhere)
-            put(tree, names, encoded(changed), self._settings())
+            put(tree, names, encoded(changed), limits)
             return count
 
         count = await anyio.to_thread.run_sync(change)

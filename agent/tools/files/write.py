@@ -55,7 +55,8 @@ class Write:
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
         asked = parsed(_Write, arguments)
         names, data = meant(asked.path, context), encoded(asked.content)
-        await anyio.to_thread.run_sync(put, tree_of(context), names, data, self._settings())
+        limits = context.execution.section(FileSettings, self._settings)
+        await anyio.to_thread.run_sync(put, tree_of(context), names, data, limits)
         return f"Written: {shown(names)}, {len(data)} bytes."
 
 

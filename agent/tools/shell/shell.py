@@ -81,7 +81,8 @@ class Shell:
 
     async def _appraise(self, arguments: Mapping[str, Any], context: ToolContext) -> Appraisal:
         """By the command's own words; how long it may take and where it runs is filled in, so that it is approved."""
-        settings, command = self._settings(), str(arguments["command"]).strip()
+        settings = context.execution.section(ShellSettings, self._settings)
+        command = str(arguments["command"]).strip()
         if self._room.kind == "open":
             command = with_real_folders(command, context.execution.skills)
         verdict = await self._judged(command, settings)
@@ -100,8 +101,8 @@ class Shell:
         return await worked_on(command, judge, long=LONG)
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        asked, settings = parsed(_Shell, arguments), self._settings()
-        if settings.mode == "off":
+        asked, settings = parsed(_Shell, arguments), context.execution.section(ShellSettings, self._settings)
+        if "off" in (settings.mode, self._settings().mode):  # switched off within a turn, it is off at once
             raise ToolError("the operator has switched the shell off")
         place, tree = await anyio.to_thread.run_sync(readable, asked.cwd, context), tree_of(context)
         workspace = context.execution.workspace
@@ -109,7 +110,7 @@ class Shell:
         if not await anyio.to_thread.run_sync(place.tree.is_folder, place.names):
             raise ToolError(f"there is no folder {place.path}")
         size, count = await anyio.to_thread.run_sync(tree.used)
-        limits = self._files()
+        limits = context.execution.section(FileSettings, self._files)
         full = size > limits.workspace_mb * MEBIBYTE or count > limits.workspace_files
         if full and not only_removes(asked.command):
             raise ToolError(

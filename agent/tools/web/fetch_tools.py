@@ -44,7 +44,9 @@ class WebFetch:
         )
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        document = await self._fetcher.get(parsed(_Url, arguments).url, self._settings())
+        document = await self._fetcher.get(
+            parsed(_Url, arguments).url, context.execution.section(WebSettings, self._settings)
+        )
         text = await to_thread.run_sync(_text, document, abandon_on_cancel=True)
         if document.kind in _HTML:
             page = await to_thread.run_sync(lambda: page_of(text, document.url, whole=True), abandon_on_cancel=True)
@@ -71,7 +73,9 @@ class WebScrape:
         )
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        document = await self._fetcher.get(parsed(_Url, arguments).url, self._settings())
+        document = await self._fetcher.get(
+            parsed(_Url, arguments).url, context.execution.section(WebSettings, self._settings)
+        )
         if document.kind not in _HTML:
             raise ToolError(f"{document.url} is no page but {document.kind or 'unnamed'}; use web_fetch")
         text = await to_thread.run_sync(_text, document, abandon_on_cancel=True)
@@ -82,7 +86,8 @@ def _grounded(settings: Callable[[], WebSettings]) -> Any:
     """The call with the one address that is meant; a forbidden one is an error before anybody is asked anything."""
 
     async def appraise(arguments: Mapping[str, Any], context: ToolContext) -> Appraisal:
-        return Appraisal(arguments={"url": target_of(str(arguments["url"]), settings()).url})
+        allowed = context.execution.section(WebSettings, settings)
+        return Appraisal(arguments={"url": target_of(str(arguments["url"]), allowed).url})
 
     return appraise
 

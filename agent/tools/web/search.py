@@ -41,7 +41,7 @@ class WebSearch:
         )
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
-        query, settings = parsed(_Search, arguments).query, self._settings()
+        query, settings = parsed(_Search, arguments).query, context.execution.section(WebSettings, self._settings)
         if not settings.search:
             raise ToolError("no search provider is set ([tools.web] search)")
         try:

@@ -216,6 +216,18 @@ async def test_a_model_that_says_nothing_useful_costs_nothing() -> None:
     assert talk.words == before
 
 
+@pytest.mark.requirement("Z-63")
+async def test_a_look_that_brings_nothing_counts_as_one() -> None:
+    talk, asked = Conversation(facts="I would rather not."), []
+    for _ in range(9):
+        talk.person("compare the crane and the berth")
+        talk.tool("weather")
+        talk.tool("weather")
+        await talk.end_turn()
+        asked.append(len(talk.asked))
+    assert asked == [0, 0, 0, 1, 1, 1, 1, 2, 2], "four turns lie between two questions, though none was answered"
+
+
 def test_a_stretch_never_holds_pinned_or_active_messages_and_keeps_pairs_whole() -> None:
     talk = Conversation()
     talk.person("cranes", pinned=True)
