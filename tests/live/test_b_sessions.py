@@ -92,7 +92,7 @@ async def _free(world: World) -> bool:
     return await lease(world) is None
 
 
-@pytest.mark.requirement("B-11", "B-12", "B-13", "B-64", "B-83")
+@pytest.mark.requirement("B-08", "B-11", "B-12", "B-13", "B-64", "B-83")
 async def test_who_waits_for_a_lock_of_another_process_is_told_once_and_served_when_it_is_free(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -113,6 +113,11 @@ async def test_who_waits_for_a_lock_of_another_process_is_told_once_and_served_w
     assert "within 15 minutes, please send it again" in told
     assert "worked on elsewhere for more than 30 s" in caplog.text
     assert len(world.llm.calls) == calls, "no run began"
+    tries = caplog.text.count("worked on elsewhere")
+    world.clock.ahead_s += 31
+    await until(lambda: caplog.text.count("worked on elsewhere") > tries)
+    await world.asks("/status", "Status")  # whatever was to be told before is on the screen now
+    assert len(world.llm.calls) == calls, "still none"
     world.clock.ahead_s += timedelta(minutes=16).total_seconds()  # the lease of a dead owner ends by itself
     await world.shows("hello")
     await world.settled()

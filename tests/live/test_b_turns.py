@@ -109,6 +109,7 @@ async def test_a_turn_that_fails_is_told_and_what_was_said_stays(world: World) -
     assert names(world)[0] == "loop:start"
     assert names(world)[-2:] == ["loop:persist", "loop:error"]
     assert the(world, LoopFailed).error
+    assert the(world, LoopFailed).run == the(world, LoopStarted).run
     assert (await exported(world))[0]["content"] == "hello"
     before = await rows(world, "select message_count, updated_at, prompt_tokens from session")
     world.llm.double.faults.clear()

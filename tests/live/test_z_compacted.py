@@ -119,7 +119,7 @@ async def test_a_result_whose_call_is_gone_reaches_no_model(
     assert told is dumps
 
 
-@pytest.mark.requirement("Z-12", "Z-28", "Z-52", "Z-79", "H-32")
+@pytest.mark.requirement("Z-12", "Z-28")
 async def test_summaries_made_ahead_take_the_places_of_calls_and_their_results(
     world_of: WorldOf, llm: LlmServer, tmp_path: Path
 ) -> None:
