@@ -5,9 +5,9 @@ Below `/channels/console`: `GET /events` streams JSON lines, first what was sent
 [{"name", "path"}], "reply_to", "silent"}` (a message may have `"replaces"`: the draft it takes the place of; a silent
 whisper is a status line, which does not stay), `{"type": "draft", "id", "text", "markdown"}` (the whole text so far),
 `{"type": "gone", "id"}`, `{"type": "typing", "status"}`, `{"type": "toast", "text"}`, `{"type": "commands",
-"commands"}`, `{"type": "caught_up"}` after what was sent while nobody looked, `{"type": "alive"}`.
-`POST /say {"id", "text"}` and `POST /press {"id", "message", "action"}` answer `{"outcome", "reason"}`; `id` is the
-client's own, so that posting twice is posting once.
+"commands"}`, `{"type": "demo"}` while no model is connected, `{"type": "caught_up"}` after what was sent while nobody
+looked, `{"type": "alive"}`. `POST /say {"id", "text"}` and `POST /press {"id", "message", "action"}` answer
+`{"outcome", "reason"}`; `id` is the client's own, so that posting twice is posting once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -61,6 +61,7 @@ class Console:
         self.key = ConversationKey(self.channel_type, "")
         self.screen = Screen(surroundings.home / f"{self.channel_type}.jsonl")
         self._clock = surroundings.clock
+        self._only_demo = surroundings.only_demo
         self._admit: Admit | None = None
         self.routes: Sequence[BaseRoute] = [
             Route("/events", self._events),
@@ -94,7 +95,7 @@ class Console:
         self.screen.close()
 
     async def _events(self, request: Request) -> Response:
-        return StreamingResponse(self.screen.lines(), media_type="application/x-ndjson")
+        return StreamingResponse(self.screen.lines(only_demo=self._only_demo()), media_type="application/x-ndjson")
 
     async def _say(self, request: Request) -> Response:
         posted = await _posted(request)

@@ -85,14 +85,16 @@ class Screen:
             self._passing.pop(id, None)
             self.show({"type": "gone", "id": id})
 
-    async def lines(self) -> AsyncIterator[str]:
-        """What waits, then what comes, for ever."""
+    async def lines(self, *, only_demo: bool = False) -> AsyncIterator[str]:
+        """What waits, then what comes, for ever; `only_demo` is told before."""
         events: MemoryObjectReceiveStream[Event]
         reader, events = anyio.create_memory_object_stream[Event](BEHIND)
         async with self._writing:
             waiting = [line["event"] for line in self._kept if not line["seen"]]
             self._readers.add(reader)
         try:
+            if only_demo:
+                yield _line({"type": "demo"})
             for event in [*([self.commands] if self.commands else []), *waiting]:
                 yield _line(event)
             yield _line({"type": "caught_up"})

@@ -372,6 +372,7 @@ async def build(
             opened=partial(go_betweens.opened, adapter_opened, delivery),
             failed=alerts.login_refused,
             fullness=waking.fullness,
+            only_demo=lambda: all(one.type == "demo" for one in live.settings.llm.providers),
         ),
         router=router,
         delivery=delivery,

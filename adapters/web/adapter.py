@@ -27,7 +27,9 @@ class Web:
         self._shelves = Shelves(self._folder, settings.max_files_mb << 20)
         self._talk = Talk(self.channel_type, self._rooms, surroundings.clock)
         self._fullness = surroundings.fullness
-        self.routes: Sequence[BaseRoute] = Routes(self._talk, self._rooms, self._shelves, self._full_in).all
+        self.routes: Sequence[BaseRoute] = Routes(
+            self._talk, self._rooms, self._shelves, self._full_in, surroundings.only_demo
+        ).all
 
     async def run(self, admit: Admit) -> None:
         self._talk.admit = admit

@@ -43,8 +43,16 @@ Body = TypeVar("Body", bound=BaseModel)
 class Routes:
     """The endpoints; what they cause is in `talk`."""
 
-    def __init__(self, talk: Talk, rooms: Rooms, shelves: Shelves, fullness: Callable[[str], Fullness | None]) -> None:
-        """`fullness` tells how full the model's window is, by channel id."""
+    def __init__(
+        self,
+        talk: Talk,
+        rooms: Rooms,
+        shelves: Shelves,
+        fullness: Callable[[str], Fullness | None],
+        only_demo: Callable[[], bool],
+    ) -> None:
+        """`fullness` tells how full the model's window is, by channel id; `only_demo` whether no model is connected."""
+        self._only_demo = only_demo
         self._fullness = fullness
         self._talk = talk
         self._rooms = rooms
@@ -81,7 +89,8 @@ class Routes:
             entries = await (self._rooms.find(person, words) if words.strip() else self._rooms.list(person))
         except OSError as error:
             raise _no_disk(error) from error
-        return JSONResponse({"conversations": [entry.as_json() for entry in entries]})
+        listed = [entry.as_json() for entry in entries]
+        return JSONResponse({"conversations": listed, "only_demo": self._only_demo()})
 
     async def _new_conversation(self, request: Request) -> Response:
         try:

@@ -156,6 +156,7 @@ class Surroundings:
     HouseTrouble.
     `catch_up_max_age_s` bounds what is answered. `proxy` is the operator's outbound proxy. `home` is the data
     directory. `fullness` tells of a conversation whose agent is awake and has asked its model; of others nothing.
+    `only_demo` tells whether no model is connected, so that nothing but the built-in demo answers.
     `store` gives what is kept under a name: the platform's (`settings.type`), for what its accounts share, or the
     account's own (`settings.channel_type`).
     `not_taken` words, in the person's language, that what they did could not be stored: for platforms that show no
@@ -170,6 +171,7 @@ class Surroundings:
     public_url: str | None = None
     store: Callable[[str], AdapterStore] = lambda scope: Forgetful()
     fullness: Callable[[ConversationKey], Fullness | None] = lambda key: None
+    only_demo: Callable[[], bool] = lambda: False
     not_taken: Callable[[Inbound], str] = lambda inbound: ""
 
 

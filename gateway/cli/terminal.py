@@ -21,6 +21,7 @@ EVENTS, SAY, PRESS = "/channels/console/events", "/channels/console/say", "/chan
 ANSWER_WITHIN_S = 600.0
 CAUGHT_UP_WITHIN_S = 10.0
 WELCOME = "Write to Tieline. /help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.\n"
+DEMO = "Demo: no model is connected. Run `tieline init`, or set ANTHROPIC_API_KEY or OPENAI_API_KEY, and start again.\n"
 MORE_WITHIN_S = 3.0  # signs of life come every two seconds while a turn runs
 BUTTON = re.compile(r"!\d+")  # not "#1": so schedules and facts are numbered
 
@@ -41,6 +42,7 @@ class Screen:
         self._drawn = ""  # the draft that grows
         self._transient = False  # the last line shows something that does not stay
         self.buttons: dict[str, tuple[str, str]] = {}  # what is typed → message id, action
+        self.only_demo = False  # no model is connected
         self.messages = 0
         self.hints = 0  # what answers a press, unless a message follows: toasts and edits
 
@@ -63,6 +65,8 @@ class Screen:
                 self._say(event)
             case "gone" if self._pen is not None and self._pen.is_drawing and event["id"] == self._drawn:
                 self._pen.finish("")
+            case "demo":
+                self.only_demo = True
             case "typing":
                 self._pass(event["status"] or "…")
             case "toast":
@@ -142,7 +146,7 @@ class Terminal:
         threading.Thread(target=self._listen, daemon=True).start()
         self._caught_up.wait(CAUGHT_UP_WITHIN_S)
         if sys.stdin.isatty() and sys.stdout.isatty():
-            self._print(WELCOME)
+            self._print((DEMO if self._screen.only_demo else "") + WELCOME)
         try:
             if not first or self._answered(first):
                 self._until_the_end()

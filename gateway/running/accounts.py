@@ -33,7 +33,7 @@ class Gateway:
     """What the accounts ask of the gateway once it is built.
 
     `opened` hears of each adapter whose channels can be found. `failed` hears of accounts that will not run, with the
-    reason. `fullness` is what `Surroundings` lends; of a gateway that is not built it tells nothing.
+    reason. `fullness` and `only_demo` are what `Surroundings` lends; of a gateway that is not built they tell nothing.
     """
 
     admit: Admit
@@ -41,6 +41,7 @@ class Gateway:
     opened: Callable[[Adapter], None]
     failed: Callable[[str, str], None]
     fullness: Callable[[ConversationKey], Fullness | None] = lambda key: None
+    only_demo: Callable[[], bool] = lambda: False
 
 
 class Accounts:
@@ -48,7 +49,7 @@ class Accounts:
 
     def __init__(self, settings: Sequence[ChannelSettings], surroundings: Surroundings) -> None:
         self._settings = settings
-        self._surroundings = replace(surroundings, fullness=self._fullness)
+        self._surroundings = replace(surroundings, fullness=self._fullness, only_demo=self._only_demo)
         self._gateway: Gateway | None = None
         self._built = anyio.Event()
         self._adapters: dict[str, Adapter] = {}
@@ -166,6 +167,9 @@ class Accounts:
 
     def _fullness(self, key: ConversationKey) -> Fullness | None:
         return self._gateway.fullness(key) if self._gateway is not None else None
+
+    def _only_demo(self) -> bool:
+        return self._gateway is not None and self._gateway.only_demo()
 
     def stop_taking_in(self) -> None:
         """From now on nothing new is accepted; sending goes on."""

@@ -33,6 +33,7 @@ async def test_a_new_user_signs_in_talks_and_finds_it_again_after_a_restart(
     errors.watch(page)
     await page.goto(sign_in_link(program))
     await expect(page.locator("#link")).to_have_attribute("data-state", "connected")
+    await expect(page.locator("#demo")).to_contain_text("no model is connected")
     await page.locator("#text").fill("what is 6 * 7?")
     await page.keyboard.press("Enter")
     await expect(page.locator(".message.bot:not(.growing)")).to_contain_text("42")

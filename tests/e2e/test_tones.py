@@ -37,6 +37,8 @@ async def test_a_stopped_answer_is_marked_and_a_failed_one_can_be_tried_again(
         page = await context.new_page()
         errors.watch(page)
         await page.goto(program.sign_in_link())
+        await expect(page.locator("#conversations li")).to_have_count(1)
+        await expect(page.locator("#demo")).to_be_hidden()
         await page.locator("#text").fill("say much")
         await page.keyboard.press("Enter")
         await expect(page.locator(".message.bot.growing")).to_contain_text("word word")

@@ -34,10 +34,11 @@ export class Sidebar {
     const asked = ++this.asked;
     try {
       const words = this.find.value.trim();
-      const { conversations } = await ask(words ? `conversations?find=${encodeURIComponent(words)}` : "conversations");
+      const { conversations, only_demo } = await ask(words ? `conversations?find=${encodeURIComponent(words)}` : "conversations");
       if (asked < this.drawn) return;
       this.drawn = asked;
       this.entries = conversations;
+      byId("demo").hidden = !only_demo;
       this.#draw();
     } catch {
       // the banner tells that there is no connection
