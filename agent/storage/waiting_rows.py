@@ -5,7 +5,7 @@ A row for which a run has begun is found by none of these functions.
 
 from dataclasses import replace
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, and_, bindparam, or_, select, update
 
 from agent.core.ids import ConversationId
 from agent.inbox import Incoming
@@ -19,6 +19,12 @@ _ONE = inbox.c.id == bindparam("row")
 _ALL_WAITING = select(inbox).where(*WAITING).order_by(inbox.c.id)
 _WAITING_IDS = select(inbox.c.id).where(*WAITING).order_by(inbox.c.id)
 _BY_REF = select(inbox.c.id, inbox.c.payload).where(*WAITING, _REF).with_for_update()
+_BEGUN = select(inbox.c.payload).where(
+    inbox.c.conv == bindparam("conversation"),
+    inbox.c.kind == "message",
+    _REF,
+    or_(inbox.c.status == "done", and_(inbox.c.status == "new", inbox.c.attempts > 0)),
+)
 _REWRITE = update(inbox).where(_ONE).values(payload=bindparam("text"))
 _TAKE_BACK = update(inbox).where(_ONE).values(status="done", note="deleted")
 _JOIN = update(inbox).where(_ONE, NEW).values(payload=bindparam("text"), not_before=bindparam("until"))
@@ -44,6 +50,15 @@ def edit(conn: Connection, *, conversation: ConversationId, platform_ref: str, t
     incoming = replace(before, text="\n".join(filter(None, (text, *before.notes))), version=version)
     conn.execute(_REWRITE, {"row": row.id, "text": encode_incoming(incoming)})
     return True
+
+
+def is_edited_late(conn: Connection, *, conversation: ConversationId, platform_ref: str, text: str) -> bool:
+    """Whether a run has begun for the message, with other words than these."""
+    payload = conn.execute(_BEGUN, {"conversation": conversation, "ref": platform_ref}).scalar()
+    if payload is None:
+        return False
+    before = decode_incoming(payload)
+    return before.text not in (text, "\n".join(filter(None, (text, *before.notes))))
 
 
 def take_back(conn: Connection, *, conversation: ConversationId, platform_ref: str) -> bool:

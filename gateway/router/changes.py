@@ -18,6 +18,7 @@ from agent.tools.workspace import move_workspace
 from gateway.channels.inbound import Deleted, Edited, Membership, Moved, Outcome, Receipt
 from gateway.channels.keys import ConversationKey
 from gateway.router.house import House
+from gateway.router.incoming import language_of, notice_for
 from gateway.storage import grants, places, settings_rows
 from gateway.storage.grants import Grant
 from gateway.storage.rekey import rekey, rekey_grants
@@ -32,16 +33,25 @@ class Changes:
         self._house = house
 
     async def edited(self, edited: Edited) -> Receipt:
-        """A message whose turn has not begun gets its new words; later edits change nothing."""
-        edit = partial(
-            waiting_rows.edit,
-            conversation=_id(edited),
-            platform_ref=edited.message_id,
-            text=edited.text,
-            version=edited.version,
-        )
+        """A message whose turn has not begun gets its new words; later edits change nothing.
+
+        The first of the later ones in a conversation is told so; the next are not, who corrects a typo knows by then.
+        """
+        conversation, ref, text = _id(edited), edited.message_id, edited.text
+        words = self._house.phrase("edited_late", language_of(edited))
+
+        def edit(conn: Connection) -> bool:
+            version = edited.version
+            if waiting_rows.edit(conn, conversation=conversation, platform_ref=ref, text=text, version=version):
+                return True
+            if waiting_rows.is_edited_late(conn, conversation=conversation, platform_ref=ref, text=text):
+                say = notice_for(edited, words)
+                self._house.notices.add(conn, edited.key, say, dedup=f"edited late:{conversation}")
+            return False
+
         if await self._house.database.write(edit):
             return Receipt(Outcome.ACCEPTED)
+        self._house.notices.committed(edited.key)
         return Receipt(Outcome.IGNORED, "its turn has begun, or a newer edit was there before")
 
     async def deleted(self, deleted: Deleted) -> Receipt:

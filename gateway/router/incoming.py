@@ -74,13 +74,14 @@ def with_notes(text: str, notes: Sequence[str]) -> str:
     return "\n".join((*((text,) if text else ()), *notes))
 
 
-def notice_for(said: Said, text: str) -> Say:
+def notice_for(said: Said | Edited, text: str) -> Say:
     """The house's word on this message: below it in a group, and for its sender alone where the platform can."""
     in_direct_chat = said.chat_type is ChatType.DIRECT
+    has_message = isinstance(said, Edited) or not said.interaction_id
     return Say(
         text=text,
         kind="notice",
-        reply_to=None if in_direct_chat or said.interaction_id else said.message_id,
+        reply_to=said.message_id if has_message and not in_direct_chat else None,
         private_to=None if in_direct_chat and said.interaction is None else person_of(said),
         interaction=said.interaction,
         verbatim=True,

@@ -101,6 +101,16 @@ def test_commands_as_discord_takes_them() -> None:
     assert len(allow["description"]) == 100
 
 
+def test_what_is_chosen_from_a_list_is_chosen_there() -> None:
+    spec = CommandSpec(
+        name="verbose", description="x", options="[quiet|normal]", menu=False, choices=("quiet", "normal")
+    )
+    verbose, umbrella = payload_of([spec, CommandSpec(name="dump", description="x", menu=False)])
+    offered = [{"name": "quiet", "value": "quiet"}, {"name": "normal", "value": "normal"}]
+    assert (verbose["name"], verbose["options"][0]["choices"]) == ("verbose", offered)
+    assert umbrella["name"] == "tieline"
+
+
 def test_names_discord_does_not_take_are_left_out() -> None:
     specs = [CommandSpec(name=name, description="x") for name in ("Upper", "with space", "x" * 33, "fine_1")]
     assert [command["name"] for command in payload_of(specs)] == ["fine_1", "tieline"]

@@ -208,10 +208,31 @@ class TestBeforeTheTurn:
         await world.shows("what time is it")
         assert not any("wat time" in str(body) for body in world.llm.bodies)
         await world.settled()
-        late = Edited(**self.changed(world, said, text="too late", version="3"))
+        same = Edited(**self.changed(world, said, text="what time is it", version="3"))
+        assert (await world.hears(same)).outcome == "ignored"
+        late = Edited(**self.changed(world, said, text="too late", version="4"))
         assert (await world.hears(late)).outcome == "ignored"
         await world.answered("something else")
         assert "too late" not in str(world.llm.bodies[-1])
+
+    async def test_the_first_edit_that_comes_too_late_is_told_so(self, world: World) -> None:
+        said = world.said("what is the weather in Rome")
+        assert (await world.hears(said)).outcome == "accepted"
+        await world.shows("weather in Rome")
+        await world.settled()
+        stranger = world.said("never heard", person="99", chat=GROUP)
+        edits = [(said, "weather in Rome, please"), (said, "weather in Paris"), (stranger, "or this")]
+        same = Edited(**self.changed(world, said, text=said.text, version="2"))
+        assert (await world.hears(same)).outcome == "ignored"
+        await world.settled()
+        assert not any("the change" in text for text in world.texts()), "nothing changed"
+        for version, (message, text) in enumerate(edits, 3):
+            edited = Edited(**self.changed(world, message, text=text, version=str(version)))
+            assert (await world.hears(edited)).outcome == "ignored"
+        await world.shows("I had read your message already")
+        await world.settled()
+        assert sum("I had read your message already" in text for text in world.texts()) == 1
+        assert world.texts(GROUP) == []
 
     async def test_a_deleted_message_is_not_answered(self, world: World) -> None:
         await busy(world)
