@@ -34,6 +34,7 @@ import adapters.telegram.parse
 import adapters.telegram.render
 import adapters.telegram.rich
 import adapters.telegram.tables
+import adapters.web.names
 import adapters.web.parse
 import adapters.web.render
 import adapters.web.rooms
@@ -120,6 +121,7 @@ from adapters.slack.account import Account as SlackAccount
 from adapters.telegram.wording import Me
 from adapters.web.channel import TEXT_LIMIT as WEB_ANSWER
 from adapters.web.parse import TEXT_LIMIT as WEB_MESSAGE
+from adapters.web.shown import Shown
 from agent.core.ids import CallId, ConversationId
 from agent.core.messages import Message, TextPart, ToolResult, ToolUse
 from agent.core.outbox import Say
@@ -254,6 +256,11 @@ def _amount(text: str) -> object:
 
 def _days(text: str) -> object:
     return gateway.scheduler.day_names.read_day(Words(text), NOW.date())
+
+
+def _words_of_a_block(text: str) -> object:
+    shown = Shown(id="m1", order=1, who="bot", at="", text=text, blocks=(text,))
+    return adapters.web.names.words_of(text, [shown])
 
 
 def _web_said(text: str) -> object:
@@ -403,6 +410,7 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
         _of(adapters.telegram.rich.fits, 4_096),
     ),
     "adapters.telegram.tables": (Case(adapters.telegram.tables.display_width, 4_096),),
+    "adapters.web.names": (Case(_words_of_a_block, WEB_ANSWER),),
     "adapters.web.parse": (
         Case(_web_said, WEB_MESSAGE),
         Case(adapters.web.parse.first_language, 8_000),

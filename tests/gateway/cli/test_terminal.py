@@ -164,3 +164,8 @@ async def test_a_person_presses_is_interrupted_and_stops_an_answer(program: Prog
     await program.told_to_stop()
     await typist.sees("The gateway has ended", within_s=60)
     assert await anyio.to_thread.run_sync(typist.process.wait, PATIENCE_S) == 0
+
+
+async def test_a_terminal_is_told_that_only_the_demo_answers(typist: Typist) -> None:
+    await typist.sees("Demo: no model is connected")
+    await typist.sees("Write to Tieline")
