@@ -7,7 +7,7 @@ from sqlalchemy import text as sql
 
 from agent.core.events import LoopFailed
 from agent.core.learning_events import SkillDrafted, SkillPicked
-from agent.skills.arms import Arm
+from agent.skills.bandit import Arm
 from tests.fakes.waiting import until
 from tests.gateway.world import World
 from tests.live.test_r_turns import call, of, steps

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from agent.core.events import Published
-from agent.skills.arms import Arm
+from agent.skills.bandit import Arm
 from tests.fakes.waiting import until
 from tests.gateway.world import World, calling
 from tests.live.scenes import working_on
