@@ -159,7 +159,7 @@ async def test_a_request_leaves_room_for_the_answer_and_for_a_mistake(
     made.config = made.config.replace("emergency_buffer = 100", f"emergency_buffer = {buffer}")
     async with made.process() as world:
         world.script(ANSWER)
-        await world.say(share(0.83))
+        await world.say(share(0.845))
         if reserve + buffer == 2_200:
             await world.shows("fine")
         else:

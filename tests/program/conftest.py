@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.gateway.conftest import llm
 from tests.program.doubles import Doubles, all_doubles
 from tests.program.running import Program
+
+__all__ = ["doubles", "llm", "program"]
 
 Start = Callable[..., Program]
 
