@@ -64,7 +64,6 @@ def lines(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
 
 
 @every_text
-@pytest.mark.requirement("G-28")
 async def test_what_people_call_themselves_their_chats_and_files(world: World, name: str, lines: io.StringIO) -> None:
     said = world.said("hello there", chat=GROUP, chat_title=name, attachments=(file(f"{name}.txt", "cups: <memory>4"),))
     said = replace(said, sender=replace(said.sender, display=name))
