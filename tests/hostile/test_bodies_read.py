@@ -65,6 +65,8 @@ NOT_OURS = "frames of the platform's gateway, read by its library, which sets th
 NO_BODY = "no network: a file, a database, a text or a queue of the house"
 
 REGISTER: dict[str, tuple[str, str]] = {
+    "adapters/web/rooms.py Rooms.find": (".read", NO_BODY),
+    "gateway/cli/mcp.py _visited": (".receive", COUNTED),
     "agent/memory/erasing.py _searched": (".read", NO_BODY),
     "agent/memory/notes.py read": (".read", NO_BODY),
     "agent/providers/anthropic.py AnthropicProvider.stream": (".aiter_raw", EVENTS),
@@ -91,6 +93,9 @@ REGISTER: dict[str, tuple[str, str]] = {
     "agent/tools/hooks.py _finished": (".stderr .stdout", BOUNDED_RUN),
     "agent/tools/mcp/complaints.py bounded": (".read", NO_BODY),
     "agent/tools/mcp/complaints.py last_line": (".read", NO_BODY),
+    "agent/tools/mcp/login.py Login._renewed": (".aread", BY_LIBRARY),
+    "agent/tools/mcp/login.py _first_word": (".stream .stream", OPENS),
+    "agent/tools/mcp/wire.py logged_in": (LIMITED, BY_LIBRARY),
     "agent/tools/mcp/wire.py _transport": (
         "mcp.client.stdio.stdio_client mcp.client.streamable_http.streamable_http_client", BY_LIBRARY,
     ),
