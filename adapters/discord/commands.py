@@ -19,15 +19,14 @@ Command = dict[str, Any]
 
 
 def payload_of(commands: Sequence[CommandSpec]) -> list[Command]:
-    """What is registered: the everyday commands, those that are chosen from a list, and one that takes every other as
-    its first word.
+    """What is registered: the everyday commands, and one that takes every other as its first word.
 
     Names that Discord does not take work as text.
 
     Raises ValueError for more than Discord takes.
     """
     named = [spec for spec in commands if _NAME.fullmatch(spec.name) and spec.name == spec.name.lower()]
-    shown = [spec for spec in named if spec.menu or spec.choices]
+    shown = [spec for spec in named if spec.menu]
     if len(shown) >= COMMANDS:
         raise ValueError(f"Discord takes {COMMANDS} commands, and these are {len(shown) + 1}")
     return [_one(spec) for spec in shown] + ([_one(_UMBRELLA)] if len(shown) < len(commands) else [])

@@ -260,7 +260,7 @@ async def test_nobody_is_paid_for_work_into_a_refused_login(world: World, by: st
 
         await until(rests)
         paid = len(world.llm.bodies)
-        assert paid < 20
+        assert paid < 40, "of some eighty"
     screen.faults.clear()
     async with world.process():
         await world.shows("The platform refused my login")

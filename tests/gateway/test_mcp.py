@@ -26,7 +26,6 @@ def tools_of(world: World) -> list[str]:
     return [tool["function"]["name"] for tool in world.llm.bodies[-1]["tools"]]
 
 
-@pytest.mark.slow  # a server is started
 @pytest.mark.requirement("W-32", "W-33", "W-34")
 async def test_of_many_tools_the_fitting_and_the_used_ones_are_shown_beside_the_houses_own(
     world_of: Callable[..., World],
@@ -98,7 +97,6 @@ async def test_one_that_stays_away_is_told_everywhere_and_to_the_owner_once(
         assert not world.troubles.open
 
 
-@pytest.mark.slow  # a server is started
 @pytest.mark.requirement("Z-103")
 async def test_output_of_a_servers_tool_is_shortened_where_the_tool_is_listed(world_of: Callable[..., World]) -> None:
     taco = "[tools.taco]\nenabled = true\nthreshold = 50\ntarget_tokens = 20\n"

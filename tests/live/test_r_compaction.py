@@ -164,4 +164,4 @@ async def test_a_request_leaves_room_for_the_answer_and_for_a_mistake(
             await world.shows("fine")
         else:
             await world.shows("no longer fits the model")
-            assert world.llm.bodies == []
+            assert turns_of(world) == []

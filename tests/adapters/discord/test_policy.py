@@ -103,7 +103,7 @@ def test_commands_as_discord_takes_them() -> None:
 
 def test_what_is_chosen_from_a_list_is_chosen_there() -> None:
     spec = CommandSpec(
-        name="verbose", description="x", options="[quiet|normal]", menu=False, choices=("quiet", "normal")
+        name="verbose", description="x", options="[quiet|normal]", menu=True, choices=("quiet", "normal")
     )
     verbose, umbrella = payload_of([spec, CommandSpec(name="dump", description="x", menu=False)])
     offered = [{"name": "quiet", "value": "quiet"}, {"name": "normal", "value": "normal"}]

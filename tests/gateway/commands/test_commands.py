@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text as sql
 
-from adapters.discord.commands import payload_of
 from gateway.access.policy import Role
 from gateway.channels.inbound import Mention
 from gateway.commands.all import all_commands, specs
@@ -116,11 +115,9 @@ async def test_help_is_short_and_all_of_it_is_one_word_away(world: World) -> Non
     assert len(await world.asks("/help all", person=BOB)) < 4096, "one message on Telegram"
 
 
-async def test_discord_is_told_the_words_that_verbose_takes(world: World) -> None:
-    commands = {command["name"]: command for command in payload_of(world.accounts["telegram"].published)}
-    (option,) = commands["verbose"]["options"]
-    words = [choice["value"] for choice in option["choices"]]
-    assert words == ["quiet", "normal", "verbose"]
+async def test_platforms_are_told_the_words_that_verbose_takes(world: World) -> None:
+    words = {command.name: command for command in world.accounts["telegram"].published}["verbose"].choices
+    assert words == ("quiet", "normal", "verbose")
     for word in words:
         assert word in await world.asks(f"/verbose {word}")
 
