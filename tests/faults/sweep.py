@@ -239,9 +239,9 @@ class Sweep:
             case "notice":
                 return ["You are"]
             case "command":
-                return [_flat(phrase("new", "en"))]
+                return [_flat(phrase("new", "en").partition("\u2063")[0].partition("/")[0])]  # names differ by platform
             case "question":
-                return ["Forgotten:"]
+                return ["Hidden from the model:"]
             case "reply" if cell.point != "drain":
                 return [f"{tag} answered: {WORDS}", f"{tag} the second"]
             case _:
@@ -266,7 +266,7 @@ class Sweep:
 
         async def forgotten() -> bool:
             seen = (await self.place.shown(in_group=True))[before:]
-            return any("Forgotten:" in text for text in seen)
+            return any("Hidden from the model:" in text for text in seen)
 
         async def open_again() -> bool:
             return await forgotten() or bool(self._rows("select 1 from ephemeral where kind = 'question'"))
