@@ -39,6 +39,7 @@ class Program:
         self.port = free_port()
         self.log = home / "run.log"
         self._environ = dict(environ or {})
+        self.command = [sys.executable, "-m", "gateway", "run"]
         self.process: subprocess.Popen[bytes] | None = None
         self._told = False  # to stop: a second signal would end it at once
         home.mkdir(parents=True, exist_ok=True)
@@ -62,9 +63,7 @@ class Program:
         started()
         self._told = False
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "gateway", "run"], stdout=log, stderr=log, env=self.environ
-            )
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log, env=self.environ)
 
     async def cli(
         self, *args: str, timeout: float = 100.0, stdin: str | None = None
