@@ -9,6 +9,7 @@ from agent.compaction.focus import Focus
 from agent.compaction.guidelines import Guidelines
 from agent.compaction.settings import Level, MemorySettings, MicrocompactSettings, SubgoalSettings
 from agent.compaction.subgoal_watch import SubgoalWatch
+from agent.compaction.subgoals import Subgoals
 from agent.compaction.tiers import NoTiers, Tiers
 from agent.compaction.window import CountMessage, Window
 
@@ -130,6 +131,12 @@ class CompactionState:
         """Whether the store must be told of the guidelines; how many turns have gone by alone is not worth it."""
         now, then = self.guidelines, self.guidelines_written
         return now.kept is not then.kept or now.gone is not then.gone or now.left != then.left
+
+    @property
+    def active_subgoal(self) -> str:
+        """What is worked on now, where subgoals are followed; "" while none has a name."""
+        active = self.tiers.active_subgoal() if isinstance(self.tiers, Subgoals) else None
+        return active.description if active is not None else ""
 
     def forget(self) -> None:
         """The store knows better: the window is read again, and what went by its positions is void."""

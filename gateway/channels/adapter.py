@@ -107,13 +107,15 @@ class Place:
 class Fullness:
     """How full the model's window is in one conversation, as /status tells it. `used` and `window` in tokens.
 
-    `badge` is what the newest compaction saved, "" before the first.
+    `badge` is what the newest compaction saved, "" before the first. `subgoal` is what the agent works on there, in a
+    model's words; "" while that is not known.
     """
 
     used: int
     window: int
     colour: Literal["green", "yellow", "red"]
     badge: str
+    subgoal: str = ""
 
 
 class AdapterStore(Protocol):

@@ -185,6 +185,7 @@ async def test_the_header_tells_how_full_the_window_is(
         assert await page.locator("#gauge-badge").text_content() == full.badge
     await page.screenshot(path=pictures / f"gauge-{scheme}.png")
     assert await page.evaluate(CONTRAST) == []
+    await expect(page.locator("#subgoal")).to_be_hidden()
     await page.set_viewport_size({"width": 320, "height": 700})
     assert await page.evaluate("document.documentElement.scrollWidth") == 320
     await gauge.click()  # a finger has no tooltip
@@ -195,6 +196,40 @@ async def test_the_header_tells_how_full_the_window_is(
     await page.get_by_role("button", name="Conversations").click()
     await page.get_by_role("button", name="New conversation").click()
     await expect(gauge).to_be_hidden()
+    assert errors == []
+
+
+@pytest.mark.requirement("Z-45")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_the_header_tells_what_is_worked_on_once_that_is_known(
+    browser: Browser, site: Site, errors: Errors, pictures: Path, scheme: Any
+) -> None:
+    page = await signed_in(browser, site, errors, color_scheme=scheme, reduced_motion="reduce")
+    subgoal, key = page.locator("#subgoal"), "web:operator:main"
+    site.full[key] = Fullness(used=38_400, window=128_000, colour="green", badge="")
+    await say(page, "the disk is slow")
+    await expect(page.locator("#gauge")).to_be_visible()
+    await expect(subgoal).to_be_hidden()
+    for words in ("find out why the disk is slow", "<b>mend</b> " + "the disk of the second machine " * 12):
+        site.full[key] = Fullness(used=38_400, window=128_000, colour="green", badge="121k→18k", subgoal=words)
+        await say(page, "go on")
+        await expect(page.locator("#subgoal-text")).to_have_text(words.strip())
+        await expect(subgoal).to_be_in_viewport()
+        await page.screenshot(path=pictures / f"subgoal-{len(words)}-{scheme}.png")
+        assert await page.evaluate(CONTRAST) == []
+        assert await page.evaluate("document.documentElement.scrollWidth") == DESKTOP["width"]
+    for width in (1040, 800, 390, 320):
+        await page.set_viewport_size({"width": width, "height": 700})
+        await page.wait_for_function("width => document.documentElement.scrollWidth === width", arg=width)
+        assert await page.evaluate("document.getElementById('title').clientWidth") > 60
+        await expect(page.locator("#gauge")).to_be_in_viewport(ratio=1)
+        await page.screenshot(path=pictures / f"subgoal-{width}-{scheme}.png")
+    await page.locator("#gauge").click()  # on a phone a press tells it
+    await expect(page.locator("#toasts")).to_contain_text("Now: <b>mend</b> the disk")
+    site.full[key] = Fullness(used=38_400, window=128_000, colour="green", badge="")
+    await say(page, "and now?")
+    await expect(subgoal).to_be_hidden()
+    await expect(page.locator("#subgoal-text")).to_have_text("")
     assert errors == []
 
 

@@ -109,7 +109,7 @@ async def test_everyday(stage: Stage, ann: Visitor) -> None:
     status = await hears(ann, room, "Status")
     assert "model-a" in status
     gauge = await window_in(ann, room)
-    assert (gauge["colour"], gauge["badge"]) == ("green", "")
+    assert (gauge["colour"], gauge["badge"], gauge["subgoal"]) == ("green", "", "")
     assert f"🟢 {gauge['used']:,} of {gauge['window']:,} tokens" in status
     await ann.say("/provider", room=room)
     await hears(ann, room, "Providers")
@@ -130,6 +130,24 @@ async def test_everyday(stage: Stage, ann: Visitor) -> None:
     assert "good morning" not in str(call["body"]["messages"])
     names = {command["name"] for command in (await ann.state(room))["commands"]}
     assert {"help", "new", "stop"} <= names
+
+
+@pytest.mark.requirement("Z-45", "Z-58")
+async def test_what_is_worked_on_reaches_the_header_once_a_model_has_named_it(stage: Stage, ann: Visitor) -> None:
+    room = await a_room(ann)
+    named = {"system_contains": "You follow a conversation", "contains": "garden"}
+    reply = {"text": "CURRENT: plan the garden\nCOMPLETED: NONE"}
+    await stage.doubles.llm.post("script", [{"match": named, "reply": reply}], append="1")
+    for number in range(5):  # a fifth of the window: nothing is asked before
+        await ann.say(f"garden {number}: " + "a bed of roses by the old wall " * 900, room=room)
+        await hears(ann, room, f"garden {number}")
+
+    async def shown() -> bool:
+        await ann.say("and now, garden?", room=room)  # an answer of the background counts from the next call on
+        return bool((await window_in(ann, room))["subgoal"])
+
+    await until(shown, what="a subgoal in the header")
+    assert (await window_in(ann, room))["subgoal"] == "plan the garden"
 
 
 @pytest.mark.requirement("B-29", "R-13")

@@ -1,4 +1,5 @@
-// How full the model's window is, and what the newest compaction saved: the figures of /status, in the header.
+// How full the model's window is, what the newest compaction saved and what is worked on: as /status tells it, in the
+// header.
 
 import { byId, toast } from "./dom.js";
 import { ask } from "./net.js";
@@ -37,6 +38,7 @@ export class Gauge {
   #show(full) {
     const gauge = byId("gauge");
     gauge.hidden = !full;
+    this.#showSubgoal(full ? full.subgoal : "");
     if (!full) return;
     const percent = Math.round((full.used * 100) / full.window);
     gauge.dataset.colour = full.colour;
@@ -47,7 +49,16 @@ export class Gauge {
     const number = (count) => count.toLocaleString("en");
     this.words = `Context: ${number(full.used)} of ${number(full.window)} tokens (${percent} %)`;
     if (full.badge) this.words += `. Newest compaction: ${full.badge}`;
+    if (full.subgoal) this.words += `. Now: ${full.subgoal}`;
     gauge.setAttribute("aria-label", this.words);
     gauge.title = this.words;
+  }
+
+  // A model's words: shown as text, cut by the style; a press of the gauge tells them in full.
+  #showSubgoal(words) {
+    const subgoal = byId("subgoal");
+    byId("subgoal-text").textContent = words;
+    subgoal.title = words;
+    subgoal.hidden = !words;
   }
 }
