@@ -45,6 +45,7 @@ class Status:
     strategy: str
     subgoals: int
     active_subgoal: str
+    task_goal: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +94,7 @@ async def status_of(states: States, session: SessionId | None) -> Status:
         strategy=states.runtime.settings.memory.compression.pruning_strategy,
         subgoals=len(subgoals.subgoals),
         active_subgoal=active.description if (active := subgoals.active_subgoal()) is not None else "",
+        task_goal=states.message.compaction.goal.text,
     )
 
 

@@ -187,7 +187,12 @@ class Engine:
         """
         if self.options.level == "off" or self._working or self.state.asked_this_turn:
             return
-        job = self._subgoal_job(load) or self._housekeeping.job(self.options) or self._ahead_job(load)
+        job = (
+            self._subgoal_job(load)
+            or self._goal_job(load)
+            or self._housekeeping.job(self.options)
+            or self._ahead_job(load)
+        )
         if job is not None:
             self._spawn(partial(self._work, job))
 
@@ -308,6 +313,15 @@ class Engine:
         provider = options.memory.summary_provider
         question = watch.question(self.state.window, load.raw(load.window), provider=provider)
         return None if question is None else partial(watch.run, question, self._ask)
+
+    def _goal_job(self, load: Load) -> Job | None:
+        goal, options = self.state.goal, self.options
+        if not options.asks_for_goal:
+            return None
+        provider = options.memory.summary_provider
+        soft = load.raw(self._limits(load).soft) - load.fixed
+        question = goal.question(self.state.window, soft, provider=provider)
+        return None if question is None else partial(goal.run, question, self._ask)
 
     def _ahead_job(self, load: Load) -> Job | None:
         state = self.state

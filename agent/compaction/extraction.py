@@ -30,20 +30,20 @@ class Extracted:
     completed: str | None = None
 
 
-def tail_of(messages: Sequence[Message]) -> list[Message]:
+def tail_of(messages: Sequence[Message], most: int = TAIL) -> list[Message]:
     """The newest messages of people and assistant that the model may see and that say something in words."""
     tail: list[Message] = []
     for message in reversed(messages):
         if message.agent_visible and message.role in ("user", "assistant") and _words(message):
             tail.append(message)
-            if len(tail) == TAIL:
+            if len(tail) == most:
                 break
     return tail[::-1]
 
 
-def question_about(messages: Sequence[Message]) -> str:
+def question_about(messages: Sequence[Message], *, most: int = TAIL) -> str:
     """The tail of `messages`, each cut, between tags that nothing inside can close."""
-    lines = "\n".join(f"{message.role}: {_words(message)[:LONGEST_EXCERPT]}" for message in tail_of(messages))
+    lines = "\n".join(f"{message.role}: {_words(message)[:LONGEST_EXCERPT]}" for message in tail_of(messages, most))
     return f"<messages>\n{lines.replace('</messages', '&lt;/messages')}\n</messages>"
 
 

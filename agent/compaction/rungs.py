@@ -153,7 +153,9 @@ async def prune(
         return NOTHING
     need = min(need, int(total * MOST_PRUNED))
     score = STRATEGIES[strategy]
-    scene = Scene(size=len(state.window), goal=goal_of(state.window), tiers=state.tiers)
+    newest = goal_of(state.window)
+    goal = state.goal.beside(newest) if options.asks_for_goal else newest
+    scene = Scene(size=len(state.window), goal=goal, tiers=state.tiers)
     if strategy in QUADRATIC:
         scores = await anyio.to_thread.run_sync(score, blocks, replace(scene, pause=partial(time.sleep, PAUSE_S)))
     else:

@@ -10,6 +10,7 @@ from agent.compaction.guidelines import Guidelines
 from agent.compaction.settings import Level, MemorySettings, MicrocompactSettings, SubgoalSettings
 from agent.compaction.subgoal_watch import SubgoalWatch
 from agent.compaction.subgoals import Subgoals
+from agent.compaction.task_goal import TaskGoal
 from agent.compaction.tiers import NoTiers, Tiers
 from agent.compaction.window import CountMessage, Window
 
@@ -32,6 +33,11 @@ class Options:
         SideQuest chooses among results that are still there: with it, only pressure clears them.
         """
         return self.memory.compression.pruning_strategy == "reactive" and not self.memory.sidequest.enabled
+
+    @property
+    def asks_for_goal(self) -> bool:
+        """Whether a model says what the task is, since results are compared with it."""
+        return self.memory.compression.pruning_strategy == "task_aware"
 
     @property
     def uses_subgoals(self) -> bool:
@@ -102,6 +108,8 @@ class CompactionState:
     count: CountMessage
     window: Window = field(init=False)
     watch: SubgoalWatch = field(default_factory=SubgoalWatch)
+    goal: TaskGoal = field(default_factory=TaskGoal)
+    asks_for_goal: bool = False  # in this turn
     tiers: Tiers = field(default_factory=NoTiers)
     cooldown: Cooldown = field(default_factory=Cooldown)
     breaker: Breaker = field(default_factory=Breaker)
@@ -133,15 +141,16 @@ class CompactionState:
         return now.kept is not then.kept or now.gone is not then.gone or now.left != then.left
 
     @property
-    def active_subgoal(self) -> str:
-        """What is worked on now, where subgoals are followed; "" while none has a name."""
+    def working_on(self) -> str:
+        """The active subgoal, or the task goal, whichever the strategy goes by; "" while no model has named it."""
         active = self.tiers.active_subgoal() if isinstance(self.tiers, Subgoals) else None
-        return active.description if active is not None else ""
+        return active.description if active is not None else self.goal.text if self.asks_for_goal else ""
 
     def forget(self) -> None:
         """The store knows better: the window is read again, and what went by its positions is void."""
         self.window = Window(self.count, after=self.window.newest_key)
         self.watch = SubgoalWatch()
+        self.goal = TaskGoal()
         self.tiers = NoTiers()
         self.focus.forget()
         self.summary = self.summary_written = None
@@ -167,6 +176,7 @@ class CompactionState:
         self.focus.turns += 1
         self.own = len(self.window)
         self.tiers = self.watch.subgoals if options.uses_subgoals else NoTiers()
+        self.asks_for_goal = options.asks_for_goal
 
     def change(self, change: Change) -> int:
         """Make a change to the window and let everything that goes by positions follow; raw tokens freed."""

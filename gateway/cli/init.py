@@ -37,7 +37,7 @@ POLICIES = {
 }
 STRATEGIES = {
     "reactive": "the oldest",
-    "task_aware": "what has least to do with the last question",
+    "task_aware": "what has least to do with the task at hand",
     "mig": "what tells nothing new",
     "subgoal": "what belongs to a finished step, or to none; a model is asked about the steps now and then",
     "subgoal_mig": "the same, and of that what tells nothing new",

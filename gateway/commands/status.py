@@ -123,6 +123,8 @@ def _compaction(call: Call, seen: Status) -> list[str]:
     if seen.strategy in ("subgoal", "subgoal_mig"):
         values = {"count": seen.subgoals, "active": seen.active_subgoal or "–", "strategy": seen.strategy}
         lines.append(phrase("status_subgoals", language, **values))
+    elif seen.strategy == "task_aware" and seen.task_goal:
+        lines.append(phrase("status_task_goal", language, goal=seen.task_goal))
     return lines
 
 

@@ -148,7 +148,7 @@ class Waking:
         if not used or colour is None:
             return None
         badge = badge_of(tally.last_before, tally.last_after, tally.last_at_ms, now_ms)
-        subgoal = agent.message.compaction.active_subgoal
+        subgoal = agent.message.compaction.working_on
         return Fullness(used=used, window=window, colour=colour, badge=badge, subgoal=subgoal)
 
     def running_since(self, conversation: ConversationId) -> datetime | None:

@@ -72,6 +72,23 @@ async def test_a_subgoal_is_asked_about_after_the_turn_and_shown(
     assert asked.startswith("<messages>\nuser: tea, please")
 
 
+async def test_the_task_goal_is_asked_about_after_the_turn_and_shown(sqlite_database: Database, tmp_path: Path) -> None:
+    gate = anyio.Event()
+    goal = says("Find a tea for\nthe guests.", gate=gate)
+    provider = ScriptedProvider(context_window=8_000, otherwise=says("ok", usage=Usage()), aside=goal)
+    world = world_of(sqlite_database, tmp_path, provider, settings("task_aware"))
+    async with background(world):
+        assert await world.say("tea, please " * 900) == ["ok"]
+        await until(lambda: len(provider.asides) == 1)
+        assert await world.say("and milk") == ["ok"], "a slow answer delays no turn"
+        assert (await world.agent.operations.status()).task_goal == ""
+        gate.set()
+        await anyio.wait_all_tasks_blocked()
+        assert (await world.agent.operations.status()).task_goal == "Find a tea for the guests."
+        await world.say("and sugar")
+    assert provider.asides[0].messages[0].content.startswith("<messages>\nuser: tea, please")
+
+
 async def test_as_shipped_a_subgoal_that_nobody_has_named_yet_holds_no_result_back(
     sqlite_database: Database, tmp_path: Path
 ) -> None:

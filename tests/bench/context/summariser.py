@@ -52,6 +52,8 @@ class Summariser:
         match question.purpose:
             case "subgoal":
                 return self._about_the_subgoal()
+            case "task_goal":
+                return self.subgoal
             case "pair_summary":
                 return _numbered(question.text)
             case _:
