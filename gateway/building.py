@@ -17,6 +17,7 @@ from agent.definitions import Definitions
 from agent.embedding import Embedders
 from agent.goals.desk import Goals
 from agent.hearing import Hearing
+from agent.memory.eviction import Sweep
 from agent.memory.memory import Memory
 from agent.memory.vectors import Vectors
 from agent.plans.desk import Plans
@@ -415,6 +416,13 @@ async def build(
             retention=lambda: live.settings.retention,
             ledger_days=lambda: live.settings.scheduler.ledger_days,
             miss_days=lambda: live.settings.memory.recall.miss_days,
+        ),
+        sweep=Sweep(
+            database,
+            clock,
+            uses=memory.uses,
+            settings=lambda: live.settings.memory.eviction,
+            evicted=metrics.swept,
         ),
         alerts=alerts,
         phrase=phrase,

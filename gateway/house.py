@@ -10,6 +10,7 @@ from anyio.abc import TaskGroup
 from agent.between_turns import BetweenTurns
 from agent.goals.desk import Goals
 from agent.ledger.ledger import Ledger
+from agent.memory.eviction import Sweep
 from agent.memory.memory import Memory
 from agent.plans import stranded
 from agent.plans.desk import Plans
@@ -70,6 +71,7 @@ class House:
     goals: Goals
     plans: Plans
     upkeep: Upkeep
+    sweep: Sweep
     alerts: Alerts
     phrase: Catalogue
     tokenizer: Tokenizer
@@ -87,6 +89,7 @@ class House:
             ("conversations", self.conversations.run),
             ("schedules", self.schedules.run),
             ("upkeep", self.upkeep.run),
+            ("memory sweep", self.sweep.run),
             ("alerts", self.alerts.run),
             ("ledger", self.ledger.run),
             ("approvals", self._reap),
@@ -150,6 +153,7 @@ class House:
             await self.known_models.flush()
             await self.ledger.aclose()
             await self.memory.misses.flush()
+            await self.memory.uses.flush()
             await self.learning.flush()
             await self.database.aclose()
             self.delivery.close()

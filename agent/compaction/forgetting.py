@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from agent.compaction.blocks import Block
-from agent.compaction.retention import retention
 from agent.compaction.window import Entry
 from agent.core.messages import ToolUse
+from agent.memory.retention import retention
 
 SHORTEST = 4  # characters of a value that can be told from chance
 

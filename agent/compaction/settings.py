@@ -10,7 +10,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator
 
 from agent.core.section_config import SECTION_CONFIG
-from agent.memory.settings import FlushSettings, GraphSettings, RecallSettings, SemanticSettings, StyleSettings
+from agent.memory.settings import (
+    EvictionSettings,
+    FlushSettings,
+    GraphSettings,
+    RecallSettings,
+    SemanticSettings,
+    StyleSettings,
+)
 
 Level = Literal["off", "safe", "full"]
 StrategyName = Literal["reactive", "task_aware", "mig", "subgoal", "subgoal_mig"]
@@ -190,6 +197,7 @@ class MemorySettings:
     recall: RecallSettings = field(default_factory=RecallSettings)
     semantic: SemanticSettings = field(default_factory=SemanticSettings)
     graph: GraphSettings = field(default_factory=GraphSettings)
+    eviction: EvictionSettings = field(default_factory=EvictionSettings)
     flush: FlushSettings = field(default_factory=FlushSettings)
     style: StyleSettings = field(default_factory=StyleSettings)
 

@@ -27,7 +27,8 @@ from agent.memory.misses import MissLog
 from agent.memory.records import LONGEST_QUERY, Edge, Item, Kept, Kind, Recollected, Strategy
 from agent.memory.rights import is_theirs
 from agent.memory.routing import route
-from agent.memory.settings import GraphSettings, RecallSettings, SemanticSettings
+from agent.memory.settings import EvictionSettings, GraphSettings, RecallSettings, SemanticSettings
+from agent.memory.uses import UseLog
 from agent.memory.vectors import Vectors
 from agent.memory.words import coverage, telling
 from agent.providers.metering import Bill
@@ -51,6 +52,8 @@ class Sections(Protocol):
     def semantic(self) -> SemanticSettings: ...
     @property
     def graph(self) -> GraphSettings: ...
+    @property
+    def eviction(self) -> EvictionSettings: ...
 
 
 def alone(conversation: ConversationId) -> Places:
@@ -80,6 +83,7 @@ class Memory:
     ) -> None:
         self.database = database
         self.misses = misses or MissLog(database, clock)
+        self.uses = UseLog(database, clock)
         self.vectors = vectors
         self.forgotten = Forgotten()
         self.lexicon = Lexicon()
@@ -207,8 +211,10 @@ class Memory:
             self._missed(scope, query, "hybrid")
         if beside and reordered and items:
             around = await self.database.read(lambda conn: index.around(conn, scope, items))
-        blocks = [item for item in with_code if coverage(words, item.text) >= ENOUGH_WORDS]
-        return Recollected(strategy=chosen, items=items, around=around, code=tuple(blocks[:code]), edges=edges)
+        blocks = [item for item in with_code if coverage(words, item.text) >= ENOUGH_WORDS][:code]
+        if self.settings.eviction.max_entries:
+            self.uses.note((*items, *blocks))
+        return Recollected(strategy=chosen, items=items, around=around, code=tuple(blocks), edges=edges)
 
     async def facts_about(self, query: str, scope: Scope, *, bill: Bill) -> tuple[Item, ...]:
         """Durable facts that a new session's first words are about, at most as many as configured (W-10).

@@ -19,6 +19,7 @@ from agent.storage.memory_tables import (
     entity,
     memory,
     memory_place,
+    memory_use,
     memory_vector,
     relation,
 )
@@ -125,7 +126,7 @@ def conversations(conn: Connection, audience: Audience) -> tuple[ConversationId,
 
 
 def remove(conn: Connection, ids: Sequence[int]) -> int:
-    """Remove these, their vectors, what the graph read from them, and entities that nothing is left of."""
+    """Remove these, their vectors and uses, what the graph read from them, and entities that nothing is left of."""
     return sum(_remove(conn, some) for some in chunks(ids))
 
 
@@ -133,6 +134,7 @@ def _remove(conn: Connection, ids: Sequence[int]) -> int:
     touched = select(relation.c.subject_id, relation.c.object_id).where(relation.c.memory_id.in_(ids))
     entities = {id for pair in conn.execute(touched) for id in pair}
     conn.execute(delete(memory_vector).where(memory_vector.c.memory_id.in_(ids)))
+    conn.execute(delete(memory_use).where(memory_use.c.memory_id.in_(ids)))
     conn.execute(delete(relation).where(relation.c.memory_id.in_(ids)))
     for id in entities:
         left = select(relation.c.id).where(or_(relation.c.subject_id == id, relation.c.object_id == id)).limit(1)

@@ -87,6 +87,27 @@ class SemanticSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EvictionSettings:
+    """`[memory.eviction]`: what is kept beyond a limit goes, the worst remembered first (SPEC §8.12).
+
+    `max_entries` counts messages and pieces of code of each person or place; 0: everything stays.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
+
+    max_entries: int = 0
+    sweep_interval_secs: float = 3_600.0
+
+    def __post_init__(self) -> None:
+        mistakes = []
+        if self.max_entries < 0:
+            mistakes.append(f"max_entries is {self.max_entries}; it must be 0 (off) or more")
+        if not (isfinite(self.sweep_interval_secs) and self.sweep_interval_secs >= 1):
+            mistakes.append(f"sweep_interval_secs is {self.sweep_interval_secs}; it must be 1 or more")
+        _refuse(mistakes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlushSettings:
     """`[memory.flush]`: before a model summarises, it may write lasting notes into MEMORY.md (SPEC §17.2)."""
 

@@ -114,6 +114,17 @@ memory_vector = Table(
 )
 Index("ix_memory_vector_audience", memory_vector.c.audience, memory_vector.c.model, memory_vector.c.memory_id)
 
+# How often what people said was found again (agent.memory.uses); no row: never, or nothing is ever evicted.
+memory_use = Table(
+    "memory_use",
+    metadata,
+    Column("memory_id", BigInteger, ForeignKey("memory.id"), primary_key=True, autoincrement=False),
+    Column("audience", Text, nullable=False),
+    Column("uses", Integer, nullable=False),
+    Column("at", BigInteger, nullable=False),  # the newest time
+)
+Index("ix_memory_use_audience", memory_use.c.audience)
+
 entity = Table(
     "entity",
     metadata,

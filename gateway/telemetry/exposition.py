@@ -74,6 +74,7 @@ class _Collector:
             ("tieline_summary_questions_answered", "Those they could answer.", totals.probe_answered),
             ("tieline_summary_facts_put_back", "What they lacked and hold now.", totals.probe_put_back),
             ("tieline_looked_up_again", "Times a model looked up what had just left.", totals.looked_up_again),
+            ("tieline_memory_evicted", "Kept things that sweeps of the memory took.", self.metrics.evicted),
             ("tieline_compaction_breaker_trips", "Times the breaker of summaries opened.", totals.breaker_trips),
             ("tieline_event_listener_failures", "Events a listener could not take.", self.metrics.lost_events),
         ):

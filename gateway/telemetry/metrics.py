@@ -161,6 +161,7 @@ class Metrics:
         self.cache_breaks: Counter[str] = Counter()  # by cause
         self.escalations: Counter[str] = Counter()  # by provider
         self.turns_after_hard = Histogram(TURNS)  # until the next one in the same conversation
+        self.evicted = 0  # things that sweeps of the memory took
         self.lost_events = 0
         self._conversations: OrderedDict[ConversationId, MetricsSnapshot] = OrderedDict()
 
@@ -203,6 +204,10 @@ class Metrics:
         self.schedules[(outcome,)] += 1
         if outcome == "fired":
             self.lateness_seconds.observe(max(0.0, after_s))
+
+    def swept(self, evicted: int) -> None:
+        """A sweep of the memory took so many things."""
+        self.evicted += evicted
 
     def listener_failed(self, error: Exception, event: object) -> None:
         """What to give the bus as `on_error`, together with a log line."""

@@ -7,7 +7,6 @@ import pytest
 
 from agent.compaction.asking import Question
 from agent.compaction.engine import Engine
-from agent.compaction.retention import retention
 from agent.compaction.settings import CompressionSettings, MemorySettings, MicrocompactSettings, SidequestSettings
 from agent.compaction.sidequest import EVICTED, cursors_in, is_due, named_in
 from agent.compaction.state import CompactionState, Load, Options
@@ -15,6 +14,7 @@ from agent.compaction.subgoals import Subgoals
 from agent.compaction.tiers import NoTiers
 from agent.core.ids import ConversationId, RunId
 from agent.core.messages import Message, ToolResult, ToolUse, text_message
+from agent.memory.retention import retention
 
 SETTINGS = SidequestSettings(enabled=True, interval_turns=2, min_cursor_tokens=50)
 LOAD = Load(fixed=0, scale=1.0, window=100_000, room=70_000, first=True)

@@ -130,6 +130,13 @@ def test_turns_between_two_hard_compactions_are_counted_by_conversation() -> Non
     assert metrics.totals.hard_compactions == 3
 
 
+def test_what_sweeps_of_the_memory_took_is_counted() -> None:
+    metrics = counted()
+    metrics.swept(100)
+    metrics.swept(7)
+    assert "tieline_memory_evicted_total 107.0" in exposition(metrics, Gauges()).decode()
+
+
 def test_what_summaries_knew_and_what_was_looked_up_again_is_counted() -> None:
     probed = SummaryProbed(conversation=A, rung="high", asked=7, answered=5, put_back=2)
     metrics = counted(probed, probed, LookedUpAgain(conversation=A, tool="read", again=True, turns=1))

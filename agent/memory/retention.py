@@ -10,4 +10,9 @@ def retention(age_s: float, accesses: int, strength_s: float = STRENGTH_S) -> fl
 
     What was never used decays almost at once: a factor of e in a second.
     """
-    return exp(-max(0.0, age_s) / max(1.0, strength_s * log(1 + max(0, accesses))))
+    return exp(-decay(age_s, accesses, strength_s))
+
+
+def decay(age_s: float, accesses: int, strength_s: float = STRENGTH_S) -> float:
+    """The curve's exponent: it still orders what is forgotten so far that every retention is 0."""
+    return max(0.0, age_s) / max(1.0, strength_s * log(1 + max(0, accesses)))
