@@ -5,6 +5,7 @@ from pathlib import Path
 
 from agent.compaction.dumps import Form
 from agent.compaction.gauge import badge_of
+from agent.compaction.guidelines import Guideline
 from agent.core.context_events import CompactComplete
 from agent.core.ids import SessionId
 from agent.inbox import Work
@@ -87,6 +88,22 @@ class WindowOperations:
             badge=badge_of(tally.last_before, tally.last_after, tally.last_at_ms, now_ms),
             origin=provider.window_origin if isinstance(provider, LazyProvider) else None,
         )
+
+    async def guidelines(self) -> tuple[Guideline, ...]:
+        """What compaction has learnt to keep here, the most important first."""
+        session, states = await self._current(), self._states
+        if session is not None:
+            await self._loaded(session)
+        return states.message.compaction.guidelines.kept
+
+    async def clear_guidelines(self) -> int:
+        """Let compaction keep nothing but what it always does; how many guidelines there were.
+
+        The change is committed with the command's own end.
+        """
+        there = len(await self.guidelines())
+        self._states.message.compaction.unlearn()
+        return there
 
     async def focus(self) -> FocusView:
         """What Focus has bracketed and found here."""

@@ -146,6 +146,10 @@ class CompactionState:
         active = self.tiers.active_subgoal() if isinstance(self.tiers, Subgoals) else None
         return active.description if active is not None else self.goal.text if self.asks_for_goal else ""
 
+    def unlearn(self) -> None:
+        """No guideline counts any more, and nothing that has left so far makes a new one."""
+        self.guidelines, self.settled = replace(self.guidelines, kept=(), gone=(), left=None), 0
+
     def forget(self) -> None:
         """The store knows better: the window is read again, and what went by its positions is void."""
         self.window = Window(self.count, after=self.window.newest_key)

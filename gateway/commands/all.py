@@ -81,6 +81,7 @@ def all_commands() -> Commands:
             approvals.APPROVALS,
             mcp.MCP,
             status.VERBOSE,
+            context.GUIDELINES,
             context.FOCUS,
             context.SIDEQUEST,
             context.DEBUG_DUMP,

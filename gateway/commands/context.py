@@ -1,9 +1,11 @@
-"""The window of the conversation: /compact /context /focus /sidequest /debug-dump /dump-format."""
+"""The window of the conversation: /compact /context /guidelines /focus /sidequest /debug-dump /dump-format."""
 
 from agent.compaction.dumps import FORMS, dump_folder
+from agent.compaction.guidelines import Guideline
 from agent.storage.moments import from_us
 from agent.turn.look import ContextView
-from gateway.commands.command import Call, Command, Reply
+from gateway.access.policy import Role
+from gateway.commands.command import Call, Command, Reply, refused
 from gateway.commands.status import gauge_of
 
 DUMPS = "dumps"
@@ -74,6 +76,33 @@ def _origin(call: Call, seen: ContextView) -> list[str]:
     return [call.house.phrase(f"context_from_{seen.origin.source}", call.incoming.language, **values)]
 
 
+async def guidelines(call: Call) -> Reply:
+    """What compaction has learnt to keep here, the most important first; `clear` takes it back."""
+    phrase, language = call.house.phrase, call.incoming.language
+    match call.args.strip().lower():
+        case "" | "list":
+            lines = [_guideline(call, one) for one in await call.agent.window.guidelines()]
+            if not lines:
+                return Reply(text=phrase("guidelines_none", language), private=True)
+            return Reply(text="\n".join((phrase("guidelines_title", language), "", *lines)), private=True)
+        case "clear":
+            if call.in_group and call.role < Role.ADMIN:
+                return refused(call)
+            count = await call.agent.window.clear_guidelines()
+            key = "guidelines_cleared" if count else "guidelines_none"
+            return Reply(text=phrase(key, language, count=count), private=True)
+        case other:
+            return Reply(text=phrase("guidelines_usage", language, given=other), private=True)
+
+
+def _guideline(call: Call, one: Guideline) -> str:
+    """On one line; what was looked for is a model's words and shown as code."""
+    phrase, language = call.house.phrase, call.incoming.language
+    kind = phrase("guidelines_results", language, tool=one.tool) if one.tool else phrase("context_said", language)
+    about = one.about.replace("`", "'")
+    return f"- {kind}: `{about}`" if about else f"- {kind}"
+
+
 async def focus(call: Call) -> Reply:
     """What Focus has bracketed, and what it found so far."""
     phrase, language, seen = call.house.phrase, call.incoming.language, await call.agent.window.focus()
@@ -121,6 +150,7 @@ async def debug_dump(call: Call) -> Reply:
 
 COMPACT = Command(name="compact", run=compact, group="chat", usage="[what to keep]", admin_in_groups=True)
 CONTEXT = Command(name="context", run=context, group="chat")
+GUIDELINES = Command(name="guidelines", choices=("list", "clear"), run=guidelines, group="more", usage="[list | clear]")
 
 
 async def dump_format(call: Call) -> Reply:
