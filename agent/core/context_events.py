@@ -51,6 +51,20 @@ class MidCompactLayer2Ran(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EstimatorCalibrated(Event):
+    """By what the model reported, a counted token is `scale` of its tokens now (SPEC §6.9): the mean of `samples` calls.
+
+    Published where that has changed by a hundredth or more.
+    """
+
+    name: ClassVar[str] = "estimator_calibrated"
+    provider: str
+    model: str
+    scale: float
+    samples: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFlushed(Event):
     name: ClassVar[str] = "memory:flush"
     tokens: int

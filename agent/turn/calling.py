@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from agent.core.context_events import EstimatorCalibrated
 from agent.core.crash_points import passing
 from agent.core.errors import AgentError, ProviderBarred, ProviderUnpriced
 from agent.core.events import StreamDelta
@@ -63,7 +64,22 @@ async def call_model(
             prefix=run.prefix.hash if run.prefix is not None else "",
         ),
     )
+    _tell_calibrated(answered.provider, run, states)
     return answered
+
+
+def _tell_calibrated(provider: Provider, run: Run, states: States) -> None:
+    estimator = states.metrics.estimator
+    if estimator.take_change():
+        event = EstimatorCalibrated(
+            conversation=states.session.conversation,
+            run=run.id,
+            provider=provider.name,
+            model=provider.model,
+            scale=round(estimator.scale, 3),
+            samples=estimator.samples,
+        )
+        announce(states, event)
 
 
 def bill_of(run: Run, states: States, *, purpose: str = "turn") -> Bill:

@@ -23,6 +23,7 @@ from agent.providers.provider import ToolSchema
 PER_MESSAGE = 4
 SAMPLES = 8
 LOWEST_SCALE, HIGHEST_SCALE = 0.5, 2.0
+LEAST_CHANGE = 0.01  # of the scale that is worth an event
 PER_IMAGE = 1_600  # what a picture of the largest useful size costs at Anthropic
 PER_DOCUMENT = 3_000
 PER_NAMED_FILE = 40
@@ -79,6 +80,19 @@ class Estimator:
         self._learnt: dict[object, deque[float]] = {}
         self._samples: deque[float] = deque(maxlen=SAMPLES)
         self.scale = 1.0
+        self._told = 1.0  # the scale that was told of last
+
+    @property
+    def samples(self) -> int:
+        """How many calls the scale is the mean of."""
+        return len(self._samples)
+
+    def take_change(self) -> bool:
+        """Whether the scale has changed by a hundredth or more since this was true last."""
+        if abs(self.scale - self._told) < LEAST_CHANGE:
+            return False
+        self._told = self.scale
+        return True
 
     def text(self, text: str) -> int:
         """Raw tokens of a text that several requests share, such as the system prompt: counted once while in use."""

@@ -97,6 +97,39 @@ async def test_what_was_named_is_evicted_before_the_next_call_if_it_is_still_the
     assert [content == EVICTED for content in results] == [False, True, False]
 
 
+@pytest.mark.parametrize("strategy", ["reactive", "task_aware", "mig"])
+async def test_with_nothing_else_set_it_chooses_among_all_results_and_not_the_newest_alone(strategy: str) -> None:
+    state, asked, jobs = conversation(*(200,) * 8), list[str](), list[Callable[[], Awaitable[None]]]()
+
+    async def ask(question: Question) -> str:
+        if question.purpose == "sidequest":
+            asked.append(question.text)
+        return '{"del_cursors": [0, 1, 2, 3, 4, 5, 6, 7]}'
+
+    engine = Engine(
+        conversation=ConversationId("c"),
+        state=state,
+        count_text=len,
+        ask=ask,
+        publish=lambda event: None,
+        spawn=jobs.append,
+        now=lambda: datetime(2025, 1, 1, tzinfo=UTC),
+    )
+    compression = CompressionSettings(pruning_strategy=strategy)  # type: ignore[arg-type]
+    options = Options(memory=MemorySettings(compression=compression, sidequest=SidequestSettings(enabled=True)))
+    for _ in range(SidequestSettings().interval_turns):
+        engine.begin_turn(RunId("r"), options)
+        await engine.before_call(LOAD)
+        engine.after_turn(LOAD)
+    for job in jobs:
+        await job()
+    assert [text.count("look (") for text in asked] == [8], "those that L0 would have cleared are there too"
+    await engine.before_call(LOAD)
+    results = [message.tool_results[0].content for message in state.window.messages if message.tool_results]
+    assert results.count(EVICTED) == 4
+    assert EVICTED not in results[4:], "of results of one size the oldest come first, and the newest stay"
+
+
 @pytest.mark.requirement("Z-30")
 def test_the_forgetting_curve() -> None:
     day = 86_400.0
