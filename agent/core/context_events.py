@@ -52,7 +52,7 @@ class MidCompactLayer2Ran(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimatorCalibrated(Event):
-    """By what the model reported, a counted token is `scale` of its tokens now (SPEC §6.9): the mean of `samples` calls.
+    """By what the model reported, a counted token is `scale` of its own now (SPEC §6.9): the mean of `samples` calls.
 
     Published where that has changed by a hundredth or more.
     """
