@@ -1,4 +1,4 @@
-"""Rows of calls that wait for a person's word, of what calls ask people, and of what was allowed for good (SPEC §12.4).
+"""Rows of calls that wait for a person's word, of what calls ask people, and of rules that hold for good (SPEC §12.4).
 
 pending → approved → executed, or answered, rejected, expired, cancelled. Every step is a compare-and-set:
 whoever comes second changes nothing. Nothing here decides who may decide.
@@ -12,9 +12,10 @@ from typing import Any, Literal, cast
 from sqlalchemy import Connection, Row, Select, Text, bindparam, delete, func, insert, select, update
 
 from agent.core.ids import ConversationId, PersonId
-from agent.storage.conflicts import or_ignore
+from agent.storage.conflicts import or_ignore, or_update
 from agent.storage.tables import approval, approval_rule
 
+Effect = Literal["allow", "deny"]
 ApprovalStatus = Literal["pending", "approved", "answered", "rejected", "expired", "cancelled", "executed"]
 
 
@@ -56,7 +57,10 @@ class Approval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A kind of call that an admin has allowed for good in one conversation."""
+    """A kind of call that an admin has allowed or denied for good in one conversation.
+
+    `covers` "": every call of the tool.
+    """
 
     id: int
     tool: str
@@ -64,8 +68,10 @@ class Rule:
     shown: str
     created_by: str
     created_at: int
+    effect: Effect = "allow"
 
 
+EVERY_CALL = ""  # what a rule about a whole tool covers
 _NUMBERED = "\x1f"  # between a call's id and the number of its question: no provider gives such an id
 
 _ONE = approval.c.id == bindparam("wanted")
@@ -98,6 +104,9 @@ _EXECUTE = update(approval).where(_ONE, approval.c.status == "approved").values(
 _SETTLE = update(approval).where(_ONE).values(screen="settled", message_ref=bindparam("ref"))
 _EXECUTED = select(approval.c.call_id).where(approval.c.inbox_id == bindparam("inbox"), approval.c.status == "executed")
 _RULE = approval_rule.c.conv == bindparam("conversation")
+_RULE_TOOL = or_update(
+    insert(approval_rule), key=("conv", "tool", "covers"), columns=("effect", "shown", "created_by", "created_at")
+)
 
 
 def ask(conn: Connection, one: Approval) -> Approval:
@@ -226,15 +235,35 @@ def allow(
     conn.execute(or_ignore(insert(approval_rule)), values)
 
 
-def is_allowed(conn: Connection, conversation: ConversationId, tool: str, covers: str) -> bool:
-    """Whether such a call was allowed there for good."""
-    same = (approval_rule.c.tool == tool, approval_rule.c.covers == covers)
-    found = conn.execute(select(approval_rule.c.id).where(_RULE, *same), {"conversation": conversation})
-    return found.first() is not None
+def rule_tool(conn: Connection, conversation: ConversationId, tool: str, effect: Effect, *, by: str, at: int) -> None:
+    """Allow or deny every call of the tool there; takes the place of an earlier such rule."""
+    values = {
+        "conv": conversation,
+        "tool": tool,
+        "covers": EVERY_CALL,
+        "shown": "",
+        "created_by": by,
+        "created_at": at,
+        "effect": effect,
+    }
+    conn.execute(_RULE_TOOL, values)
+
+
+def verdict(conn: Connection, conversation: ConversationId, tool: str, covers: str | None) -> Effect | None:
+    """What the rules of the conversation say of such a call; a denial wins. `covers` None: it can never be allowed
+    for good."""
+    same = approval_rule.c.covers.in_((EVERY_CALL, covers) if covers is not None else (EVERY_CALL,))
+    found = conn.execute(
+        select(approval_rule.c.effect).where(_RULE, approval_rule.c.tool == tool, same), {"conversation": conversation}
+    )
+    effects = set(found.scalars())
+    if "deny" in effects:
+        return "deny"
+    return "allow" if "allow" in effects and covers is not None else None
 
 
 def rules(conn: Connection, conversation: ConversationId) -> tuple[Rule, ...]:
-    """What is allowed there for good, oldest first."""
+    """What is allowed or denied there for good, oldest first."""
     found = conn.execute(
         select(approval_rule).where(_RULE).order_by(approval_rule.c.id), {"conversation": conversation}
     )
@@ -246,13 +275,14 @@ def rules(conn: Connection, conversation: ConversationId) -> tuple[Rule, ...]:
             shown=row.shown,
             created_by=row.created_by,
             created_at=row.created_at,
+            effect=cast(Effect, row.effect),
         )
         for row in found
     )
 
 
 def revoke(conn: Connection, conversation: ConversationId, id: int) -> bool:
-    """Take back what was allowed; False when there is none of that number there."""
+    """Take a rule back; False when there is none of that number there."""
     return (
         conn.execute(
             delete(approval_rule).where(_RULE, approval_rule.c.id == bindparam("rule")),

@@ -1,6 +1,6 @@
-"""The tables of what is learnt about skills: how often each helped, and the drafts that were made."""
+"""The tables of what is learnt: how often each skill helped, drafts of skills, and what people say of answers."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, Table, Text, UniqueConstraint
 
 from agent.storage.skill_tables import metadata as metadata  # with these tables on it
 from agent.storage.tables import Id
@@ -33,3 +33,19 @@ evolved_prompts = Table(
     Column("person", Text),  # whose requests it quotes
     Column("created_at", BigInteger, nullable=False),
 )
+
+# What a person said of an answer with /feedback: one row for each run and person, the newest word counts.
+feedback = Table(
+    "feedback",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("conv", Text, nullable=False),
+    Column("session_id", Text, nullable=False),
+    Column("inbox_id", BigInteger, nullable=False),  # the run whose answer is meant
+    Column("person", Text, nullable=False),
+    Column("up", Boolean, nullable=False),
+    Column("text", Text, nullable=False, server_default=""),
+    Column("created_at", BigInteger, nullable=False),
+    UniqueConstraint("inbox_id", "person"),
+)
+Index("ix_feedback_conv", feedback.c.conv, feedback.c.id)

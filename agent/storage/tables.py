@@ -140,10 +140,11 @@ approval_rule = Table(
     Column("id", Id, primary_key=True),
     Column("conv", Text, nullable=False),
     Column("tool", Text, nullable=False),
-    Column("covers", Text, nullable=False),
+    Column("covers", Text, nullable=False),  # "": every call of the tool
     Column("shown", Text, nullable=False),
     Column("created_by", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    Column("effect", Text, nullable=False, server_default="allow"),  # allow | deny
     UniqueConstraint("conv", "tool", "covers"),
 )
 

@@ -7,7 +7,7 @@ from agent.storage.opening import open_database as open_with
 from agent.storage.schema import Schema
 from gateway.storage.tables import metadata
 
-SCHEMA = Schema(head="0028_memory_use", migrations=Path(__file__).parent / "migrations", metadata=metadata)
+SCHEMA = Schema(head="0029_feedback", migrations=Path(__file__).parent / "migrations", metadata=metadata)
 
 
 async def open_database(url: str, home: Path) -> OwnedDatabase:

@@ -76,12 +76,12 @@ async def test_rules_belong_to_their_chat(database: Database) -> None:
             lambda conn: approval_rows.allow(conn, HERE, tool="shell", covers="ls", shown="ls", by="p", at=1)
         )
     (rule,) = await database.read(lambda conn: approval_rows.rules(conn, HERE))
-    assert await database.read(lambda conn: approval_rows.is_allowed(conn, HERE, "shell", "ls"))
-    assert not await database.read(lambda conn: approval_rows.is_allowed(conn, HERE, "shell", "ls -a"))
-    assert not await database.read(lambda conn: approval_rows.is_allowed(conn, THERE, "shell", "ls"))
+    assert await database.read(lambda conn: approval_rows.verdict(conn, HERE, "shell", "ls")) == "allow"
+    assert await database.read(lambda conn: approval_rows.verdict(conn, HERE, "shell", "ls -a")) is None
+    assert await database.read(lambda conn: approval_rows.verdict(conn, THERE, "shell", "ls")) is None
     assert not await database.write(lambda conn: approval_rows.revoke(conn, THERE, rule.id))
     assert await database.write(lambda conn: approval_rows.revoke(conn, HERE, rule.id))
-    assert not await database.read(lambda conn: approval_rows.is_allowed(conn, HERE, "shell", "ls"))
+    assert await database.read(lambda conn: approval_rows.verdict(conn, HERE, "shell", "ls")) is None
 
 
 @pytest.mark.requirement("B-90")
