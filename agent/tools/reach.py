@@ -39,7 +39,8 @@ class ShellSettings:
 
     `mode`: "sandbox" runs them in bubblewrap, and there are none where it does not work; "open" runs them as the
     gateway's own user, with the limits and nothing else; "off". `network` opens it to sandboxed commands. `read_only`
-    are further folders they see. Memory is of one process, in mebibytes; output in bytes; time in seconds. `timeout_s`
+    are further folders they see. Memory is of one process, in mebibytes; output in bytes; time in seconds. Of all
+    conversations together `at_once` commands run, others wait for up to a minute. `timeout_s`
     ends a command a little before `[timeouts] tool_exec` (600) would end the whole call, and what it wrote with it.
     """
 
@@ -52,6 +53,7 @@ class ShellSettings:
     cpu_s: int = 120
     memory_mb: int = 1024
     processes: int = 64
+    at_once: int = 32
     file_mb: int = 256
     output_kb: int = 1024
     grace_s: float = 5.0
@@ -68,6 +70,7 @@ class ShellSettings:
                 ("cpu_s", self.cpu_s, 1),
                 ("memory_mb", self.memory_mb, 64),
                 ("processes", self.processes, 8),
+                ("at_once", self.at_once, 1),
                 ("file_mb", self.file_mb, 1),
                 ("output_kb", self.output_kb, 16),
             )

@@ -3,7 +3,8 @@
 import re
 import shlex
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -17,7 +18,7 @@ from agent.core.errors import ToolError
 from agent.core.long_texts import worked_on
 from agent.core.tools import SKILLS, Appraisal, ToolContext, ToolSpec
 from agent.tools.files.paths import ROOT
-from agent.tools.files.place import readable, tree_of
+from agent.tools.files.place import Readable, readable, tree_of
 from agent.tools.reach import FileSettings, ShellSettings
 from agent.tools.schemas import Arguments, parsed, schema_from
 from agent.tools.shell.judging import Judgement, judged, only_removes
@@ -27,6 +28,7 @@ from agent.tools.shell.sandbox import enclosed, environment, looking_only, top_o
 LONGEST = 8_000  # characters of a command
 LONG = 1_000  # characters of one; to judge more may take hundreds of milliseconds, and goes to a thread
 _SKILL = re.compile(rf"(?<![\w./~-]){SKILLS}/([^\s/'\"`;|&<>()$]{{1,80}})")
+WAIT_S = 60.0  # for other commands to end, where too many run
 KIBIBYTE, MEBIBYTE = 1024, 1024 * 1024
 
 
@@ -57,11 +59,15 @@ class Shell:
         clock: Clock,
         settings: Callable[[], ShellSettings],
         files: Callable[[], FileSettings],
+        *,
+        wait_s: float = WAIT_S,
     ) -> None:
         self._room = room
         self._clock = clock
         self._settings = settings
         self._files = files
+        self._wait_s = wait_s
+        self._running = anyio.CapacityLimiter(settings().at_once)
         self._program = "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
         where = (
             "a sandbox that sees the workspace and the system's programs" if room.kind == "sandbox" else "the system"
@@ -118,7 +124,33 @@ class Shell:
             )
         allowance = _allowance(settings, asked.timeout_s)
         command = [self._program, "-c", asked.command]
-        began = self._clock.monotonic()
+        async with self._turn(settings.at_once):
+            return await self._ran(asked, command, place, allowance, settings, context)
+
+    @asynccontextmanager
+    async def _turn(self, most: int) -> AsyncIterator[None]:
+        """Commands of all conversations share the machine. Raises ToolError where none of them ends for a minute."""
+        self._running.total_tokens = most
+        mine = object()
+        with anyio.move_on_after(self._wait_s) as waiting:
+            await self._running.acquire_on_behalf_of(mine)
+        if waiting.cancelled_caught:
+            raise ToolError(f"{most} commands run already, as many as may at once ([tools.shell] at_once); try later")
+        try:
+            yield
+        finally:
+            self._running.release_on_behalf_of(mine)
+
+    async def _ran(
+        self,
+        asked: _Shell,
+        command: list[str],
+        place: Readable,
+        allowance: Allowance,
+        settings: ShellSettings,
+        context: ToolContext,
+    ) -> str:
+        workspace, began = context.execution.workspace, self._clock.monotonic()
         if self._room.kind == "sandbox":
             unasked = (await self._judged(asked.command, settings)).gate == "allow"
             words = enclosed(

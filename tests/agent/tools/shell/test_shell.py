@@ -2,9 +2,11 @@
 
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from agent.core.clock import SystemClock
@@ -13,6 +15,7 @@ from agent.tools.reach import FileSettings, ShellSettings
 from agent.tools.shell.probing import room_for, trouble_with
 from agent.tools.shell.shell import Room, Shell
 from tests.fakes.calls import call_in, called
+from tests.fakes.waiting import until
 
 sandboxed = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
@@ -103,6 +106,17 @@ class TestSandbox:
     def test_the_probe_says_so(self) -> None:
         assert trouble_with() == ("", shutil.which("bwrap"))
         assert room_for(ShellSettings()) == Room("sandbox", shutil.which("bwrap") or "")
+
+
+async def test_only_so_many_commands_run_at_once_in_the_process(ws: Path) -> None:
+    one = Shell(Room("open"), SystemClock(), lambda: ShellSettings(mode="open", at_once=1), FileSettings, wait_s=0.2)
+    async with anyio.create_task_group() as group:
+        group.start_soon(partial(called, one, call_in(ws), command="touch began; sleep 30"))
+        await until((ws / "began").exists)
+        with pytest.raises(ToolError, match=r"1 commands run already.*at_once"):
+            await called(one, call_in(ws), command="echo too many")
+        group.cancel_scope.cancel()
+    assert "free again" in await called(one, call_in(ws), command="echo free again")
 
 
 def test_without_a_sandbox_there_is_no_shell() -> None:
