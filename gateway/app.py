@@ -156,20 +156,25 @@ class App:
             raise StartError(str(error)) from error
 
     async def _build(self, foundation: Any) -> Any:
+        """The house on it. Raises StartError."""
         module = await anyio.to_thread.run_sync(import_module, "gateway.building")
-        return await module.build(
-            self.live,
-            foundation,
-            clock=self._clock,
-            bus=self._bus,
-            metrics=self._metrics,
-            troubles=self._troubles,
-            lag=self._lag,
-            phrase=self._phrase,
-            adapter_opened=self._mount_adapter,
-            version=version("tieline"),
-            redactor=self._redactor,
-        )
+        user_models = import_module("gateway.running.user_models")
+        try:
+            return await module.build(
+                self.live,
+                foundation,
+                clock=self._clock,
+                bus=self._bus,
+                metrics=self._metrics,
+                troubles=self._troubles,
+                lag=self._lag,
+                phrase=self._phrase,
+                adapter_opened=self._mount_adapter,
+                version=version("tieline"),
+                redactor=self._redactor,
+            )
+        except user_models.NoUserModel as error:
+            raise StartError(str(error)) from error
 
     async def _keep_owning(self) -> None:
         """Two processes on one database would poll the same accounts: the one that lost it ends at once (DESIGN §9)."""

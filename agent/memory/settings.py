@@ -118,11 +118,15 @@ class FlushSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StyleSettings:
-    """`[memory.style]`: how each person writes, in counts, and one line about it for the model (SPEC §15)."""
+    """`[memory.style]`: how each person writes, in counts, and one line about it for the model (SPEC §15).
+
+    `backend` names who keeps it: "database", or an installed package's user model (`agent.style.backends`).
+    """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     enabled: bool = True
+    backend: str = "database"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent.providers.settings import from_environment
+from agent.style.backends import unknown
 from gateway.channels.adapter import ChannelSettings
 from gateway.channels.loading import installed, settings_class
 from gateway.config.environment import blamed, overlaid
@@ -132,6 +133,8 @@ def _conflicts(sections: Sections) -> Iterator[str]:
         yield "budget.max_daily_cost_usd: [[spending.limits]] has one for each chat and day; keep one of the two"
     yield from _deaf(sections)
     yield from _without_vectors(sections)
+    if wrong := unknown(sections.memory.style.backend):
+        yield f"memory.style.backend: {wrong}"
     names = [provider.name.lower() for provider in sections.llm.providers]
     yield from (
         f'llm.providers: two are called "{name}"; names must differ'

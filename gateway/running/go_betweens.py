@@ -16,7 +16,6 @@ from agent.memory.audience import Places
 from agent.providers.calling import Models
 from agent.providers.known_models import USEFUL_WINDOW
 from agent.providers.registry import Registry as Providers
-from agent.style.user_model import UserModel
 from gateway.access.book import AccessBook
 from gateway.channels.adapter import Adapter
 from gateway.channels.keys import ConversationKey
@@ -183,11 +182,6 @@ def mcp_health(
     since = next(one.since for one in troubles.open if (one.kind, one.subject) == ("mcp", name))
     if (clock.now() - since).total_seconds() >= DEAF_AFTER_S:
         alerts.outage(subject, "owner_mcp_lost", {"server": name, "detail": trouble.rstrip(".")})
-
-
-def user_model(live: Live, kept: UserModel) -> UserModel | None:
-    """Who keeps how people write: nobody, where the operator wants none of it."""
-    return kept if live.settings.memory.style.enabled else None
 
 
 def forgotten(background: BetweenTurns, conversations: Conversations, conversation: ConversationId) -> None:
