@@ -97,7 +97,7 @@ def _files(
         yield from _removed(tree, name)
     for name in others:
         yield from _removed(tree, name, target)
-    if target.item is not None or target.only_by is not None:
+    if target.item is not None or target.session or target.only_by is not None:
         return
     for conversation in meant.conversations:
         note = path_of(home, conversation)

@@ -36,7 +36,7 @@ from agent.storage.transcript_tables import cleared_result, message, passage, se
 class Meant:
     """What is to be forgotten, by its ids; `runs` and `touched` are the runs and sessions that the messages are of.
 
-    `sessions` are all of these conversations. `texts` is what the messages say that go with one item.
+    `sessions` are all of these conversations. `texts` is what people said in messages that go with one item or session.
     """
 
     items: tuple[int, ...]
@@ -46,6 +46,7 @@ class Meant:
     conversations: tuple[ConversationId, ...]
     sessions: tuple[str, ...]
     texts: tuple[str, ...]
+    since: int | None = None  # when the one session began that is meant (UTC microseconds)
 
     @property
     def erased(self) -> Erased:
@@ -56,14 +57,16 @@ class Meant:
 
 
 def places(conn: Connection, target: Target) -> tuple[ConversationId, ...]:
-    """The conversations it may stand in: those of the same people."""
+    """The conversations it may stand in: those of the same people; of one session its own."""
+    if target.session:
+        return (target.scope.conversation,)
     return tuple(dict.fromkeys((target.scope.conversation, *rows.conversations(conn, target.scope.own))))
 
 
 def gathered(conn: Connection, target: Target) -> Meant:
     """All of it, as things stand now."""
     conversations = places(conn, target)
-    sessions = _sessions_of(conn, conversations)
+    sessions = (target.session,) if target.session else _sessions_of(conn, conversations)
     theirs = _runs_of(conn, target.only_by, sessions) if target.only_by is not None else None
     items = tuple((item.id, item.inbox_id, item.session) for item in _items(conn, target, theirs))
     sources = {run for _, run, _ in items if run is not None}
@@ -87,7 +90,7 @@ def gathered(conn: Connection, target: Target) -> Meant:
             wanted = True
         if wanted:
             hits.append((row.id, row.inbox_id, row.session_id))
-            if target.item is not None and row.person is not None:
+            if (target.item is not None or target.session) and row.person is not None:
                 texts += [part.text for part in parts_of(row) if isinstance(part, TextPart)]
     return Meant(
         items=tuple(id for id, _, _ in items),
@@ -97,6 +100,7 @@ def gathered(conn: Connection, target: Target) -> Meant:
         conversations=conversations,
         sessions=sessions,
         texts=tuple(texts),
+        since=_began(conn, target.session) if target.session else None,
     )
 
 
@@ -108,14 +112,15 @@ def files(conn: Connection, target: Target, meant: Meant) -> tuple[list[str], li
     for row in _messages(conn, meant.sessions) if target.item is None else ():
         for part in parts_of(row) if '"path"' in row.parts else ():
             if isinstance(part, FilePart):
-                whole = row.id in hits and (target.everything or target.holds(part.name))
+                whole = row.id in hits and (not target.words or target.holds(part.name))
                 (gone if whole else others).append(part.path)
     for some in chunks(meant.conversations):
         ended = outbox.c.status.in_(("sent", "dead", "dropped"))
-        sent = select(outbox.c.payload, outbox.c.inbox_id).where(outbox.c.conv.in_(some), ended)
+        sent = select(outbox.c.payload, outbox.c.inbox_id, outbox.c.created_at).where(outbox.c.conv.in_(some), ended)
         for row in conn.execute(sent):
             said = decode_say(row.payload)
-            (gone if is_said(target, meant.runs, row.inbox_id, said) else others).extend(one.path for one in said.files)
+            went = is_said(target, meant.runs, row.inbox_id, said) or is_within(meant, row.created_at)
+            (gone if went else others).extend(one.path for one in said.files)
     return gone, others if target.words else []
 
 
@@ -123,6 +128,16 @@ def is_said(target: Target, runs: Collection[int], run: int | None, said: Say) -
     """Whether something that was sent is meant."""
     meant = run in runs or target.holds(said.text) or any(target.holds(file.name) for file in said.files)
     return meant or (target.everything and target.only_by is None)
+
+
+def is_within(meant: Meant, at: int) -> bool:
+    """Whether it came or went while the one session was there that is meant: an answer to a command may quote it."""
+    return meant.since is not None and at >= meant.since
+
+
+def _began(conn: Connection, id: str) -> int | None:
+    found: int | None = conn.execute(select(session.c.created_at).where(session.c.id == id)).scalar_one_or_none()
+    return found
 
 
 def _sessions_of(conn: Connection, conversations: Sequence[str]) -> tuple[str, ...]:
@@ -165,6 +180,8 @@ def _items(conn: Connection, target: Target, theirs: Collection[int] | None) -> 
     else:
         every = rows.paged(conn, target.scope.own)
     for item in every:
+        if target.session and (item.session != target.session or item.kind == "fact"):
+            continue
         if target.words and not target.holds(item.text) and not target.holds(item.speaker):
             continue
         if theirs is None or item.person == target.only_by or item.inbox_id in theirs:

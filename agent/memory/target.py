@@ -15,7 +15,8 @@ PAGE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What is to be erased in the scope's own audience: what holds `words`, one `item`, or (neither) everything.
+    """What is to be erased in the scope's own audience: what holds `words`, one `item`, what was said in one
+    `session`, or (none of them) everything. Of a session the facts stay that were kept from it.
 
     `only_by`: what that person said or was answered, and nothing of others.
     """
@@ -23,11 +24,12 @@ class Target:
     scope: Scope
     words: str = ""
     item: int | None = None
+    session: str = ""
     only_by: PersonId | None = None
 
     @property
     def everything(self) -> bool:
-        return not self.words and self.item is None
+        return not self.words and self.item is None and not self.session
 
     def holds(self, text: str) -> bool:
         """Whether the words stand in it, in whatever case."""
@@ -38,8 +40,8 @@ class Target:
 class Erased:
     """How much it was: things that were kept, messages of transcripts.
 
-    `texts` is what the messages said that went with one `item`. `left` are files that could not be removed or looked
-    through, by their paths below the data directory.
+    `texts` is what people said in messages that went with one `item` or `session`. `left` are files that could not be
+    removed or looked through, by their paths below the data directory.
     """
 
     items: int

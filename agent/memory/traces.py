@@ -1,4 +1,4 @@
-"""Erases what work has left behind of the words: boxes, checkpoints, calls, questions, titles, goals, misses.
+"""Erases what work has left behind of the words: boxes, checkpoints, calls, questions, titles, goals, remarks, misses.
 
 Plain functions over a `Connection`, each for some rows of one kind. What is being worked on now is left to its end.
 """
@@ -10,9 +10,10 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, delete, select, update
 
-from agent.memory.gathering import Meant, is_said
+from agent.memory.gathering import Meant, is_said, is_within
 from agent.memory.target import FORGOTTEN, Target, chunks
 from agent.storage.goal_tables import goal, plan, session_goal, task
+from agent.storage.learning_tables import feedback
 from agent.storage.memory_tables import skill_outcomes
 from agent.storage.payloads import decode_incoming, decode_say, encode_incoming, encode_say
 from agent.storage.tables import approval, approval_rule, inbox, outbox, tool_call, turn
@@ -45,6 +46,7 @@ def left_behind(conn: Connection, meant: Meant) -> Left:
         (_calls, of(tool_call.c.id, tool_call.c.conv, here)),
         (_questions, of(approval.c.id, approval.c.conv, here)),
         (_rules, of(approval_rule.c.id, approval_rule.c.conv, here)),
+        (_remarks, of(feedback.c.id, feedback.c.conv, here)),
         (_misses, of(skill_outcomes.c.id, skill_outcomes.c.conv, here)),
     )
 
@@ -117,12 +119,14 @@ def _tasks(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -
 
 def _came(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
     """What came. Commands that forget wait for the end: they are what is done again after a crash."""
-    for row in conn.execute(select(inbox.c.id, inbox.c.payload, inbox.c.status).where(inbox.c.id.in_(ids))).all():
+    columns = (inbox.c.id, inbox.c.payload, inbox.c.status, inbox.c.created_at)
+    for row in conn.execute(select(*columns).where(inbox.c.id.in_(ids))).all():
         came = decode_incoming(row.payload)
         if row.status == "new" or _forgets(came.text):  # new: not answered yet
             continue
         texts = (came.text, came.quoted or "", *(file.name for file in came.files))
-        if row.id in meant.runs or any(map(target.holds, texts)) or (target.everything and target.only_by is None):
+        whole = is_within(meant, row.created_at) or (target.everything and target.only_by is None)
+        if row.id in meant.runs or any(map(target.holds, texts)) or whole:
             left = replace(came, text=FORGOTTEN, quoted=None, notes=())
             conn.execute(update(inbox).where(inbox.c.id == row.id).values(payload=encode_incoming(left)))
 
@@ -130,10 +134,10 @@ def _came(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) ->
 def _sent(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
     """What was sent, as it still stands in the outbox."""
     ended = outbox.c.status.in_(("sent", "dead", "dropped"))
-    statement = select(outbox.c.id, outbox.c.payload, outbox.c.inbox_id).where(outbox.c.id.in_(ids), ended)
-    for row in conn.execute(statement).all():
+    columns = (outbox.c.id, outbox.c.payload, outbox.c.inbox_id, outbox.c.created_at)
+    for row in conn.execute(select(*columns).where(outbox.c.id.in_(ids), ended)).all():
         said = decode_say(row.payload)
-        if is_said(target, meant.runs, row.inbox_id, said):
+        if is_said(target, meant.runs, row.inbox_id, said) or is_within(meant, row.created_at):
             left = replace(said, text=FORGOTTEN, buttons=(), files=())
             conn.execute(update(outbox).where(outbox.c.id == row.id).values(payload=encode_say(left)))
 
@@ -176,6 +180,14 @@ def _rules(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -
     for row in conn.execute(select(approval_rule).where(approval_rule.c.id.in_(ids))).all():
         if any(map(target.holds, (row.covers, row.shown))) or (target.everything and target.only_by is None):
             conn.execute(delete(approval_rule).where(approval_rule.c.id == row.id))
+
+
+def _remarks(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
+    """What people said of answers goes with the answers, and where it holds the words."""
+    for row in conn.execute(select(feedback).where(feedback.c.id.in_(ids))).all():
+        theirs = target.everything and target.only_by in (None, row.person)
+        if row.inbox_id in meant.runs or target.holds(row.text) or theirs:
+            conn.execute(delete(feedback).where(feedback.c.id == row.id))
 
 
 def _misses(conn: Connection, target: Target, meant: Meant, ids: Sequence[int]) -> None:
