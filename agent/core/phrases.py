@@ -61,6 +61,8 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "recovery_budget": "Too many tool calls failed ({limit}), so I gave up on this.",
         "execution_timeout": "This took longer than {seconds} seconds, so I stopped.",
         "budget_tokens": "This task used up its budget of tokens.",
+        "budget_tool_time": "The tools of this task have run for {limit} seconds together, so I stopped. That is the "
+        "limit of [budget] max_tool_runtime_secs.",
         "budget_cost": "This task used up its budget of {limit} USD.",
         "over_budget_gateway": "Everything together may spend {limit} until {until}. {left} of it is left and an "
         "answer may take {needed}, so I did not ask the model.",

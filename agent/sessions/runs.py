@@ -21,6 +21,7 @@ _BY_INBOX = turn.c.inbox_id == bindparam("inbox")
 _OPEN = Hot(or_ignore(insert(turn)))
 _IS_THERE = Hot(select(turn.c.id).where(_BY_INBOX))
 _FIND = select(turn).where(_BY_INBOX)
+_LAST = select(turn).where(turn.c.conv == bindparam("conversation")).order_by(turn.c.id.desc()).limit(1)
 _TAKE_OVER = update(turn).where(_BY_INBOX).values(run_id=bindparam("run"), epoch=bindparam("by"))
 _CHECKPOINT = update(turn).where(_BY_INBOX).values(checkpoint=bindparam("written"))
 _END = Hot(
@@ -56,6 +57,7 @@ class Loop:
     tokens_in: int = 0
     tokens_out: int = 0
     cost_usd: float = 0.0
+    tool_ms: int = 0
     repeats: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -78,6 +80,17 @@ class RunRow:
     run: RunId
     state: RunState
     checkpoint: Checkpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastRun:
+    """`began` and `ended` in UTC microseconds; `ended` None: it goes on."""
+
+    inbox_id: int
+    run: RunId
+    state: RunState
+    began: int
+    ended: int | None
 
 
 def open_run(
@@ -114,6 +127,20 @@ def find_run(conn: Connection, inbox_id: int) -> RunRow | None:
         run=RunId(row.run_id),
         state=cast(RunState, row.state),
         checkpoint=_decoded(row.checkpoint),
+    )
+
+
+def last_run(conn: Connection, conversation: ConversationId) -> LastRun | None:
+    """The newest run of the conversation, whether it has ended or not."""
+    row = conn.execute(_LAST, {"conversation": conversation}).one_or_none()
+    if row is None:
+        return None
+    return LastRun(
+        inbox_id=row.inbox_id,
+        run=RunId(row.run_id),
+        state=cast(RunState, row.state),
+        began=row.created_at,
+        ended=row.ended_at,
     )
 
 

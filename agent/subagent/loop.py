@@ -5,6 +5,7 @@ It has a history of its own, which nothing stores; calls of tools go the way of 
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import anyio
@@ -71,7 +72,7 @@ async def work(task: str, run: Run, states: States) -> Finding | None:
             if began.blocked:
                 log.warning("errand ended: %s", began.blocked, extra={"run": run.id})
                 return _failed(BLOCKED, run)
-            said_by_hooks = (context_of(began), context_of(await fire("pre_prompt", run, states)))
+            said_by_hooks = (context_of(began), await _before_the_prompt(run, states, context_of(began)))
             try:
                 reply = await _ask(schema_for(run, states), run, states, "\n".join(filter(None, said_by_hooks)))
             except CallStopped:
@@ -92,9 +93,31 @@ def _halted(run: Run, said: str) -> Finding | None:
     """What forbids another step: its own limits, or those of the run it works for."""
     assert run.parent is not None
     spent = run.parent.progress
-    progress = replace(run.progress, tokens_in=spent.tokens_in, tokens_out=spent.tokens_out, cost_usd=spent.cost_usd)
+    progress = replace(
+        run.progress,
+        tokens_in=spent.tokens_in,
+        tokens_out=spent.tokens_out,
+        cost_usd=spent.cost_usd,
+        tool_ms=spent.tool_ms,
+    )
     halt = halt_before_call(progress, run.settings.agent, run.settings.budget)
     return _failed(halted(halt, said), run) if halt is not None else None
+
+
+async def _before_the_prompt(run: Run, states: States, hint: str) -> str:
+    """What `pre_prompt` hooks have to say of the request as it is assembled, told the same as in a turn (W-40)."""
+    if not states.runtime.hooks.wants("pre_prompt"):
+        return ""
+    provider, told = states.provider.slot.current(), {}
+    with suppress(ContextTooLong):  # the request itself will fail below, and say so
+        built = _request(schema_for(run, states), run, states, provider, hint)
+        told = {
+            "model": provider.model,
+            "messages": str(len(built.request.messages)),
+            "tokens": str(states.metrics.estimator.scaled(built.raw_tokens)),
+            "routing": built.request.routing_hint,
+        }
+    return context_of(await fire("pre_prompt", run, states, told))
 
 
 async def _ask(tools: ToolSchema, run: Run, states: States, hint: str) -> Reply:

@@ -23,6 +23,7 @@ HALTS = {
     "max_turns": "it may ask the model {limit} times at most",
     "recovery_budget": "{limit} of its tool calls failed",
     "budget_tokens": "the tokens of this run are used up",
+    "budget_tool_time": "the tools of this run have taken their {limit} s",
     "budget_cost": "the {limit} USD of this run are used up",
 }
 DUTIES = """\

@@ -16,6 +16,13 @@ def note_spent(spent: Spent, run: Run) -> None:
         note_spent(spent, run.parent)
 
 
+def note_tool_time(elapsed_ms: int, run: Run) -> None:
+    """Add how long a call ran; a sub-agent's counts against its parent's limit too."""
+    run.progress.tool_ms += elapsed_ms
+    if run.parent is not None:
+        note_tool_time(elapsed_ms, run.parent)
+
+
 def total_cost(calls: Iterable[Spent]) -> float | None:
     """The sum of a run; None when one of its calls has no known price."""
     total = 0.0

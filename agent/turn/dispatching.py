@@ -20,6 +20,7 @@ from agent.storage.audit_rows import Record
 from agent.storage.moments import to_us
 from agent.tools.executor import Cleared, Outcome
 from agent.tools.gate import Rules, canonical, covers_of, gate_for
+from agent.turn.accounting import note_tool_time
 from agent.turn.approving import LeftForLater, ask_person, still_the_same
 from agent.turn.hooking import file_changed, fire, fire_soon, of_call
 from agent.turn.parking import parked
@@ -40,6 +41,7 @@ UNASKED = (
     "needed, put the exact call into your answer, so that whoever gave you the task can make it."
 )
 BY_POLICY = "the rules of this house do not allow it"
+BY_CHAT = "an admin of this chat has ruled that it never runs here"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +119,7 @@ async def run_call(ready: Ready, run: Run, states: States) -> ToolResult:
     if outcome.verdict == "stopped" and run.token.reason == SHUTDOWN:
         raise LeftForLater
     passing("tool.ended")
+    note_tool_time(outcome.elapsed_ms, run)
     _announce_end(use, outcome, run, states)
     if states.context.dumps.on:
         states.context.dumps.write(f"tool-{use.name}.txt", outcome.content)
@@ -177,15 +180,13 @@ async def looked_at(use: ToolUse, context: ToolContext, run: Run, states: States
     if fired.blocked:
         content = DENIED.format(name=use.name, reason=fired.blocked)
         return Outcome(content=content, is_error=True, verdict="denied")
-    conversation, rules = states.session.conversation, rules_of(run)
+    conversation, name = states.session.conversation, use.name
     spec, covers = found.tool.spec, covers_of(found.appraisal)
-    gate = gate_for(spec, found.appraisal, rules, allowed_for_good=False)
-    if gate == "ask" and covers is not None:
-        name = use.name
-        allowed = await states.runtime.database.read(
-            lambda conn: approval_rows.is_allowed(conn, conversation, name, covers)
-        )
-        gate = gate_for(spec, found.appraisal, rules, allowed_for_good=allowed)
+    ruled = await states.runtime.database.read(lambda conn: approval_rows.verdict(conn, conversation, name, covers))
+    if ruled == "deny":
+        content = DENIED.format(name=name, reason=BY_CHAT)
+        return Outcome(content=content, is_error=True, verdict="denied")
+    gate = gate_for(spec, found.appraisal, rules_of(run), allowed_for_good=ruled == "allow")
     match gate:
         case "allow":
             return Ready(use=use, cleared=found, context=context)

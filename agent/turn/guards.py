@@ -16,6 +16,7 @@ class Progress:
     tokens_in: int = 0
     tokens_out: int = 0
     cost_usd: float = 0.0
+    tool_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,9 @@ def halt_before_call(progress: Progress, agent: AgentSettings, budget: BudgetSet
         return Halt("budget_tokens")
     if budget.max_tokens_out is not None and progress.tokens_out >= budget.max_tokens_out:
         return Halt("budget_tokens")
+    longest = budget.max_tool_runtime_secs
+    if longest is not None and progress.tool_ms >= longest * 1000:
+        return Halt("budget_tool_time", {"limit": f"{longest:g}"})
     spent = progress.model_calls > 0 or progress.cost_usd > 0  # by a sub-agent it may be others who have spent it
     if budget.max_cost_usd is not None and progress.cost_usd >= budget.max_cost_usd and spent:
         return Halt("budget_cost", {"limit": f"{budget.max_cost_usd:g}"})

@@ -128,6 +128,7 @@ class BudgetSettings:
 
     max_tokens_in: int | None = 10_000_000
     max_tokens_out: int | None = 1_000_000
+    max_tool_runtime_secs: float | None = 14_400.0  # of all tools of a run together, sub-agents' included
     max_cost_usd: float | None = 25.0
     max_daily_cost_usd: float | None = None
 
@@ -146,6 +147,9 @@ class BudgetSettings:
             for key, value in (("max_cost_usd", self.max_cost_usd), ("max_daily_cost_usd", self.max_daily_cost_usd))
             if value is not None and not (isfinite(value) and value >= 0)
         ]
+        longest = self.max_tool_runtime_secs
+        if longest is not None and not (isfinite(longest) and longest > 0):
+            mistakes.append(f"max_tool_runtime_secs is {longest}; it must be more than 0, or left out for no cap")
         _refuse(mistakes)
 
 

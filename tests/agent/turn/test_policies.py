@@ -43,6 +43,8 @@ AGENT, BUDGET = AgentSettings(max_turns=5), BudgetSettings(max_tokens_in=1000, m
         pytest.param(Progress(tokens_in=1000), "budget_tokens", id="tokens read"),
         pytest.param(Progress(tokens_out=100), "budget_tokens", id="tokens written"),
         pytest.param(Progress(model_calls=1, cost_usd=2.0), "budget_cost", id="money"),
+        pytest.param(Progress(tool_ms=14_400_000), "budget_tool_time", id="time of tools"),
+        pytest.param(Progress(tool_ms=14_399_999), None, id="nearly all time of tools"),
         pytest.param(Progress(cost_usd=2.0), "budget_cost", id="money that others have spent for it"),
     ],
 )
