@@ -19,7 +19,7 @@ from agent.providers.slot import Choice, Chooser
 from agent.sessions import export, store
 from agent.sessions.records import Session
 from agent.status import Status, Usage, status_of, usage_of
-from agent.storage import task_rows
+from agent.storage import feedback_rows, task_rows
 from agent.turn.prompt import quoted_in, words_of
 from agent.turn.run import StagedChanges
 from agent.turn.settings import DEFAULT_WINDOW
@@ -66,9 +66,9 @@ class Operations:
 
     # The session
 
-    def new_session(self) -> None:
-        """The next message begins a session; this one is kept."""
-        self._staged = StagedChanges(switch_session=True)
+    def new_session(self, *, keep_tasks: bool = False) -> None:
+        """The next message begins a session; this one is kept. `keep_tasks`: what is still to be done goes along."""
+        self._staged = StagedChanges(switch_session=True, keep_tasks=keep_tasks)
 
     async def clear(self) -> int:
         """Hide the whole session from the model; returns how many messages it no longer sees."""
@@ -127,6 +127,24 @@ class Operations:
             self._staged = StagedChanges(closes=found.id)
         return found
 
+    async def delete_session(self) -> Session | None:
+        """Close the current session for good and leave it: the next message begins another. None: there is none.
+
+        What was said in it is erased by `agent.memory.erasing`.
+        """
+        found = await self.close_session()
+        if found is not None:
+            self._staged = StagedChanges(closes=found.id, switch_session=True)
+        return found
+
+    async def rated(self) -> tuple[SessionId, int] | None:
+        """The session and the run whose answer is the newest that people can see; None: there is no answer."""
+        session = await self._session()
+        if session is None:
+            return None
+        run = await self._states.runtime.database.read(lambda conn: feedback_rows.last_answer(conn, session))
+        return (session, run) if run is not None else None
+
     async def _beginning_with(self, prefix: str) -> Session | None:
         """The one session of the conversation whose id begins so. Raises SessionAmbiguous."""
         conversation = self._states.session.conversation
@@ -163,10 +181,10 @@ class Operations:
         return await self._states.runtime.database.read(lambda conn: "".join(export.exported(conn, session)))
 
     async def tasks(self) -> tuple[Task, ...]:
-        """What the agent has set itself to do in the session."""
-        session = await self._session()
+        """What the agent has set itself to do in the session; before its first message, what is handed on to it."""
+        session, conversation = await self._session(), self._states.session.conversation
         if session is None:
-            return ()
+            return await self._states.runtime.database.read(lambda conn: task_rows.handed_on(conn, conversation))
         return await self._states.runtime.database.read(lambda conn: task_rows.all_of(conn, session))
 
     def memory_changed(self) -> None:

@@ -10,16 +10,19 @@ from agent.core.context_events import CompactComplete
 from agent.core.ids import SessionId
 from agent.inbox import Work
 from agent.providers.opening import LazyProvider
+from agent.sessions import windows
 from agent.storage.moments import to_us
 from agent.turn.flushing import may_look_back
 from agent.turn.look import ContextView, FocusView, SidequestView, fillings_of, focus_of, sidequest_of
 from agent.turn.notes import read_notes
 from agent.turn.pipeline import begin
 from agent.turn.recalling import open_memory
+from agent.turn.recapping import Recap, recap_of
 from agent.turn.room import load_of, load_window, options_of
 from agent.turn.run import Run, StagedChanges
 from agent.turn.saving import save_spent
 from agent.turn.settings import DEFAULT_WINDOW
+from agent.turn.side_calls import SideCalls
 from agent.turn.states import States
 
 
@@ -66,6 +69,19 @@ class WindowOperations:
         states.context.run = run
         states.context.engine.may_flush(may_look_back(run, states))
         return run
+
+    async def recap(self) -> Recap | None:
+        """What the conversation has come to, on the account of whoever asks; None where there is nothing to tell of."""
+        session, states = await self._current(), self._states
+        if session is None:
+            return None
+        await self._loaded(session)
+        messages = states.message.window.messages
+        if not messages:
+            return None
+        stored = await states.runtime.database.read(lambda conn: windows.summary_of(conn, session))
+        person = self.work.incoming.person if self.work is not None else None
+        return await recap_of(messages, stored, SideCalls(states, person=person))
 
     async def context(self) -> ContextView:
         """What fills the window now, by kind."""

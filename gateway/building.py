@@ -29,7 +29,6 @@ from agent.providers.transcription import Transcribers
 from agent.skills.loading import roots_of
 from agent.skills.reloading import Skills
 from agent.storage.model_rows import ModelStore
-from agent.style.user_model import KeptUserModel
 from agent.subagent.fleet import Fleet
 from agent.subagent.profiles import Profiles
 from agent.tools.approvals import Approvals
@@ -77,10 +76,12 @@ from gateway.running.overview import OverviewDesk
 from gateway.running.schedules import Scheduling
 from gateway.running.spending import SpendingDesk, open_ledger
 from gateway.running.upkeep import Upkeep
+from gateway.running.user_models import UserModels
 from gateway.running.working import working_tools_of
 from gateway.storage import grants
 from gateway.telemetry.loop_lag import LoopLag
 from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.recent import RecentLog
 from gateway.telemetry.redaction import Redactor
 from gateway.telemetry.trouble import Troubles
 
@@ -102,6 +103,8 @@ async def build(
     """Build the rooms on the open database."""
     settings, started_at = live.settings, clock.now()
     redact = redactor or Redactor(settings.secrets)
+    recent_log = RecentLog(redact)
+    recent_log.install()
     database, accounts = foundation.database, foundation.accounts
     book = AccessBook(await database.read(grants.all_grants))
     chosen = await load_chosen(database)
@@ -182,7 +185,7 @@ async def build(
     )
     await skills.reload()
     learning = await open_learning(live, database, clock, bus, skills.catalogue, redact)
-    user_model = partial(go_betweens.user_model, live, KeptUserModel())
+    user_model = UserModels(lambda: live.settings.memory.style).current
     outputs = Outputs(settings.home)
     tools = (*house_tools(clock, outputs, scheduling), *await working_tools_of(live, database, clock, delivery))
     executor = shared_executor(tools, clock, outputs, redact)
@@ -241,6 +244,7 @@ async def build(
         running_since=lambda conversation: waking.running_since(conversation),
         is_ending=lambda conversation: waking.is_ending(conversation),
         approvals=approvals,
+        tools=lambda: executor.toolbox.names,
         servers=servers,
         add_server=added_servers.add,
         remove_server=added_servers.remove,
@@ -263,6 +267,8 @@ async def build(
         hide_live=lambda conversation: delivery.show_live(ConversationKey.parse(conversation), ""),
         setting_changed=lambda conversation, key, value: chosen.change(conversation, key, value, live, delivery),
         deliver=delivery.wake,
+        recent_log=recent_log.of,
+        test_alert=alerts.test,
         switched_off=lambda: go_betweens.switched_off(live.settings),
     )
     commands = all_commands()

@@ -6,7 +6,9 @@ from typing import Literal, Protocol
 
 from agent.core.messages import Message, SummaryPart
 
-Purpose = Literal["compaction", "pair_summary", "subgoal", "task_goal", "focus", "sidequest", "taco", "graph", "plan"]
+Purpose = Literal[
+    "compaction", "pair_summary", "subgoal", "task_goal", "focus", "sidequest", "taco", "graph", "plan", "recap"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -166,6 +166,12 @@ def page(
     return [_entry(row) for row in found], found[-1].id if len(found) == most else None
 
 
+def of_run(conn: Connection, conversation: ConversationId, inbox_id: int, *, since: int) -> Sequence[Entry]:
+    """The calls that were made for that piece of work, which began at `since` (UTC microseconds), oldest first."""
+    query, values = _narrowed(select(usage), since=since, conversation=conversation)
+    return [_entry(row) for row in conn.execute(query.where(usage.c.inbox_id == inbox_id).order_by(usage.c.id), values)]
+
+
 def approve(conn: Connection, approval: Approval) -> bool:
     """Note the approval; False when that number of its account is taken: somebody else was quicker."""
     account = approval.account

@@ -203,6 +203,12 @@ def write(
     return [_insert(conn, session, conversation, message, place, at) for message, place in changes.inserted]
 
 
+def summary_of(conn: Connection, session: SessionId) -> str:
+    """The summary that was made of it ahead of time; "" where there is none."""
+    row = conn.execute(_SUMMARY, {"session": session}).one_or_none()
+    return (row.summary or "") if row is not None else ""
+
+
 def _compacted(written: str | None) -> tuple[int, int, int]:
     before, after, at_ms = map(int, written.split()) if written else NEVER
     return before, after, at_ms

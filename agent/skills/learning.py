@@ -152,6 +152,14 @@ class Learning:
         else:
             self._signed(conversation, last, "pleased" if pleased(text) else None)
 
+    def rate(self, conversation: ConversationId, person: PersonId | None, *, up: bool) -> bool:
+        """Somebody has rated the last answer to them; whether that counts for a skill that was hinted for it."""
+        last = self._hinted.get(conversation)
+        if last is None or not last.awaits_sign or last.person != person:
+            return False
+        self._signed(conversation, last, "pleased" if up else "displeased")
+        return last.use != "unused"
+
     def _signed(self, conversation: ConversationId, last: Hinted, sign: Sign | None) -> None:
         self._hinted[conversation] = replace(last, awaits_sign=False, sign=sign)
         if sign is not None and last.use != "unused":  # an answer that was made without it says nothing of it

@@ -70,6 +70,12 @@ def newest(conn: Connection, *, conversation: ConversationId | None = None, most
     return tuple(map(_read, conn.execute(statement, {"most": most})))
 
 
+def of_run(conn: Connection, conversation: ConversationId, inbox_id: int, *, most: int = 200) -> tuple[Record, ...]:
+    """The newest calls of that piece of work, oldest first."""
+    theirs = (tool_call.c.conv == conversation, tool_call.c.inbox_id == inbox_id)
+    return tuple(map(_read, reversed(conn.execute(_LIST.where(*theirs), {"most": most}).all())))
+
+
 def last_run(conn: Connection, conversation: ConversationId, tools: Sequence[str]) -> Record | None:
     """The last call of one of these tools that ran there."""
     ran = (tool_call.c.conv == conversation, tool_call.c.tool.in_(tools), tool_call.c.verdict == "ran")

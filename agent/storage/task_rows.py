@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
 from agent.core.ids import ConversationId, SessionId
 from agent.core.tasks import Task, TaskStatus
@@ -49,6 +49,30 @@ def all_of(conn: Connection, session: SessionId) -> tuple[Task, ...]:
 def count(conn: Connection, session: SessionId) -> int:
     found: int = conn.execute(select(func.count()).where(task.c.session_id == session)).scalar_one()
     return found
+
+
+def hand_on(conn: Connection, session: SessionId, conversation: ConversationId) -> None:
+    """Let the conversation's next session have what is still to be done; what is done stays with this one."""
+    open_ones = (task.c.session_id == session, task.c.status.in_(("pending", "in_progress")))
+    conn.execute(update(task).where(*open_ones).values(session_id=_waiting(conversation)))
+
+
+def handed_on(conn: Connection, conversation: ConversationId) -> tuple[Task, ...]:
+    """What waits for the conversation's next session."""
+    return all_of(conn, SessionId(_waiting(conversation)))
+
+
+def take_over(conn: Connection, session: SessionId, conversation: ConversationId) -> None:
+    """A session begins: what the one before has handed on is its own."""
+    conn.execute(_TAKE_OVER, {"waits": _waiting(conversation), "taker": session})
+
+
+def _waiting(conversation: ConversationId) -> str:
+    """What stands instead of a session's id while no session has begun; no id looks like that."""
+    return f"next:{conversation}"
+
+
+_TAKE_OVER = update(task).where(task.c.session_id == bindparam("waits")).values(session_id=bindparam("taker"))
 
 
 def _read(row: Row[Any]) -> Task:

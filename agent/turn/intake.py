@@ -16,6 +16,7 @@ from agent.sessions import runs, store
 from agent.sessions.reading import text_of
 from agent.sessions.records import Place, Stored
 from agent.sessions.runs import Checkpoint, Loop
+from agent.storage import task_rows
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
 from agent.turn.calling import bill_of
@@ -214,6 +215,7 @@ def _open(
     if ids.fresh:
         title = work.incoming.text or ", ".join(file.name for file in work.incoming.files)
         store.open_session(conn, ids.session, conversation, title=title, at=at)
+        task_rows.take_over(conn, ids.session, conversation)
     elif store.state_of(conn, ids.session) == "terminated":
         return Opening(run=ids.run, session=ids.session, terminated=True)
     runs.open_run(

@@ -81,6 +81,7 @@ class StagedChanges:
     complete_goal: bool = False
     switch_session: bool = False
     session: SessionId | None = None  # the session to switch to; None: a fresh one with the next message
+    keep_tasks: bool = False  # the fresh one takes over what is still to be done
     closes: SessionId | None = None  # for good (B-13)
 
     @property

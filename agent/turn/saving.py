@@ -16,7 +16,7 @@ from agent.providers.metering import Spent, read_of
 from agent.sessions import runs, store, windows
 from agent.sessions.records import Place, Stored
 from agent.sessions.runs import Checkpoint
-from agent.storage import audit_rows
+from agent.storage import audit_rows, task_rows
 from agent.storage.audit_rows import Record
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
@@ -198,6 +198,8 @@ def write_staged(conn: Connection, staged: StagedChanges, states: States, at: in
         if staged.session is not None:
             store.set_state(conn, staged.session, "active")
         store.set_current(conn, states.session.conversation, staged.session)
+        if session is not None and staged.keep_tasks:
+            task_rows.hand_on(conn, session, states.session.conversation)
 
 
 def _write_goal(conn: Connection, staged: StagedChanges, session: SessionId, at: int) -> None:

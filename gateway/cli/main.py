@@ -26,6 +26,7 @@ COMMANDS = {
     "find": ("gateway.cli.find", "Tell what a reference stands for that a person was told with an error."),
     "export": ("gateway.cli.export", "Write a conversation as JSON lines."),
     "audit": ("gateway.cli.audit", "Print the record of tool calls: by whom, and what became of each."),
+    "feedback": ("gateway.cli.feedback", "What people said of answers with /feedback."),
     "misses": ("gateway.cli.misses", "Searches of the memory that found nothing."),
     "usage": ("gateway.cli.usage", "What was spent, by whom and for what; every call as CSV."),
     "backup": ("gateway.cli.backup", "Copy the database, also while the gateway runs."),

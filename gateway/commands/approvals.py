@@ -1,9 +1,12 @@
-"""A person's word on what the agent wants to do: /approve /deny /approvals, and the buttons below the question."""
+"""A person's word on what the agent wants to do: /approve /deny /approvals (also /policy), and buttons of questions."""
+
+from difflib import get_close_matches
 
 from agent.core.ids import ConversationId, PersonId
 from agent.core.phrases import Phrases
 from agent.storage import approval_rows
-from agent.storage.approval_rows import Approval, Rule
+from agent.storage.approval_rows import EVERY_CALL, Approval, Effect, Rule
+from agent.storage.moments import to_us
 from agent.tools.approvals import Approvals, Finding, Ruling, Word
 from agent.tools.gate import extent_of, may_decide
 from agent.turn.approving import FINGERPRINT, PRESS
@@ -12,6 +15,7 @@ from gateway.commands.command import Call, Command, Reply, refused
 from gateway.delivery.prompts import label_of
 
 ALWAYS = ("always", "immer")
+REVOKE = ("revoke", "remove")
 SHOWN = 120  # characters of a call in a list
 
 
@@ -66,8 +70,10 @@ def told(ruling: Ruling, word: Word, phrase: Phrases, language: str) -> str:
             return phrase("approval_unknown", language)
 
 
-def _allowed(rule: Rule) -> str:
-    return extent_of(rule.covers) or _line(rule.shown)
+def _rule_line(rule: Rule, phrase: Phrases, language: str) -> str:
+    """The rule with its number and who made it."""
+    covers = phrase("approvals_every_call", language) if rule.covers == EVERY_CALL else extent_of(rule.covers)
+    return f"{rule.id}. {rule.tool}: {covers or _line(rule.shown)} ({rule.created_by})"
 
 
 def _extent(covers: str | None, phrase: Phrases, language: str) -> str:
@@ -113,23 +119,50 @@ async def deny(call: Call) -> Reply:
 
 
 async def approvals(call: Call) -> Reply:
-    """What waits for a word here, and what is allowed for good; `revoke <number>` takes that back."""
+    """What waits for a word here, and the rules of this chat; `allow`, `deny` and `revoke` change them."""
     phrase, language, conversation = call.house.phrase, call.incoming.language, ConversationId(str(call.key))
-    if call.words and call.words[0].lower() == "revoke":
+    verb = call.words[0].lower() if call.words else "show"
+    if verb in REVOKE:
         return await _revoke(call, conversation)
+    if verb in ("allow", "deny"):
+        return await _rule(call, conversation, "allow" if verb == "allow" else "deny")
+    if verb != "show":
+        return Reply(text=phrase("approvals_usage", language, given=verb), private=True)
     waiting, rules = await call.house.database.read(
         lambda conn: (approval_rows.pending(conn, conversation), approval_rows.rules(conn, conversation))
     )
-    if not waiting and not rules:
-        return Reply(text=phrase("approvals_none", language), private=True)
     lines = []
     if waiting:
         lines += [phrase("approvals_waiting", language), *(_waiting_line(one) for one in waiting), ""]
+    for effect in ("allow", "deny"):
+        if those := [rule for rule in rules if rule.effect == effect]:
+            heading = phrase("approvals_rules" if effect == "allow" else "approvals_denied", language)
+            lines += [heading, *(_rule_line(rule, phrase, language) for rule in those)]
     if rules:
-        lines += [phrase("approvals_rules", language)]
-        lines += [f"{rule.id}. {rule.tool}: {_allowed(rule)} ({rule.created_by})" for rule in rules]
-        lines += [phrase("approvals_revoke_hint", language)]
+        lines += [phrase("approvals_revoke_hint", language), ""]
+    if not lines:
+        lines = [phrase("approvals_none", language), ""]
+    settings = call.house.approvals.settings()
+    for key, patterns in (("approvals_operator_ask", settings.ask), ("approvals_operator_deny", settings.deny)):
+        if patterns:
+            lines.append(phrase(key, language, tools=", ".join(patterns)))
     return Reply(text="\n".join(lines).strip(), private=True, verbatim=True)
+
+
+async def _rule(call: Call, conversation: ConversationId, effect: Effect) -> Reply:
+    """A rule about every call of a tool here. To allow is for admins alone: a member is asked about single calls."""
+    phrase, language, house = call.house.phrase, call.incoming.language, call.house
+    if call.role < Role.ADMIN and (call.in_group or effect == "allow"):
+        return refused(call)
+    if len(call.words) != 2:
+        return Reply(text=phrase("approvals_usage", language, given=call.args), private=True)
+    tool = call.words[1]
+    if tool not in house.tools():
+        near = get_close_matches(tool, house.tools(), n=3)
+        return Reply(text=phrase("approvals_no_tool", language, tool=tool, near=", ".join(near) or "–"), private=True)
+    by, at = str(call.incoming.person), to_us(house.clock.now())
+    await house.database.write(lambda conn: approval_rows.rule_tool(conn, conversation, tool, effect, by=by, at=at))
+    return Reply(text=phrase(f"approvals_ruled_{effect}", language, tool=tool))
 
 
 async def _answer(call: Call, *, approve: bool) -> Reply:
@@ -203,4 +236,11 @@ def _line(shown: str) -> str:
 
 APPROVE = Command(name="approve", run=approve, group="chat", usage="[id] [always]", immediate=True, unlimited=True)
 DENY = Command(name="deny", run=deny, group="chat", usage="[id]", immediate=True, unlimited=True)
-APPROVALS = Command(name="approvals", run=approvals, group="more", usage="[revoke number]", immediate=True)
+APPROVALS = Command(
+    name="approvals",
+    run=approvals,
+    group="more",
+    usage="[allow tool | deny tool | revoke number]",
+    aliases=("policy",),
+    immediate=True,
+)

@@ -1,4 +1,4 @@
-"""The window of the conversation: /compact /context /guidelines /focus /sidequest /debug-dump /dump-format."""
+"""The window of the conversation: /compact /recap /context /guidelines /focus /sidequest and its dumps."""
 
 from agent.compaction.dumps import FORMS, dump_folder
 from agent.compaction.guidelines import Guideline
@@ -20,6 +20,15 @@ async def compact(call: Call) -> Reply:
         return Reply(text=phrase("compact_nothing", language))
     values = {"before": f"{done.tokens_before:,}", "after": f"{done.tokens_after:,}", "count": done.messages}
     return Reply(text=phrase("compact_mechanical" if done.mechanical else "compact_done", language, **values))
+
+
+async def recap(call: Call) -> Reply:
+    """What the conversation has come to, for people: in the model's words, else the stored summary."""
+    phrase, language, told = call.house.phrase, call.incoming.language, await call.agent.window.recap()
+    if told is None:
+        return Reply(text=phrase("recap_none", language))
+    title = phrase("recap_title" if told.by_model else "recap_stored", language)
+    return Reply(text=f"{title}\n\n{told.text}", verbatim=True)
 
 
 async def context(call: Call) -> Reply:
@@ -149,6 +158,7 @@ async def debug_dump(call: Call) -> Reply:
 
 
 COMPACT = Command(name="compact", run=compact, group="chat", usage="[what to keep]", admin_in_groups=True)
+RECAP = Command(name="recap", run=recap, group="chat")
 CONTEXT = Command(name="context", run=context, group="chat")
 GUIDELINES = Command(name="guidelines", choices=("list", "clear"), run=guidelines, group="more", usage="[list | clear]")
 

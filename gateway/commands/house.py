@@ -1,6 +1,6 @@
 """What commands may use of the house."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -67,6 +67,7 @@ class House:
     running_since: Callable[[ConversationId], datetime | None]
     is_ending: Callable[[ConversationId], bool]  # a turn runs there, and was told to stop
     approvals: Approvals
+    tools: Callable[[], Collection[str]]  # names of all that there are
     servers: Servers
     add_server: Callable[[str, str], Awaitable[None]]  # its name and address; raises ValueError
     remove_server: Callable[[str], Awaitable[bool]]
@@ -89,4 +90,6 @@ class House:
     hide_live: Callable[[ConversationId], None]
     setting_changed: Callable[[ConversationId, str, str], None]
     deliver: Callable[[ConversationKey], None]  # rows of that place were committed
+    recent_log: Callable[[ConversationId, int], Sequence[str]]  # its newest warnings and errors, oldest first
+    test_alert: Callable[[str], Sequence[str]]  # tells the owners that somebody tried; who is told
     switched_off: Callable[[], Collection[str]]  # features, as `Command.feature` names them

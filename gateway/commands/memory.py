@@ -51,7 +51,7 @@ async def memory(call: Call) -> Reply:
     return await run(call, rest.strip())
 
 
-def _scope(call: Call) -> Scope:
+def scope_of(call: Call) -> Scope:
     """Without a session: what stands in the window may be looked up as well."""
     incoming = call.incoming
     return call.house.memory.scope(call.agent.conversation, incoming.chat_type, incoming.person)
@@ -59,7 +59,7 @@ def _scope(call: Call) -> Scope:
 
 async def _list(call: Call, rest: str) -> Reply:
     """The facts of this place, the newest first, and how much else is kept."""
-    phrase, language, scope = call.house.phrase, call.incoming.language, _scope(call)
+    phrase, language, scope = call.house.phrase, call.incoming.language, scope_of(call)
     page = max(1, int(rest)) if rest.isdecimal() and len(rest) < 6 else 1
     conversation = call.agent.conversation
 
@@ -88,7 +88,7 @@ async def _search(call: Call, words: str) -> Reply:
     phrase, language = call.house.phrase, call.incoming.language
     if not words:
         return Reply(text=phrase("memory_search_what", language), private=True)
-    scope = _scope(call)
+    scope = scope_of(call)
     terms = call.house.memory.lexicon.terms(words)
     found = await call.house.database.read(
         lambda conn: index.search(conn, scope, terms, kinds=EVERYTHING, most=MOST_FOUND, exact=True)
@@ -101,7 +101,7 @@ async def _search(call: Call, words: str) -> Reply:
 async def _add(call: Call, words: str) -> Reply:
     """Keeps a fact in the person's own words."""
     phrase, language, incoming = call.house.phrase, call.incoming.language, call.incoming
-    scope = _scope(call)
+    scope = scope_of(call)
     fact = Kept(
         kind="fact",
         text=" ".join(words.split())[:LONGEST_FACT],
@@ -118,7 +118,7 @@ async def _add(call: Call, words: str) -> Reply:
 async def _forget(call: Call, what: str) -> Reply:
     """Erases a fact by its number, what holds some words, or all; after a question (DESIGN §13.9)."""
     phrase, language, house = call.house.phrase, call.incoming.language, call.house
-    scope = _scope(call)
+    scope = scope_of(call)
     others_too = reaches_others(call.incoming.chat_type, call.incoming.role)
     number = what.removeprefix("#")
     everything = what.lower() in ("all", "everything", "alles")
@@ -144,7 +144,7 @@ async def _forget(call: Call, what: str) -> Reply:
     # Before the messages that tell what drafts quote of them: it can be done again, should this be cut off.
     drafts = await house.learning.forget(there.conversations, holds, target.only_by)
     erased = await forget(
-        house.memory, target, home=house.home, folders=partial(_copies, house.home), clock=house.clock
+        house.memory, target, home=house.home, folders=partial(copies_of, house.home), clock=house.clock
     )
     call.agent.memory_changed()
     text = phrase("memory_forgotten", language, items=erased.items, messages=erased.messages)
@@ -160,7 +160,7 @@ def _shown(path: str) -> str:
     return f"`{clean if len(clean) <= LONGEST_PATH else '…' + clean[-LONGEST_PATH:]}`"
 
 
-def _copies(home: Path, conversation: ConversationId) -> Sequence[Path]:
+def copies_of(home: Path, conversation: ConversationId) -> Sequence[Path]:
     """Where copies of what was said and sent there lie, besides the agent's own work."""
     return outputs_of(home, conversation), workspace_of(home, conversation) / RECEIVED
 
@@ -191,7 +191,7 @@ async def _notes(call: Call, rest: str) -> Reply:
 
 async def _export(call: Call, rest: str) -> Reply:
     """All that is kept here, as a file of JSON."""
-    scope, style = _scope(call), await style_of(call)
+    scope, style = scope_of(call), await style_of(call)
 
     def read(conn: Connection) -> str:
         kept = [
@@ -236,7 +236,7 @@ async def _on(call: Call, rest: str) -> Reply:
 
 async def graph(call: Call) -> Reply:
     """What the graph knows: of some names, or the newest of it."""
-    phrase, language, scope = call.house.phrase, call.incoming.language, _scope(call)
+    phrase, language, scope = call.house.phrase, call.incoming.language, scope_of(call)
     settings = call.house.memory.settings.graph
 
     def read(conn: Connection) -> list[str]:

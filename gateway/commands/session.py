@@ -12,13 +12,22 @@ from gateway.access.policy import Role
 from gateway.commands.command import PRESS, Call, Command, Reply
 from gateway.scheduler.zones import zone_named
 
+KEEP_PLAN = "--keep-plan"
 SHOWN_ID = 8  # characters of a session's id that people see and type
 
 
 async def new(call: Call) -> Reply:
-    """The next message begins a session; memory and settings stay."""
-    call.agent.new_session()
-    return Reply(text=call.house.phrase("new", call.incoming.language))
+    """The next message begins a session; memory and settings stay. Tasks that are not done go along where asked."""
+    phrase, language = call.house.phrase, call.incoming.language
+    options = {word.lower().replace("—", "--") for word in call.words if word.startswith(("-", "—"))}
+    if wrong := sorted(options - {KEEP_PLAN}):
+        return Reply(text=phrase("new_usage", language, given=", ".join(wrong)))
+    if KEEP_PLAN not in options:
+        call.agent.new_session()
+        return Reply(text=phrase("new", language))
+    tasks = [task for task in await call.agent.tasks() if task.status in ("pending", "in_progress")]
+    call.agent.new_session(keep_tasks=True)
+    return Reply(text=phrase("new_kept", language, count=len(tasks)))
 
 
 async def clear(call: Call) -> Reply:
@@ -169,7 +178,7 @@ def _write(path: Path, text: str) -> None:
     path.chmod(0o600)
 
 
-NEW = Command(name="new", everyday=True, run=new, group="chat", aliases=("reset",))
+NEW = Command(name="new", everyday=True, run=new, group="chat", usage="[--keep-plan]", aliases=("reset",))
 CLEAR = Command(name="clear", run=clear, group="chat", admin_in_groups=True)
 RETRY = Command(name="retry", everyday=True, run=retry, group="chat")
 UNDO = Command(name="undo", everyday=True, run=undo, group="chat")

@@ -26,6 +26,7 @@ from gateway.channels.keys import ConversationKey
 from gateway.operations.bystanders import Bystanders
 from gateway.operations.finding import Finding
 from gateway.operations.letters import Letters
+from gateway.operations.remarks import Remarks
 from gateway.operations.usage import Usage
 from gateway.phrases.catalogue import Catalogue
 from gateway.storage import grants, pairings
@@ -78,6 +79,7 @@ class Operations:
             "backup": self.backup,
             "audit": self.audit,
             "misses": self.misses,
+            "feedback": Remarks(self._database, self._clock).list,
             "mcp.reconnect": self.reconnect,
         }
 

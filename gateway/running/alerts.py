@@ -115,6 +115,12 @@ class Alerts:
         self._rest.end()
         return True
 
+    def test(self, by: str) -> tuple[str, ...]:
+        """Say a test to the owners, as any alert goes, however often; gives who is told, and where."""
+        self._waiting.append(("owner_test", {"by": by}, lambda language: (), ""))
+        self._rest.end()
+        return tuple(f"{owner} ({chat.key})" for owner, chat in self._recipients().items())
+
     def outage(self, subject: str, key: str, values: dict[str, object]) -> None:
         """Something fails until `outage_over`: the owners are told once, also over restarts."""
         self._over.pop(subject, None)

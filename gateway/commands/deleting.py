@@ -1,0 +1,44 @@
+"""/delete: the present session is erased and closed, after a question."""
+
+from functools import partial
+
+from anyio import to_thread
+
+from agent.core.outbox import Question
+from agent.memory.erasing import forget, preview
+from agent.memory.target import Target
+from gateway.commands.command import Call, Command, Reply
+from gateway.commands.memory import copies_of, scope_of
+
+
+async def delete(call: Call) -> Reply:
+    """Erases what was said in it, as /memory forget does, and lets the next message begin another.
+
+    Facts that were kept from it stay; /memory shows and forgets them.
+    """
+    phrase, language, house = call.house.phrase, call.incoming.language, call.house
+    session = await call.agent.delete_session()
+    if session is None:
+        return Reply(text=phrase("delete_none", language))
+    target = Target(scope=scope_of(call), session=session.id)
+    there = await preview(house.memory, target)
+    question = Question(
+        prompt=phrase("delete_question", language, count=there.messages),
+        asked_of=call.incoming.person,
+        interaction=call.incoming.interaction,
+        grave=True,
+    )
+    answer = await house.ask(call.key, question, language)
+    if answer.choice != "yes":
+        call.agent.take_staged()
+        return Reply(text=phrase("delete_kept", language))
+    holds = await to_thread.run_sync(house.learning.quoted_of, there.texts)
+    await house.learning.forget(there.conversations, holds)
+    erased = await forget(
+        house.memory, target, home=house.home, folders=partial(copies_of, house.home), clock=house.clock
+    )
+    call.agent.memory_changed()
+    return Reply(text=phrase("delete_done", language, count=erased.messages))
+
+
+DELETE = Command(name="delete", run=delete, group="chat", admin_in_groups=True)

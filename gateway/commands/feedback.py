@@ -1,0 +1,41 @@
+"""/feedback: what a person thinks of the last answer, for the operator and for what is learnt about skills."""
+
+from agent.storage import feedback_rows
+from agent.storage.feedback_rows import LONGEST_TEXT, Feedback
+from agent.storage.moments import to_us
+from gateway.commands.command import Call, Command, Reply
+
+UP = frozenset({"up", "+", "👍", "good", "gut", "hoch"})
+DOWN = frozenset({"down", "-", "👎", "bad", "schlecht", "runter"})
+
+
+async def feedback(call: Call) -> Reply:
+    """Keeps it with the last answer here; said again, the newer word counts."""
+    phrase, language, person = call.house.phrase, call.incoming.language, call.incoming.person
+    word, _, text = call.args.strip().partition(" ")
+    rating = word.lower()
+    if person is None or rating not in UP | DOWN:
+        conversation = call.agent.conversation
+        ups, downs = await call.house.database.read(lambda conn: feedback_rows.counts(conn, conversation))
+        return Reply(text=phrase("feedback_usage", language, ups=ups, downs=downs), private=True)
+    rated = await call.agent.rated()
+    if rated is None:
+        return Reply(text=phrase("feedback_nothing", language), private=True)
+    session, run = rated
+    one = Feedback(
+        conversation=call.agent.conversation,
+        session=session,
+        inbox_id=run,
+        person=person,
+        up=rating in UP,
+        text=text.strip()[:LONGEST_TEXT],
+        at=to_us(call.house.clock.now()),
+    )
+    await call.house.database.write(lambda conn: feedback_rows.put(conn, one))
+    call.house.learning.rate(call.agent.conversation, person, up=one.up)
+    return Reply(text=phrase("feedback_kept", language), private=True)
+
+
+FEEDBACK = Command(
+    name="feedback", choices=("up", "down"), run=feedback, group="chat", usage="up|down [text]", immediate=True
+)
