@@ -156,7 +156,7 @@ async def _rule(call: Call, conversation: ConversationId, effect: Effect) -> Rep
         return refused(call)
     if len(call.words) != 2:
         return Reply(text=phrase("approvals_usage", language, given=call.args), private=True)
-    tool = call.words[1]
+    tool = call.words[1][:SHOWN]
     if tool not in house.tools():
         near = get_close_matches(tool, house.tools(), n=3)
         return Reply(text=phrase("approvals_no_tool", language, tool=tool, near=", ".join(near) or "–"), private=True)
