@@ -269,5 +269,11 @@ class Agent:
 def _going_on(work: Work, result: CommandResult) -> Work:
     """The work with a command's words in place of the command."""
     assert result.go_on_with is not None
-    incoming = replace(work.incoming, text=result.go_on_with, files=result.go_on_files, quoted=result.go_on_quoted)
+    incoming = replace(
+        work.incoming,
+        text=result.go_on_with,
+        files=result.go_on_files,
+        quoted=result.go_on_quoted,
+        brought=result.go_on_brought,
+    )
     return replace(work, incoming=incoming, by_hand=result.go_on_call)

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from agent.core.messages import FilePart, ToolUse
 from agent.core.outbox import Say
-from agent.inbox import Work
+from agent.inbox import Brought, Work
 from agent.operations import Operations
 
 
@@ -21,6 +21,7 @@ class CommandResult:
     go_on_files: tuple[FilePart, ...] = ()
     go_on_quoted: str | None = None
     go_on_call: ToolUse | None = None
+    go_on_brought: Brought | None = None
     end: bool = False
 
 

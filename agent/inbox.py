@@ -30,11 +30,20 @@ class PlanStep:
     tick: int
 
 
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """A stranger's words. `source` says where they are from."""
+
+    text: str
+    source: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
     """One thing said to the agent, as the inbox stores it. The platform's own shapes stay outside.
 
-    `quoted` is the text of the message replied to. `place` is what people call the group or channel, "" where nobody
+    `quoted` is the text of the message replied to, `brought` what a command has fetched from strangers for the turn
+    that it begins. `place` is what people call the group or channel, "" where nobody
     does. `interaction` is the platform's handle for answering a slash
     command or a button. `message_ref` is the platform's id of the message, to reply to and to react on. `notes` are
     the last lines of `text`: what could not be read of the message; an edit keeps them. `version` is that of the edit
@@ -52,6 +61,7 @@ class Incoming:
     chat_type: ChatType = "direct"
     files: tuple[FilePart, ...] = ()
     quoted: str | None = None
+    brought: Brought | None = None
     place: str = ""
     message_ref: str | None = None
     interaction: str | None = None

@@ -33,6 +33,7 @@ from agent.subagent.fleet import Fleet
 from agent.subagent.profiles import Profiles
 from agent.tools.approvals import Approvals
 from agent.tools.hooks import Hooks
+from agent.tools.mcp.resources import RESOURCE_TOOLS
 from agent.tools.mcp.servers import Servers
 from agent.tools.overflow import Outputs
 from agent.tools.working import WORKING
@@ -197,10 +198,13 @@ async def build(
         lend=executor.toolbox.lend,
         health=mcp_health,
         expect=executor.toolbox.expect,
+        tried=executor.toolbox.tried,
     )
     added_servers = AddedServers(database, clock, servers, partial(mcp_health, added=True))
     await added_servers.take_up()
-    definitions = Definitions(live.agent_folders(), known_tools=known_tools(executor.toolbox.names | WORKING))
+    definitions = Definitions(
+        live.agent_folders(), known_tools=known_tools(executor.toolbox.names | WORKING | RESOURCE_TOOLS)
+    )
     tokenizer = Tokenizer(settings.context.tokenizer)
     waking: Waking
     background, fleet = BetweenTurns(), Fleet()

@@ -66,7 +66,9 @@ class Say:
 class Question:
     """A short question with buttons; only `asked_of` (None: anybody) may answer, text "yes" counts (SPEC §1.5).
 
-    `grave`: what "yes" does cannot be taken back, so that button is the one to be wary of.
+    `grave`: what "yes" does cannot be taken back, so that button is the one to be wary of. The last `asides` of the
+    choices are no answers but ways around one (skip, decline). `takes_words`: what else that person writes is the
+    answer; only a question that is written down (`ToolContext.elicit`) can do that.
     """
 
     prompt: str
@@ -75,6 +77,8 @@ class Question:
     timeout_s: float = 30.0
     interaction: str | None = None
     grave: bool = False
+    asides: int = 0
+    takes_words: bool = False
 
 
 @dataclass(frozen=True, slots=True)

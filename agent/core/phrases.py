@@ -49,6 +49,38 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "approval_who": "{who} or an approver decides.",
         "approval_by_text": "Answer with /approve {id} or /deny {id}.",
         "answer_by_text": "Answer with {choices}.",
+        "answer_in_words": "Write your answer, or one of: {choices}.",
+        "mcp_asks": "The MCP server {server} asks: {message}",
+        "mcp_asks_on": "The MCP server {server} asks:",
+        "mcp_address": "The MCP server {server} asks you to open an address: {message}\n\n{url}\n\nIt leads to "
+        "{host}. Open it yourself if you trust both; nothing is opened for you.",
+        "mcp_address_first": "Before it goes on, the MCP server {server} wants you to open an address: {message}\n\n"
+        "{url}\n\nIt leads to {host}. Open it yourself if you trust both, and press the button when you are done.",
+        "mcp_open": "I open it",
+        "mcp_opened": "I am done there",
+        "form_skip": "Skip",
+        "form_decline": "Decline",
+        "form_cancel": "Cancel",
+        "form_several": "It wants {count} answers, one after another, or all in one message with a line for each "
+        "(“Name: …”):",
+        "form_number_of": "{number} of {count}: {label}",
+        "form_in_group": "Reply to this message with your answer.",
+        "form_default": "“Skip” leaves {value}.",
+        "form_choose_several": "One or more of these, with commas between them.",
+        "form_unfit": "That does not fit {label}: {why}",
+        "form_whole_number": "A whole number, in digits.",
+        "form_number": "A number, in digits.",
+        "form_yes_no": "Yes or no.",
+        "form_choice": "“{words}” is none of the choices.",
+        "form_count": "From {least} to {most} of the choices.",
+        "form_length": "From {least} to {most} characters; these are {length}.",
+        "form_least": "At least {least}.",
+        "form_most": "At most {most}.",
+        "form_email": "An email address, such as name@example.org.",
+        "form_uri": "An address, such as https://example.org.",
+        "form_date": "A date, such as 2026-01-31.",
+        "form_date_time": "A date with a time, such as 2026-01-31T09:30:00.",
+        "form_pattern": "It does not have the form that the server wants.",
         "yes": "Yes",
         "no": "No",
         "approve": "Approve",
@@ -177,3 +209,8 @@ class Phrases(Protocol):
 def english(key: str, language: str, **values: object) -> str:
     """The English sentence, whatever the language. Raises KeyError for a key that is not in `ENGLISH`."""
     return ENGLISH[key].format(**values)
+
+
+def in_english(key: str, **values: object) -> str:
+    """The same where no language is known."""
+    return english(key, "en", **values)

@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from agent.core.cancel import CancelToken
 from agent.core.ids import CallId, ConversationId, PersonId, RunId, SessionId
 from agent.core.outbox import Answer, Question
+from agent.core.phrases import in_english
 from agent.core.subagents import Subagents
 from agent.core.tasks import Tasks
 
@@ -149,10 +150,10 @@ class ToolContext:
     `recall` finds what left the window. `focus` is there where the operator has switched Focus on, `memory` where
     nobody has switched it off, `skill` where there are skills: it gives the text of one, or raises ToolError. `cancel`
     fires when the time is up, too. `progress` shows people one line while the call runs. `elicit` asks the person
-    something that the call cannot go on without. `attach` keeps a file (name, type, content) in the workspace and shows
-    the model a picture; it gives the path, or raises ToolError. `move` sets the working directory, from the next turn
-    on (Z-112). `planning` turns plan mode on or off. `subagents` run errands; a sub-agent's own calls have none.
-    `tasks` are those of the session.
+    something that the call cannot go on without, in sentences that `phrase` gives in their language. `attach` keeps
+    a file (name, type, content) in the workspace and shows the model a picture; it gives the path, or raises
+    ToolError. `move` sets the working directory, from the next turn on (Z-112). `planning` turns plan mode on or
+    off. `subagents` run errands; a sub-agent's own calls have none. `tasks` are those of the session.
     """
 
     conversation: ConversationId
@@ -169,6 +170,7 @@ class ToolContext:
     execution: ExecutionContext = NOWHERE
     progress: Callable[[str], None] = lambda line: None
     elicit: Callable[[Question], Awaitable[Answer]] | None = None
+    phrase: Callable[..., str] = in_english
     attach: Callable[[str, str, bytes], Awaitable[str]] | None = None
     move: Callable[[Path], None] = lambda folder: None
     planning: Callable[[bool], None] = lambda on: None

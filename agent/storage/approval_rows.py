@@ -16,6 +16,7 @@ from agent.storage.conflicts import or_ignore, or_update
 from agent.storage.tables import approval, approval_rule
 
 Effect = Literal["allow", "deny"]
+TAKES_WORDS = '{"takes_words":true}'  # the arguments of a question, which is no call that could have others
 ApprovalStatus = Literal["pending", "approved", "answered", "rejected", "expired", "cancelled", "executed"]
 
 
@@ -53,6 +54,11 @@ class Approval:
     message_ref: str | None = None
     choices: tuple[str, ...] = ()
     answer: str | None = None
+
+    @property
+    def takes_words(self) -> bool:
+        """Whether a question may be answered with other words than its choices."""
+        return bool(self.choices) and self.arguments == TAKES_WORDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ A word allows one call or forbids it, or answers what a call asks.
 The database is the truth; what is in memory only wakes who waits. Nothing here runs a call or speaks to anybody.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -23,6 +24,7 @@ from agent.tools.settings import ApprovalSettings
 
 REAP_EVERY_S = 30.0  # SPEC §12.4
 LOOK_AGAIN_S = 5.0  # the word may have been given to another process
+_COMMAND = re.compile(r"/[a-z][\w-]*(?:@\w+)?(?:\s|$)")
 YES, NO = frozenset({"yes", "y", "ja", "j"}), frozenset({"no", "n", "nein"})
 
 
@@ -46,7 +48,7 @@ class Ruling:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
     """Somebody's answer. `may_allow_for_good`: they have the role that this takes. `choice` is the number of an answer
-    to a question; without it `approve` means "yes" or "no"."""
+    to a question, `words` are one in the person's own; without either `approve` means "yes" or "no"."""
 
     by: PersonId
     name: str
@@ -54,6 +56,7 @@ class Word:
     for_good: bool = False
     may_allow_for_good: bool = False
     choice: int | None = None
+    words: str | None = None
 
 
 @dataclass(slots=True)
@@ -102,15 +105,22 @@ class Approvals:
         finally:
             self._bells.pop(id, None)
 
-    def asks(self, conversation: ConversationId, person: PersonId, text: str) -> tuple[str, int] | None:
-        """The question that these words of that person answer, and the number of the answer."""
+    def asks(self, conversation: ConversationId, person: PersonId, text: str) -> tuple[str, int | None] | None:
+        """The question that these words of that person answer, and the number of the answer; None where the words
+        themselves are the answer. A command is none."""
         word = text.strip().casefold()
-        for id, one in self._questions.items():
-            if one.conversation == conversation and _may_answer(one, person):
-                for number, choice in enumerate(one.choices):
-                    if word == choice.casefold():
-                        return id, number
-        return None
+        here = {
+            id: one
+            for id, one in self._questions.items()
+            if one.conversation == conversation and _may_answer(one, person)
+        }
+        for id, one in here.items():
+            for number, choice in enumerate(one.choices):
+                if word == choice.casefold() or _is_same(word, choice):
+                    return id, number
+        if not word or _COMMAND.match(word):
+            return None
+        return next(((id, None) for id, one in here.items() if one.takes_words and one.requester is not None), None)
 
     def ruled(self, conversation: ConversationId, person: PersonId, text: str) -> tuple[str, bool] | None:
         """The call that these words allow or refuse, and which of the two: a plain yes or no of somebody who may, where
@@ -128,7 +138,8 @@ class Approvals:
 
         def rule(conn: Connection) -> Ruling:
             one = approval_rows.find(conn, id)
-            if one is None or one.conversation != conversation or (word.choice is not None and not one.choices):
+            is_answer = word.choice is not None or word.words is not None
+            if one is None or one.conversation != conversation or (is_answer and not one.choices):
                 return Ruling(Finding.UNKNOWN)
             if not (_may_answer(one, word.by) if one.choices else _may_allow(one, word.by, settings)):
                 return Ruling(Finding.NOT_YOURS, one)
@@ -193,12 +204,20 @@ def _may_allow(one: Approval, person: PersonId, settings: ApprovalSettings) -> b
     )  # fmt: skip
 
 
+def _is_same(word: str, choice: str) -> bool:
+    """Whether a word says yes or no as the choice does, in a language that is spoken here."""
+    plain = word.rstrip(".!")
+    return (choice == "yes" and plain in YES) or (choice == "no" and plain in NO)
+
+
 def _may_answer(one: Approval, person: PersonId) -> bool:
     return one.requester in (None, person)
 
 
 def _chosen(one: Approval, word: Word) -> str | None:
     """The answer that the word means; None where it means none, or nothing was asked."""
+    if word.words is not None:
+        return word.words if one.takes_words else None
     if word.choice is not None:
         return one.choices[word.choice] if word.choice < len(one.choices) else None
     plain = "yes" if word.approve else "no"

@@ -26,6 +26,7 @@ class Toolbox:
             self._tools[tool.spec.name] = tool
         self._lent: dict[str, frozenset[str]] = {}
         self._expected: dict[str, str] = {}
+        self._untried: set[str] = set()
         self._came = anyio.Event()
         self.inventory = 0
         self._know()
@@ -47,8 +48,7 @@ class Toolbox:
         self._tools |= added
         self._lent[lender] = frozenset(added)
         self._expected.pop(lender, None)
-        self._came.set()
-        self._came = anyio.Event()
+        self.tried(lender)
         self._schemas.clear()
         self.inventory += 1
         self._know()
@@ -56,10 +56,31 @@ class Toolbox:
     def expect(self, lender: str, prefix: str) -> None:
         """That lender will lend tools whose names begin so, as soon as it can."""
         self._expected[lender] = prefix
+        self._untried.add(lender)
+
+    def tried(self, lender: str) -> None:
+        """That lender has come, or could not for now."""
+        self._untried.discard(lender)
+        self._came.set()
+        self._came = anyio.Event()
+
+    @property
+    def awaits_first(self) -> bool:
+        """Whether some lender has neither come nor failed yet."""
+        return bool(self._untried)
+
+    async def all_tried(self) -> None:
+        """Wait until every lender has come, or could not. Give it a deadline."""
+        while self._untried:
+            await self._came.wait()
+
+    def is_expected(self, name: str) -> bool:
+        """Whether a tool of that name is not there and may come."""
+        return name not in self._tools and any(map(name.startswith, self._expected.values()))
 
     async def arrived(self, name: str) -> None:
         """Wait until the tool is there, or nobody is expected any more who might lend it. Give it a deadline."""
-        while name not in self._tools and any(map(name.startswith, self._expected.values())):
+        while self.is_expected(name):
             await self._came.wait()
 
     def specs(self, names: frozenset[str]) -> tuple[ToolSpec, ...]:

@@ -71,6 +71,7 @@ async def through_the_gate(
     loop that is stored, across restarts, and its loop is not. Raises LeftForLater, Fenced or StorageTrouble.
     """
     passed, asking = Passed(), []
+    await _come(batch, run, states)
     for use in batch:
         context = tool_context(use, run, states)
         found = await looked_at(use, context, run, states)
@@ -104,6 +105,16 @@ async def through_the_gate(
             for cleared, context in asking:
                 group.start_soon(ask, cleared, context)
     return passed
+
+
+async def _come(batch: Sequence[ToolUse], run: Run, states: States) -> None:
+    """Wait a while for tools whose MCP server has not been connected yet."""
+    toolbox = states.tool.executor.toolbox
+    late = [use.name for use in batch if toolbox.is_expected(use.name)]
+    if late:
+        with anyio.move_on_after(run.settings.mcp.call_wait_s), run.interrupts.scope():
+            for name in late:
+                await toolbox.arrived(name)
 
 
 async def run_call(ready: Ready, run: Run, states: States) -> ToolResult:

@@ -13,7 +13,7 @@ from agent.core.crash_points import passing
 from agent.core.messages import ToolUse
 from agent.core.outbox import Answer, Button, Question, Say
 from agent.storage import approval_rows, inbox_rows, outbox_rows
-from agent.storage.approval_rows import Approval
+from agent.storage.approval_rows import TAKES_WORDS, Approval
 from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
 from agent.tools.gate import digest_of
@@ -101,7 +101,7 @@ async def _asked(question: Question, key: str, use: ToolUse, run: Run, states: S
         position=run.next_position - 1,
         run=run.id,
         tool=use.name,
-        arguments="{}",
+        arguments=TAKES_WORDS if question.takes_words else "{}",
         digest=digest_of(use.name, prompt),
         reason="",
         shown=prompt,
@@ -125,7 +125,7 @@ async def _asked(question: Question, key: str, use: ToolUse, run: Run, states: S
                 inbox_id=None,
                 part=0,
                 dedup=prompt_key(one.id),
-                say=_prompt(one, run, states),
+                say=_prompt(one, question.asides, run, states),
                 at=at,
             )
         take_first(conn)
@@ -135,9 +135,10 @@ async def _asked(question: Question, key: str, use: ToolUse, run: Run, states: S
         return await runtime.database.write(write)
 
 
-def _prompt(one: Approval, run: Run, states: States) -> Say:
+def _prompt(one: Approval, asides: int, run: Run, states: States) -> Say:
+    """The last `asides` of the choices stand in a row of their own."""
     phrase, language = states.runtime.phrases, one.language
-    row = tuple(
+    buttons = tuple(
         Button(
             label=phrase(choice, language) if choice in WORDED else choice,
             action=f"{PRESS}{one.id}:{number}",
@@ -145,12 +146,14 @@ def _prompt(one: Approval, run: Run, states: States) -> Say:
         )
         for number, choice in enumerate(one.choices)
     )
+    answers = len(buttons) - asides
+    by_text = "answer_in_words" if one.takes_words else "answer_by_text"
     return Say(
         text=one.shown,
         kind="notice",
         reply_to=run.audience.reply_to,
-        buttons=(row,),
-        without_buttons=phrase("answer_by_text", language, choices=" / ".join(one.choices)),
+        buttons=tuple(row for row in (buttons[:answers], buttons[answers:]) if row),
+        without_buttons=phrase(by_text, language, choices=" / ".join(one.choices)),
         verbatim=True,
     )
 

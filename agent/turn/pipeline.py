@@ -81,6 +81,7 @@ Answer = Callable[[Run, States], Awaitable[Executed]]
 
 
 async def _answer(run: Run, states: States) -> Executed:
+    await _servers_come(run, states)
     planned = await offer_plan(run, states)
     if planned is not None:
         return planned
@@ -88,6 +89,13 @@ async def _answer(run: Run, states: States) -> Executed:
     await recall_uses(run, states)
     prepared = await prepare(run, states)
     return prepared.ended or await execute(prepared, run, states)
+
+
+async def _servers_come(run: Run, states: States) -> None:
+    """Wait a while for MCP servers that are being connected for the first time: the model should see their tools."""
+    if states.tool.executor.toolbox.awaits_first:
+        with anyio.move_on_after(run.settings.mcp.start_wait_s), run.interrupts.scope():
+            await states.tool.executor.toolbox.all_tried()
 
 
 async def begin(work: Work, definition: Definition, states: States, staged: StagedChanges) -> Run:
@@ -211,13 +219,14 @@ def _enforce_stop(run: Run) -> None:
 
 def _surroundings(states: States, session: SessionId | None) -> ExecutionContext:
     """Where this turn's tools work, as the turn begins (Z-111)."""
-    lifecycle, workspace, tools = states.lifecycle, states.tool.workspace, states.runtime.settings.tools
+    lifecycle, workspace = states.lifecycle, states.tool.workspace
+    tools, mcp = states.runtime.settings.tools, states.runtime.settings.mcp
     return ExecutionContext(
         workspace=workspace,
         cwd=lifecycle.cwd or workspace,
         env=dict(lifecycle.env),
         session=session,
-        settings={type(section): section for section in (tools.files, tools.shell, tools.web)},
+        settings={type(section): section for section in (tools.files, tools.shell, tools.web, mcp)},
     )
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from agent.core.clock import shown_zone
-from agent.core.framing import defused, harmless
+from agent.core.framing import defused, framed, harmless
 from agent.core.messages import FilePart, Message, Part, TextPart
 from agent.definitions import Definition
 from agent.goals.prompts import goal_block, goal_tag
@@ -154,6 +154,8 @@ def _header(work: Work) -> str:
         lines.append(f"<sender>{named(incoming)}</sender>")
     if incoming.files:
         lines.append(told_of(work))
+    if incoming.brought is not None:
+        lines.append(framed(incoming.brought.text, incoming.brought.source))
     if incoming.quoted:
         quoted = incoming.quoted[:LONGEST_QUOTE]
         lines.append(f"<quoted>\n{harmless(quoted)}\n</quoted>")

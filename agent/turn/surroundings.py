@@ -56,6 +56,7 @@ def tool_context(use: ToolUse, run: Run, states: States) -> ToolContext:
         execution=run.execution,
         progress=runtime.outbox.status,
         elicit=partial(elicit, use=use, run=run, states=states) if alone else None,
+        phrase=partial(runtime.phrases, language=run.audience.language),
         attach=partial(_attach, use.id, run, states),
         move=states.lifecycle.move if alone else run.move,
         planning=partial(states.tool.plan, run.session),

@@ -99,7 +99,8 @@ async def answered_by_text(
     found = approvals.asks(conversation, person, text)
     if found is not None:
         id, number = found
-        word = Word(by=person, name=name, approve=False, choice=number)
+        words = text.strip() if number is None else None
+        word = Word(by=person, name=name, approve=False, choice=number, words=words)
     elif (ruled := approvals.ruled(conversation, person, text)) is not None:
         id, approve = ruled
         word = Word(by=person, name=name, approve=approve)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from agent.core.messages import FilePart, ToolUse
 from agent.core.outbox import Button, FileRef
-from agent.inbox import Incoming
+from agent.inbox import Brought, Incoming
 from agent.operations import Operations
 from gateway.access.policy import Role
 from gateway.channels.keys import ConversationKey
@@ -61,6 +61,7 @@ class Reply:
     go_on_files: tuple[FilePart, ...] = ()
     go_on_quoted: str | None = None
     go_on_call: ToolUse | None = None
+    go_on_brought: Brought | None = None
     end: bool = False
 
 
@@ -69,7 +70,8 @@ Run = Callable[[Call], Awaitable[Reply]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """`immediate` commands run at once, beside a running turn; the others wait their turn in the inbox.
+    """`immediate` commands run at once, beside a running turn; the others wait their turn in the inbox, and so does one
+    whose first word is among `queued`.
 
     `admin_in_groups` asks for the role where several people share the chat, `admin` asks for it everywhere. An
     `unlimited` command is taken even of somebody who writes too much. `platform` is the only one where it does
@@ -84,6 +86,7 @@ class Command:
     usage: str = ""
     aliases: tuple[str, ...] = ()
     immediate: bool = False
+    queued: frozenset[str] = frozenset()
     admin: bool = False
     admin_in_groups: bool = False
     hidden: bool = False
@@ -93,6 +96,10 @@ class Command:
     everyday: bool = False
     feature: str = ""
     choices: tuple[str, ...] = ()
+
+    def is_immediate(self, args: str) -> bool:
+        """Whether it runs at once with these words."""
+        return self.immediate and args.partition(" ")[0].lower() not in self.queued
 
     @property
     def summary_key(self) -> str:

@@ -80,6 +80,7 @@ class Desk:
             go_on_files=reply.go_on_files,
             go_on_quoted=reply.go_on_quoted,
             go_on_call=reply.go_on_call,
+            go_on_brought=reply.go_on_brought,
             end=reply.end,
         )
 

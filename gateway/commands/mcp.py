@@ -1,21 +1,30 @@
 """Which MCP servers there are, how they are, and what they offer; admins add some: /mcp."""
 
+import shlex
 from collections.abc import Awaitable, Callable, Mapping
 
+from agent.core.errors import ToolError
+from agent.inbox import Brought
+from agent.tools.mcp.catalogue import Prompt, missing_in, plain_address
+from agent.tools.mcp.offers import clean, plain
 from agent.tools.mcp.server import Server
 from gateway.access.policy import Role, role_everywhere
 from gateway.commands.command import Call, Command, Reply
 
-MOST_SHOWN = 60
+MOST_SHOWN, MOST_RESOURCES = 60, 20
+QUEUED = frozenset({"prompt"})  # it begins a turn
 LONGEST = 100  # characters of a description
 
 
 async def mcp(call: Call) -> Reply:
-    """`/mcp` lists the servers, `/mcp <name>` (or `tools <name>`) what one offers.
+    """`/mcp` lists the servers, `/mcp <name>` (or `tools <name>`) what one offers; `/mcp prompt <server> <name>` begins
+    a turn with one of its prompts.
 
     `add <name> <address>`, `remove <name>` and `reconnect <name>` are for admins of the whole bot.
     """
     verb, *rest = call.words or ["list"]
+    if verb.lower() in QUEUED:
+        return await _prompt(call, call.args.partition(" ")[2])
     act = _ACTS.get(verb.lower())
     if act is not None:
         if role_everywhere(str(call.incoming.person), call.house.access(), call.house.book.grants) < Role.ADMIN:
@@ -63,6 +72,51 @@ async def _reconnect(call: Call, words: list[str]) -> Reply:
     return _told(call, "mcp_reconnects", name=found.settings.name)
 
 
+async def _prompt(call: Call, rest: str) -> Reply:
+    """A turn with what the prompt says, for the model to act upon as the person has chosen it."""
+    server, _, rest = rest.strip().partition(" ")
+    name, _, words = rest.strip().partition(" ")
+    found = call.house.servers.named(server) if server else None
+    if found is None:
+        return _told(call, "mcp_prompt_usage") if not server else _unknown(call, server)
+    prompt = next((one for one in found.catalogue.prompts if one.name.lower() == name.lower()), None)
+    if prompt is None:
+        return _told(call, "mcp_prompts", name=found.settings.name, prompts=_prompts_of(found) or "–")
+    try:
+        given = _arguments(prompt, words.strip())
+        missing = missing_in(prompt, given)
+        if missing:
+            raise ValueError
+    except ValueError:
+        return _told(call, "mcp_prompt_arguments", usage=f"/mcp prompt {found.settings.name} {prompt.usage}")
+    try:
+        text = await found.prompt(prompt, given)
+    except ToolError as error:
+        return _told(call, "mcp_prompt_failed", reason=error)
+    language = call.incoming.language
+    said = call.house.phrase("mcp_prompt_chosen", language, prompt=plain(prompt.name), server=found.settings.name)
+    source = f"prompt of the MCP server {found.settings.name}"
+    return Reply(go_on_with=said, go_on_files=call.incoming.files, go_on_brought=Brought(text, source))
+
+
+def _arguments(prompt: Prompt, words: str) -> Mapping[str, str]:
+    """`name=value`, with quotation marks where a value has blanks; all words where the prompt has one argument.
+
+    Raises ValueError for what is none.
+    """
+    names = {one.name for one in prompt.arguments}
+    if len(names) == 1 and words and not words.startswith(f"{prompt.arguments[0].name}="):
+        return {prompt.arguments[0].name: words}
+    given = dict(part.partition("=")[::2] for part in shlex.split(words))
+    if set(given) - names:
+        raise ValueError
+    return given
+
+
+def _prompts_of(server: Server) -> str:
+    return ", ".join(one.usage for one in server.catalogue.prompts[:MOST_SHOWN])
+
+
 _ACTS: Mapping[str, Callable[[Call, list[str]], Awaitable[Reply]]] = {
     "add": _add,
     "remove": _remove,
@@ -82,7 +136,30 @@ def _tools(call: Call, server: Server) -> Reply:
         lines.append(phrase("mcp_tool_left_out", language, name=name, reason=reason))
     if server.shown.withheld:
         lines.append(phrase("mcp_withheld", language, names=", ".join(server.shown.withheld)))
+    lines += _others(call, server)
     return Reply(text="\n".join(lines), private=True, verbatim=True)
+
+
+def _others(call: Call, server: Server) -> list[str]:
+    """Its prompts, each as it is called up, and its resources."""
+    phrase, language, catalogue = call.house.phrase, call.incoming.language, server.catalogue
+    lines = []
+    if catalogue.prompts:
+        lines.append(phrase("mcp_prompts_title", language, name=server.settings.name))
+        for prompt in catalogue.prompts[:MOST_SHOWN]:
+            described = clean(prompt.description, LONGEST)
+            lines.append(f"- {prompt.usage}" + (f": {described}" if described else ""))
+        if len(catalogue.prompts) > MOST_SHOWN:
+            lines.append(phrase("mcp_more", language, count=len(catalogue.prompts) - MOST_SHOWN))
+    if catalogue.resources:
+        lines.append(phrase("mcp_resources_title", language))
+        lines += [
+            f"- {plain_address(one.address)}" + (f" ({plain(one.name)})" if one.name else "")
+            for one in catalogue.resources[:MOST_RESOURCES]
+        ]
+        if len(catalogue.resources) > MOST_RESOURCES:
+            lines.append(phrase("mcp_more", language, count=len(catalogue.resources) - MOST_RESOURCES))
+    return lines
 
 
 def _state(call: Call, server: Server) -> str:
@@ -113,7 +190,8 @@ MCP = Command(
     name="mcp",
     run=mcp,
     group="more",
-    usage="[name | add name address | remove name | reconnect name]",
+    usage="[name | prompt server name | add name address | remove name | reconnect name]",
     immediate=True,
+    queued=QUEUED,
     admin_in_groups=True,
 )

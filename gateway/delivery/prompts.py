@@ -32,6 +32,8 @@ from gateway.delivery.composing import composed
 from gateway.delivery.leftovers import CALL_DEADLINE_S, persistently
 from gateway.delivery.rows import Claimed
 
+LONGEST_ANSWER = 200  # characters of an answer in somebody's own words
+
 log = logging.getLogger("tieline.delivery")
 
 
@@ -127,7 +129,10 @@ def outcome_of(one: Approval, phrase: Phrases) -> str:
 
 def label_of(one: Approval, phrase: Phrases, language: str) -> str:
     """What people read of the answer to a question."""
-    return phrase(one.answer, language) if one.answer in ("yes", "no") else one.answer or ""
+    if one.answer in ("yes", "no") and one.answer in one.choices:
+        return phrase(one.answer, language)
+    words = " ".join((one.answer or "").split())
+    return words if len(words) <= LONGEST_ANSWER else f"{words[: LONGEST_ANSWER - 1]}…"
 
 
 def _look(conn: Connection, id: str) -> _Asked | None:

@@ -58,7 +58,7 @@ class Admission:
             if house.questions.text(said.key, person_of(said), said.text):
                 return await self._end(arrival, "done", "answered a question", Outcome.ACCEPTED)
         here = (arrival.conversation, person_of(said), said.text)
-        if origin is None and (house.approvals.asks(*here) or house.approvals.ruled(*here)):
+        if origin is None and not said.attachments and (house.approvals.asks(*here) or house.approvals.ruled(*here)):
             if await self._is_known(arrival):
                 return Receipt(Outcome.DUPLICATE)
             if await self._answers_a_tool(arrival):
@@ -75,7 +75,7 @@ class Admission:
             and (flooded := self._flooded(said)) is not Take.TAKEN
         ):
             return await self._flood_refused(arrival, flooded)
-        if found and found[0].immediate:
+        if found and found[0].is_immediate(found[1]):
             return await self._at_once(arrival)
         if is_part:
             return await self._queue(arrival, interrupt=False)

@@ -1,37 +1,37 @@
 """One MCP server through its life: connected, listed, called, lost, connected again."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 
 from agent.core.clock import Clock
 from agent.core.errors import ToolError
-from agent.core.ids import PersonId
-from agent.core.outbox import Question
 from agent.core.tools import Tool, ToolContext
-from agent.tools.mcp.asking import Asked, answer_in, question_for
+from agent.tools.mcp.asking import Given, Wanted, ask_person
+from agent.tools.mcp.catalogue import Catalogue, Prompt, prompt_text
 from agent.tools.mcp.complaints import last_line
 from agent.tools.mcp.offers import Offer, Shown, shown_of
 from agent.tools.mcp.results import Result, blobs_of, text_of
-from agent.tools.mcp.settings import ServerSettings
+from agent.tools.mcp.settings import McpSettings, ServerSettings
 from agent.tools.mcp.tool import McpTool
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
-CALL_WAITS_S = 20.0  # for a server that is just being connected
 PROBE_EVERY_S = 60.0
-ASKS_FOR_S = 300.0  # as long as an approval (SPEC §12.4)
 LOST = "the connection was lost"
 WIRE = "agent.tools.mcp.wire"
+
+T = TypeVar("T")
 
 log = logging.getLogger("tieline.mcp")
 
 
 class Server:
-    """`lend` is given its tools whenever they change; `health` the trouble it is in, None when it is over.
+    """`lend` is given its tools whenever they change, `listed` is called when its prompts or resources do; `health` is
+    told the trouble it is in, None when it is over.
 
     `errors` is the file for what a started program complains of, `login` the one that `tieline mcp login` writes.
     """
@@ -45,21 +45,25 @@ class Server:
         *,
         lend: Callable[[str, Sequence[Tool]], None],
         health: Callable[[str, str | None], None],
+        listed: Callable[[], None] = lambda: None,
     ) -> None:
         self.settings = settings
         self.trouble = "it has not answered yet"
         self.tools: tuple[Tool, ...] = ()
         self.shown = Shown({}, {}, ())
+        self.catalogue = Catalogue()
         self._clock = clock
         self._errors = errors
         self._login = login
         self._lend = lend
         self._health = health
+        self._listed = listed
         self._offers: list[Offer] | None = None
         self._connection: Any = None
         self._connected = anyio.Event()
         self._stirred = anyio.Event()  # something to look at: a call is waiting, the tools changed, it is lost
         self._calls: list[ToolContext] = []
+        self._notes: dict[int, list[str]] = {}  # for the model, by the call whose question was not asked
 
     @property
     def is_connected(self) -> bool:
@@ -139,11 +143,42 @@ class Server:
 
     async def call(self, foreign: str, arguments: Mapping[str, Any], context: ToolContext) -> str:
         """Call one of its tools. Raises ToolError, also when it goes away meanwhile."""
-        connection, name = await self._ready(), self.settings.name
-        wire: Any = import_module(WIRE)
         self._calls.append(context)
         try:
-            result = await connection.call(foreign, arguments, context.progress)
+            result = await self._asked(lambda one: one.call(foreign, arguments, context.progress), context)
+            told = "\n".join([text_of(result, await _kept(result, context)), *self._notes.get(id(context), ())])
+        finally:
+            self._calls.remove(context)
+            self._notes.pop(id(context), None)
+        if result.is_error:
+            raise ToolError(told)
+        return told
+
+    async def read(self, address: str, context: ToolContext) -> str:
+        """What one of its resources holds, for the model. Raises ToolError."""
+        self._calls.append(context)
+        try:
+            result = await self._asked(lambda one: one.read(address), context)
+        finally:
+            self._calls.remove(context)
+            self._notes.pop(id(context), None)
+        return f"From the MCP server {self.settings.name}:\n{text_of(result, await _kept(result, context))}"
+
+    async def prompt(self, prompt: Prompt, arguments: Mapping[str, str]) -> str:
+        """What one of its prompts says. Raises ToolError."""
+        return prompt_text(await self._asked(lambda one: one.prompt(prompt.name, arguments), None))
+
+    async def _asked(self, do: Callable[[Any], Awaitable[T]], context: ToolContext | None) -> T:
+        """What it answers; once more after the person has been where it wants them to go first. Raises ToolError."""
+        connection, name = await self._ready(context), self.settings.name
+        wire: Any = import_module(WIRE)
+        try:
+            try:
+                return await do(connection)
+            except wire.WantsFirst as error:
+                if context is None or not await self._been_there(error.wanted, context):
+                    raise
+                return await do(connection)
         except wire.Lost as error:
             self._lost(connection)
             raise ToolError(
@@ -151,17 +186,20 @@ class Server:
             ) from error
         except wire.Refused as error:
             raise ToolError(f"the MCP server {name} refused: {error}") from error
-        finally:
-            self._calls.remove(context)
-        told = text_of(result, await _kept(result, context))
-        if result.is_error:
-            raise ToolError(told)
-        return told
 
-    async def _ready(self) -> Any:
+    async def _been_there(self, wanted: Sequence[Wanted], context: ToolContext) -> bool:
+        """Whether the person has opened all the addresses."""
+        for one in wanted:
+            if (await ask_person(self.settings.name, one, context)).action != "accept":
+                return False
+        return bool(wanted)
+
+    async def _ready(self, context: ToolContext | None) -> Any:
+        """The connection, for which a call waits a while where there is none just now. Raises ToolError."""
         if self._connection is None:
             self._stir()
-            with anyio.move_on_after(CALL_WAITS_S):
+            settings = context.execution.section(McpSettings, McpSettings) if context is not None else McpSettings()
+            with anyio.move_on_after(settings.call_wait_s):
                 await self._connected.wait()
         if self._connection is None:
             raise ToolError(f"the MCP server {self.settings.name} is not connected: {self.trouble}", transient=True)
@@ -174,6 +212,7 @@ class Server:
         self._connected.set()
         self._health(self.settings.name, None)
         log.info("MCP server %s is connected: %d tools", self.settings.name, len(self.tools))
+        await self._list_others(connection, wire)
         async with anyio.create_task_group() as group:
             group.start_soon(connection.watch, self._stir)
             while self._connection is connection:
@@ -183,6 +222,7 @@ class Server:
                 if self._connection is connection:
                     try:
                         await self._list(connection)
+                        await self._list_others(connection, wire)
                     except wire.Lost:
                         break
             group.cancel_scope.cancel()
@@ -203,6 +243,17 @@ class Server:
             names = ", ".join(shown.withheld)
             log.warning("MCP server %s: what instructs is withheld of the texts of %s", self.settings.name, names)
 
+    async def _list_others(self, connection: Any, wire: Any) -> None:
+        """Its prompts and resources. One that cannot list them still has its tools. Raises wire.Lost."""
+        try:
+            catalogue = await connection.catalogue()
+        except wire.Refused as error:
+            log.debug("MCP server %s: its prompts and resources: %s", self.settings.name, error)
+            return
+        if catalogue != self.catalogue:
+            self.catalogue = catalogue
+            self._listed()
+
     def _stir(self) -> None:
         self._stirred.set()
 
@@ -222,15 +273,16 @@ class Server:
         if self._connected.is_set():  # else somebody may be waiting for it
             self._connected = anyio.Event()
 
-    async def _elicit(self, message: str, schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Ask the person whose call is running; with several nobody knows whose it is, and the answer is no."""
-        if len(self._calls) != 1 or self._calls[0].elicit is None:
-            return None
-        context, asked = self._calls[0], question_for(self.settings.name, message, schema)
-        if asked is None or context.elicit is None:
-            return None
-        answer = await context.elicit(_question(asked, context.person))
-        return answer_in(asked, answer.choice)
+    async def _elicit(self, wanted: Wanted) -> Given:
+        """Ask the person whose call is running; with those of several people nobody knows whose it is: a decline."""
+        if len({(one.conversation, one.person) for one in self._calls}) != 1:
+            return Given(action="decline")
+        context = self._calls[0]
+        given = await ask_person(self.settings.name, wanted, context)
+        if given.note:
+            log.info("MCP server %s: %s", self.settings.name, given.note, extra={"run": context.run})
+            self._notes.setdefault(id(context), []).append(f"[{given.note}]")
+        return given
 
 
 async def _kept(result: Result, context: ToolContext) -> Mapping[int, str]:
@@ -246,7 +298,3 @@ async def _kept(result: Result, context: ToolContext) -> Mapping[int, str]:
         except ToolError as error:
             lines[position] = f"[{what}; it could not be kept: {error}]"
     return lines
-
-
-def _question(asked: Asked, person: PersonId | None) -> Question:
-    return Question(prompt=asked.prompt, asked_of=person, choices=asked.choices, timeout_s=ASKS_FOR_S)

@@ -9,6 +9,7 @@ from anyio.abc import TaskGroup
 from agent.core.clock import Clock
 from agent.core.tools import Tool
 from agent.tools.mcp.offers import prefix_of
+from agent.tools.mcp.resources import LENDER, resource_tools
 from agent.tools.mcp.server import Server
 from agent.tools.mcp.settings import McpSettings, ServerSettings, login_file
 
@@ -25,12 +26,17 @@ class Servers:
         lend: Callable[[str, Sequence[Tool]], None],
         health: Callable[[str, str | None], None] = lambda name, trouble: None,
         expect: Callable[[str, str], None] = lambda name, prefix: None,
+        tried: Callable[[str], None] = lambda name: None,
     ) -> None:
+        """`expect` is told what the names of a server's tools will begin with, `tried` that it was connected, or was
+        not, for the first time."""
         self._clock = clock
         self._home = home
         self._lend = lend
         self._health = health
         self._expect = expect
+        self._tried = tried
+        self._has_resources = False
         self._servers: dict[str, Server] = {}
         self._scopes: dict[str, anyio.CancelScope] = {}
         self._tasks: TaskGroup | None = None
@@ -61,7 +67,8 @@ class Servers:
             self._home / "logs" / f"mcp-{name}.log",
             login_file(self._home, name),
             lend=self._lend,
-            health=self._health,
+            health=self._told,
+            listed=self._list_resources,
         )
         self._expect(name, prefix_of(name))
         if self._tasks is not None:
@@ -73,7 +80,19 @@ class Servers:
         if (scope := self._scopes.pop(name, None)) is not None:
             scope.cancel()
         self._lend(name, ())
-        self._health(name, None)
+        self._list_resources()
+        self._told(name, None)
+
+    def _told(self, name: str, trouble: str | None) -> None:
+        self._tried(name)
+        self._health(name, trouble)
+
+    def _list_resources(self) -> None:
+        """Lend the tools that read resources while there are any."""
+        has = any(one.catalogue.resources for one in self.all)
+        if has != self._has_resources:
+            self._has_resources = has
+            self._lend(LENDER, resource_tools(lambda: self.all) if has else ())
 
     async def run(self) -> None:
         """Keep them all connected, until cancelled."""

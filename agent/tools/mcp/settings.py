@@ -59,11 +59,17 @@ def login_file(home: Path, name: str) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpSettings:
-    """`[mcp]`. `top_k`: of more tools than so many the model is shown those that fit its task; 0: all (W-33, W-34)."""
+    """`[mcp]`. `top_k`: of more tools than so many the model is shown those that fit its task; 0: all (W-33, W-34).
+
+    `start_wait_s`: how long a turn waits for servers that are being connected for the first time. `call_wait_s`: how
+    long a call waits for its server.
+    """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
 
     top_k: int = 15
+    start_wait_s: float = 5.0
+    call_wait_s: float = 10.0
     servers: tuple[ServerSettings, ...] = ()
 
     def __post_init__(self) -> None:
@@ -71,6 +77,8 @@ class McpSettings:
         mistakes = [f"two servers are called {name!r}" for name in sorted(set(names)) if names.count(name) > 1]
         if not 0 <= self.top_k <= 200:
             mistakes.append(f"top_k is {self.top_k}; it must be 0 to 200")
+        waits = {"start_wait_s": self.start_wait_s, "call_wait_s": self.call_wait_s}
+        mistakes += [f"{name} is {wait:g}; it must be 0 to 60" for name, wait in waits.items() if not 0 <= wait <= 60]
         if mistakes:
             raise ValueError("; ".join(mistakes))
 

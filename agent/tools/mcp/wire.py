@@ -2,11 +2,12 @@
 
 import math
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import httpx2
@@ -23,6 +24,8 @@ from pydantic import ValidationError
 from agent.core.clock import Clock
 from agent.core.http_bodies import limited_to
 from agent.core.whole_text import one_line
+from agent.tools.mcp.asking import Given, Wanted
+from agent.tools.mcp.catalogue import MOST, Catalogue, Prompt, PromptArgument, PromptMessage, Resource
 from agent.tools.mcp.complaints import bounded
 from agent.tools.mcp.login import Kept, Login, log_in, speaks_sse
 from agent.tools.mcp.offers import MOST_TOOLS, Offer
@@ -30,12 +33,13 @@ from agent.tools.mcp.results import Result
 from agent.tools.mcp.settings import ServerSettings
 
 MOST_PAGES = 20
+MOST_ADDRESSES = 3  # that a person must open before one call
 LARGEST_ANSWER = 16 * 1024 * 1024  # bytes, or of one event; a result is cut to a million characters
 _ADDRESS = re.compile(r"(?<!\w)\w++://[^\s'\"<>]+")
 CONNECT_S, LIST_S, PROBE_EVERY_S = 30.0, 30.0, 60.0
 
-# What the server asks of a person: its words, the schema of the answer; gives the answer, or None for a no.
-Elicit = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
+Elicit = Callable[[Wanted], Awaitable[Given]]  # asks a person what the server wants to know
+T = TypeVar("T")
 
 
 class Lost(Exception):
@@ -44,6 +48,14 @@ class Lost(Exception):
 
 class Refused(Exception):
     """The server answered with an error."""
+
+
+class WantsFirst(Refused):
+    """The server does it only after a person has been at these addresses."""
+
+    def __init__(self, why: str, wanted: Sequence[Wanted]) -> None:
+        super().__init__(why)
+        self.wanted = wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +89,48 @@ class Connection:
             share = f" {progress / total:.0%}" if total else ""
             show(f"{name}:{share} {message or ''}".strip()[:200])
 
-        try:
-            answer = await self.client.call_tool(name, dict(arguments), progress_callback=told)
-        except MCPError as error:
-            closed = error.error.code == types.CONNECTION_CLOSED
-            raise (Lost if closed else Refused)(why(error)) from error
-        except ValidationError as error:
-            raise Refused("its answer is not what the protocol says") from error
-        except (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError, RuntimeError) as error:
-            raise Lost(why(error)) from error
+        answer = await _answered(lambda: self.client.call_tool(name, dict(arguments), progress_callback=told))
         blocks = [block.model_dump(mode="json", by_alias=True) for block in answer.content]
         return Result(blocks=blocks, structured=answer.structured_content, is_error=bool(answer.is_error))
 
+    async def catalogue(self) -> Catalogue:
+        """Its prompts and resources. Raises Refused or Lost."""
+        has = self.client.server_capabilities
+        prompts: list[Prompt] = []
+        resources: list[Resource] = []
+        if has.prompts is not None:
+            prompts = await _pages(self.client.list_prompts, lambda page: [_prompt(one) for one in page.prompts])
+        if has.resources is not None:
+            resources = await _pages(
+                self.client.list_resources, lambda page: [_resource(one) for one in page.resources]
+            )
+            with suppress(Refused):  # a server may have resources and know of no templates
+                resources += await _pages(
+                    self.client.list_resource_templates,
+                    lambda page: [_template(one) for one in page.resource_templates],
+                )
+        return Catalogue(prompts=tuple(prompts), resources=tuple(resources))
+
+    async def read(self, address: str) -> Result:
+        """What the resource of that address holds. Raises Refused or Lost."""
+        answer = await _answered(lambda: self.client.read_resource(address, cache_mode="bypass"))
+        contents = [one.model_dump(mode="json", by_alias=True) for one in answer.contents]
+        return Result(blocks=[{"type": "resource", "resource": one} for one in contents])
+
+    async def prompt(self, name: str, arguments: Mapping[str, str]) -> list[PromptMessage]:
+        """The messages of one of its prompts. Raises Refused or Lost."""
+        with anyio.move_on_after(LIST_S):
+            answer = await _answered(lambda: self.client.get_prompt(name, dict(arguments)))
+            dumped = [(one.role, one.content.model_dump(mode="json", by_alias=True)) for one in answer.messages]
+            return [PromptMessage(role, Result(blocks=[block])) for role, block in dumped]
+        raise Refused(f"it did not answer within {LIST_S:g} s")
+
     async def watch(self, changed: Callable[[], None]) -> None:
-        """Call `changed` when the server says that its tools are others now; returns where it has no way to say so."""
+        """Call `changed` when the server says that it offers something else now; returns where it has no way to."""
         try:
-            async with self.client.listen(tools_list_changed=True) as subscription:
+            async with self.client.listen(
+                tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
+            ) as subscription:
                 async for _ in subscription:
                     changed()
         except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
@@ -111,16 +149,16 @@ async def connected(
     """
 
     async def heard(message: Any) -> None:
-        if isinstance(message, types.ToolListChangedNotification):
+        if isinstance(message, _CHANGES):
             changed()
 
     async def asked(context: Any, params: Any) -> Any:
-        if not isinstance(params, types.ElicitRequestFormParams):
-            return types.ElicitResult(action="decline")
-        answer = await elicit(params.message, dict(params.requested_schema))
-        if answer is None:
-            return types.ElicitResult(action="decline")
-        return types.ElicitResult(action="accept", content=dict(answer))
+        if isinstance(params, types.ElicitRequestURLParams):
+            wanted = Wanted(message=params.message, url=params.url)
+        else:
+            wanted = Wanted(message=params.message, schema=dict(params.requested_schema))
+        given = await elicit(wanted)
+        return types.ElicitResult(action=given.action, content=None if given.content is None else dict(given.content))
 
     refused: list[int] = []  # HTTP states of the answers
     with anyio.CancelScope(deadline=anyio.current_time() + CONNECT_S) as opening:
@@ -210,6 +248,80 @@ async def _transport(
     await anyio.to_thread.run_sync(_make_ready, errors)
     # At the end of what earlier ones complained of: why the last one died is what an operator looks for.
     return stdio_client(parameters, errlog=stack.enter_context(errors.open("a")))
+
+
+_CHANGES = (
+    types.ToolListChangedNotification,
+    types.PromptListChangedNotification,
+    types.ResourceListChangedNotification,
+)
+
+
+async def _answered(ask: Callable[[], Awaitable[T]]) -> T:
+    """What the server answers. Raises Refused (WantsFirst among them) or Lost."""
+    try:
+        return await ask()
+    except MCPError as error:
+        if error.error.code == types.CONNECTION_CLOSED:
+            raise Lost(why(error)) from error
+        if error.error.code == types.URL_ELICITATION_REQUIRED:
+            raise WantsFirst(why(error), _wanted_first(error.error.data)) from error
+        raise Refused(why(error)) from error
+    except ValidationError as error:
+        raise Refused("its answer is not what the protocol says") from error
+    except (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError, RuntimeError) as error:
+        raise Lost(why(error)) from error
+
+
+def _wanted_first(data: Any) -> list[Wanted]:
+    """The addresses of an error that says where a person must go before."""
+    try:
+        asked = types.ElicitationRequiredErrorData.model_validate(data).elicitations
+    except ValidationError:
+        return []
+    return [Wanted(message=one.message, url=one.url, before=True) for one in asked[:MOST_ADDRESSES]]
+
+
+async def _pages(ask: Callable[..., Awaitable[Any]], of: Callable[[Any], list[T]]) -> list[T]:
+    """All pages of a list, up to a limit. Raises Refused or Lost."""
+    found: list[T] = []
+    cursor: str | None = None
+    with anyio.move_on_after(LIST_S):
+        for _ in range(MOST_PAGES):
+            page = await _answered(partial(ask, cursor=cursor, cache_mode="refresh"))
+            found += of(page)
+            cursor = page.next_cursor
+            if not cursor or len(found) >= MOST:
+                break
+        return found[:MOST]
+    raise Refused(f"it did not answer within {LIST_S:g} s")
+
+
+def _prompt(one: types.Prompt) -> Prompt:
+    arguments = tuple(
+        PromptArgument(name=each.name, description=each.description or "", required=bool(each.required))
+        for each in one.arguments or ()
+    )
+    return Prompt(name=one.name, description=one.description or one.title or "", arguments=arguments)
+
+
+def _resource(one: types.Resource) -> Resource:
+    return Resource(
+        address=one.uri,
+        name=one.title or one.name,
+        description=one.description or "",
+        mime_type=one.mime_type or "",
+    )
+
+
+def _template(one: types.ResourceTemplate) -> Resource:
+    return Resource(
+        address=one.uri_template,
+        name=one.title or one.name,
+        description=one.description or "",
+        mime_type=one.mime_type or "",
+        is_template=True,
+    )
 
 
 def _make_ready(errors: Path) -> None:
