@@ -109,7 +109,7 @@ async def test_through_a_chat_and_when_it_dies_in_a_call(tmp_path_factory: pytes
     def use(name: str, **arguments: Any) -> dict[str, Any]:
         return {"blocks": [{"type": "tool_use", "name": f"mcp__every__{name}", "input": arguments}]}
 
-    async with on_stage(tmp_path_factory.mktemp("h"), channels) as stage:
+    async with on_stage(tmp_path_factory.mktemp("h"), channels, about=frozenset({"mcp"})) as stage:
         ann = OnTelegram(stage.doubles)
         long = use("trigger-long-running-operation", duration=600, steps=600)
         rules = [

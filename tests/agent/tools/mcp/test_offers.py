@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from agent.core.tools import ToolSpec
-from agent.tools.mcp.asking import answer_in, question_for
 from agent.tools.mcp.curation import curated, ranked
 from agent.tools.mcp.offers import WITHHELD, NotShown, Offer, clean, clean_schema, name_of, shown_of
 from agent.tools.mcp.results import Result, text_of
@@ -169,30 +168,6 @@ def test_results_are_texts() -> None:
     )
     assert text_of(Result(structured={"a": 1})) == '{"a": 1}'
     assert text_of(Result()) == "(nothing)"
-
-
-@pytest.mark.parametrize(
-    ("schema", "choice", "answer"),
-    [
-        ({}, "yes", {}),
-        ({}, "no", None),
-        ({"properties": {"sure": {"type": "boolean"}}}, "no", {"sure": False}),
-        ({"properties": {"size": {"type": "string", "enum": ["s", "m"]}}}, "m", {"size": "m"}),
-        ({"properties": {"size": {"type": "string", "enum": ["s", "m"]}}}, None, None),
-    ],
-)
-def test_questions_of_servers(schema: dict[str, Any], choice: str | None, answer: Any) -> None:
-    asked = question_for("shop", "Which one?", schema)
-    assert asked is not None
-    assert asked.prompt == "The MCP server shop asks: Which one?"
-    assert answer_in(asked, choice) == answer
-
-
-@pytest.mark.parametrize(
-    "schema", [{"properties": {"password": {"type": "string"}}}, {"properties": {"a": {}, "b": {}}}]
-)
-def test_what_buttons_cannot_answer_is_declined(schema: dict[str, Any]) -> None:
-    assert question_for("shop", "Your password?", schema) is None
 
 
 @pytest.mark.parametrize(
