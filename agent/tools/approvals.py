@@ -105,6 +105,11 @@ class Approvals:
         finally:
             self._bells.pop(id, None)
 
+    def expect(self, one: Approval) -> None:
+        """It has been asked, and its answer may come before anybody waits for it."""
+        if one.status == "pending":
+            (self._questions if one.choices else self._asked)[one.id] = one
+
     def asks(self, conversation: ConversationId, person: PersonId, text: str) -> tuple[str, int | None] | None:
         """The question that these words of that person answer, and the number of the answer; None where the words
         themselves are the answer. A command is none."""
@@ -180,7 +185,7 @@ class Approvals:
     async def take_up(self) -> None:
         """Know the questions that an earlier process asked, before their runs wait for them again."""
         for one in await self.database.read(approval_rows.pending):
-            (self._questions if one.choices else self._asked)[one.id] = one
+            self.expect(one)
 
     async def reap(self) -> None:
         """Once: end what nobody answered in time, whether or not somebody still waits for it."""

@@ -132,7 +132,9 @@ async def _asked(question: Question, key: str, use: ToolUse, run: Run, states: S
         return one
 
     with runtime.outbox.committing() as take_first:
-        return await runtime.database.write(write)
+        one = await runtime.database.write(write)
+        runtime.approvals.expect(one)  # before it can be read
+        return one
 
 
 def _prompt(one: Approval, asides: int, run: Run, states: States) -> Say:

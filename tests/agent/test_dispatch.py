@@ -19,6 +19,7 @@ from agent.storage.approval_rows import Approval
 from agent.storage.audit_rows import Record
 from agent.storage.database import Database
 from agent.tools.approvals import Word
+from agent.tools.mcp.settings import McpSettings
 from agent.tools.settings import ApprovalSettings, HookSettings
 from agent.turn.run import SHUTDOWN
 from agent.turn.settings import Settings, TimeoutSettings
@@ -284,3 +285,46 @@ async def test_hooks_run_right_before_a_summary_and_stop_nothing(sqlite_database
         await world.say(f"message {number} " + "and so on " * 40)
     await world.agent.operations.window.compact()
     assert (tmp_path / "compacting").read_text() == "hard\n"
+
+
+@pytest.mark.parametrize("comes", [True, False])
+async def test_a_tool_of_a_server_that_is_expected_is_waited_for_a_while(
+    sqlite_database: Database, tmp_path: Path, comes: bool
+) -> None:
+    """As after a restart, where the model knows the tool from its history."""
+    settings = Settings(mcp=McpSettings(start_wait_s=0, call_wait_s=60 if comes else 0.05))
+    script = calls("mcp__late__echo", {"text": "x"}, unoffered=True)
+    provider = ScriptedProvider(scripts=[script, says("done")])
+    world = World(sqlite_database, tmp_path, provider, tools=(), settings=settings)
+    toolbox = world.agent.tool.executor.toolbox
+    toolbox.expect("late", "mcp__late__")
+    work = await world.admit("go")
+    with first_error():
+        async with anyio.create_task_group() as group:
+            group.start_soon(world.run, work)
+            await until(lambda: len(provider.requests) == 1)
+            await anyio.wait_all_tasks_blocked()
+            if comes:
+                toolbox.lend("late", [FakeTool(spec=named("mcp__late__echo"))])
+    (result,) = await results(world)
+    assert result.is_error is not comes
+    assert ("x" in result.content) == comes, result.content
+
+
+async def test_a_turn_waits_for_servers_that_come_for_the_first_time_and_for_no_other(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    settings = Settings(mcp=McpSettings(start_wait_s=60))
+    provider = ScriptedProvider(scripts=[says("one"), says("two")])
+    world = World(sqlite_database, tmp_path, provider, tools=(), settings=settings)
+    toolbox = world.agent.tool.executor.toolbox
+    toolbox.expect("late", "mcp__late__")
+    work = await world.admit("go")
+    with first_error():
+        async with anyio.create_task_group() as group:
+            group.start_soon(world.run, work)
+            await anyio.wait_all_tasks_blocked()
+            assert not provider.requests
+            toolbox.tried("late")  # it could not be connected
+    await world.run(await world.admit("again"))
+    assert len(provider.requests) == 2
