@@ -133,3 +133,81 @@ async def test_through_a_chat_and_when_it_dies_in_a_call(tmp_path_factory: pytes
             if pid != stage.program.process.pid and name in ("node", "MainThread", "mcp-server-ever"):
                 os.kill(pid, signal.SIGKILL)
         await ann.hears("It died.")
+
+
+async def test_forms_addresses_prompts_resources_and_pictures_through_a_chat(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """The server's own form has thirteen fields of every kind that the protocol knows."""
+
+    def channels(doubles: Doubles, _: Program) -> str:
+        server = f'[[mcp.servers]]\nname = "every"\ncommand = "{SERVER}"\nargs = ["stdio"]\napproval = "never"\n'
+        return f"[mcp]\nstart_wait_s = 60.0\n{server}{configs.telegram(doubles)}"
+
+    def use(name: str, **arguments: Any) -> dict[str, Any]:
+        return {"blocks": [{"type": "tool_use", "name": name, "input": arguments}]}
+
+    far = {"url": "https://example.org/far", "message": "Log in there."}
+    picture = {"match": {"contains": "see it"}, "reply": use("mcp__every__get-tiny-image")}
+    rules = [
+        {"match": {"contains": "fill it in", "tool_result": True}, "reply": {"text": "It is filled in."}},
+        {"match": {"contains": "fill it in"}, "reply": use("mcp__every__trigger-elicitation-request")},
+        {"match": {"contains": "open it", "tool_result": True}, "reply": {"text": "It is open."}},
+        {"match": {"contains": "open it"}, "reply": use("mcp__every__trigger-url-elicitation", **far, errorPath=True)},
+        {"match": {"contains": "list them", "tool_result": True}, "reply": {"text": "These are they."}},
+        {"match": {"contains": "list them"}, "reply": use("list_mcp_resources", server="every")},
+        {"match": {"contains": "read one", "tool_result": True}, "reply": {"text": "That is it."}},
+        {
+            "match": {"contains": "read one"},
+            "reply": use("read_mcp_resource", server="every", uri="demo://resource/dynamic/text/1"),
+        },
+        {"match": {"contains": "have chosen the prompt"}, "reply": {"text": "Rain, I suppose."}},
+        picture,
+    ]
+    async with on_stage(tmp_path_factory.mktemp("h"), channels, about=frozenset({"mcp"})) as stage:
+        ann = OnTelegram(stage.doubles)
+        await stage.doubles.llm.post("script", rules)
+
+        async def told(words: str) -> str:
+            """What the model read of the newest call in the turn about these words."""
+            messages = (await stage.asked(words))[-1]["body"]["messages"]
+            return str([one["content"] for one in messages if one["role"] == "tool"][-1])
+
+        await ann.say("fill it in")
+        for number, answer in enumerate(
+            ("Ann", "yes", "Skip", "ann@example.org", "https://example.org", "2000-02-29", "7", "2.5", "Joey",
+             "Guitar, 5", "Skip", "Skip", "Skip"), 1
+        ):  # fmt: skip
+            await ann.hears(f"{number} of 13:")
+            await ann.say(answer)
+        await ann.hears("It is filled in.", seconds=60)
+        said = await told("fill it in")
+        for value in ("Ann", "It was a dark and stormy night.", "ann@example.org", "2000-02-29", "2.5", "Joey", "Bass"):
+            assert value in said, said
+        await ann.say("open it")
+        before = await ann.hears("Before it goes on, the MCP server every wants you to open an address")
+        assert "https://modelcontextprotocol.io" in before
+        await ann.say("I am done there")
+        assert "https://example.org/far" in await ann.hears("asks you to open an address: Log in there.")
+        await ann.say("I open it")
+        await ann.hears("It is open.")
+        assert "User completed the URL elicitation flow" in await told("open it")
+        await ann.say("list them")
+        await ann.hears("These are they.")
+        assert "demo://resource/dynamic/text/{resourceId}" in await told("list them")
+        await ann.say("read one")
+        await ann.hears("That is it.")
+        assert "[demo://resource/dynamic/text/1]" in await told("read one")
+        await ann.say("/mcp every")
+        await ann.hears("- args-prompt city=… [state=…]")
+        await ann.say("/mcp prompt every args-prompt city=Bonn")
+        await ann.hears("Rain, I suppose.")
+        (call,) = await stage.asked("have chosen the prompt")
+        assert "weather in Bonn?" in str(call["body"]["messages"][-1])
+        await ann.say("see it")
+
+        async def seen() -> bool:
+            calls = (await stage.doubles.llm.get("calls"))["calls"]
+            return any("data:image/png;base64" in str(one["body"]["messages"]) for one in calls)
+
+        await program_until(seen, seconds=60, what="the picture")

@@ -175,9 +175,13 @@ async def connected(
                 opening.deadline = math.inf
                 yield Connection(client)
         except Exception as error:
-            if opening.deadline == math.inf or not refused:
+            if opening.deadline == math.inf:
                 raise
-            raise Lost(refusal(refused[-1], server)) from error
+            if refused:
+                raise Lost(refusal(refused[-1], server)) from error
+            if (unstarted := _unstarted(server, error)) is not None:
+                raise Lost(unstarted) from error
+            raise
     if opening.cancelled_caught:
         raise Lost(f"it did not answer within {CONNECT_S:g} s")
 
@@ -198,6 +202,16 @@ async def logged_in(
         return await log_in(
             client, server.url, clock, redirect=redirect, show=show, sent_back=sent_back, registered=registered
         )
+
+
+def _unstarted(server: ServerSettings, error: BaseException) -> str | None:
+    """Which program could not be started, and why; None for another error."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if not server.command or not isinstance(error, FileNotFoundError | PermissionError | NotADirectoryError):
+        return None
+    where = f" in {server.cwd}" if server.cwd else ""
+    return f"the program {server.command} cannot be started{where}: {error.strerror}"
 
 
 def refusal(status: int, server: ServerSettings) -> str:
