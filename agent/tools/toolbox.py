@@ -69,6 +69,11 @@ class Toolbox:
         """Whether some lender has neither come nor failed yet."""
         return bool(self._untried)
 
+    @property
+    def waiting(self) -> int:
+        """How many wait for what is expected."""
+        return self._came.statistics().tasks_waiting
+
     async def all_tried(self) -> None:
         """Wait until every lender has come, or could not. Give it a deadline."""
         while self._untried:

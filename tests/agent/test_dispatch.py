@@ -323,7 +323,7 @@ async def test_a_turn_waits_for_servers_that_come_for_the_first_time_and_for_no_
     with first_error():
         async with anyio.create_task_group() as group:
             group.start_soon(world.run, work)
-            await anyio.wait_all_tasks_blocked()
+            await until(lambda: toolbox.waiting > 0)
             assert not provider.requests
             toolbox.tried("late")  # it could not be connected
     await world.run(await world.admit("again"))

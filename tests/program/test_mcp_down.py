@@ -58,7 +58,7 @@ async def test_a_command_that_does_not_exist_and_one_that_crashes_are_seen_every
         told = [text for text in await ann.texts() if "its tools cannot be used" in text]
         assert len(told) == 2, "once each"
         home: Path = stage.program.home
-        assert log.read_text().count("MCP server missing is not connected") == 1, "once for each reason"
+        assert log.read_text().count("MCP server missing is not connected: ") == 1, "once for each reason"
     stopped = Program(home, "")
     stopped.write(CONFIG, about=frozenset({"mcp"}))
     doctor = await stopped.cli("doctor")
