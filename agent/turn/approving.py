@@ -145,7 +145,9 @@ async def _asked(cleared: Cleared, reason: str, run: Run, states: States) -> App
         return one
 
     with runtime.outbox.committing() as take_first:
-        return await runtime.database.write(write)
+        one = await runtime.database.write(write)
+        runtime.approvals.expect(one)  # before it can be read
+        return one
 
 
 def prompt_key(id: str) -> str:

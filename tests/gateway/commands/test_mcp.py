@@ -44,7 +44,7 @@ async def test_one_is_added_used_through_a_restart_and_removed(world_of: Callabl
         await until(connected, longest_s=120)
     async with unstarted.process() as world:
         await until(connected, longest_s=120)
-        assert await world.asks("/mcp list") == "far: connected, 8 tools"
+        assert await world.asks("/mcp list") == "far: connected, 10 tools"
         assert "- mcp__far__echo (asks first): Gives back its text." in await world.asks("/mcp tools far")
         assert "connected anew" in await world.asks("/mcp reconnect far")
         await until(connected, longest_s=120)
