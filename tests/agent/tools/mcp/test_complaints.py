@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.tools.mcp.asking import Given, Wanted
 from agent.tools.mcp.complaints import MOST, bounded, older_of
 from agent.tools.mcp.settings import ServerSettings
 from agent.tools.mcp.wire import connected
@@ -30,7 +31,8 @@ async def test_a_new_start_wipes_no_reason_for_the_last_end(tmp_path: Path) -> N
     script = "import sys, os; print('no key', file=sys.stderr)"
     server = ServerSettings(name="broken", command=sys.executable, args=("-c", script))
 
-    async def elicit(message: str, schema: object) -> None: ...
+    async def elicit(wanted: Wanted) -> Given:
+        return Given(action="decline")
 
     for _ in range(2):
         with pytest.raises(BaseException, match=r".*"):
