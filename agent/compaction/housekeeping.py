@@ -97,9 +97,13 @@ class Housekeeping:
         state.focus.count_anew()
 
     async def _evict(self, options: Options) -> None:
-        """Ask which results can go; five seconds, or all stay."""
+        """Ask which results can go; five seconds, or all stay.
+
+        SideQuest starts beside no strategy that goes by subgoals, but one that did may have been replaced while the
+        agent is awake: what the active subgoal held then is still being worked on (H-13).
+        """
         state, settings = self._state, options.memory.sidequest
-        cursors = sidequest.cursors_in(state.window, state.tiers, settings)
+        cursors = sidequest.cursors_in(state.window, state.watch.subgoals, settings)
         if not cursors:
             return
         try:
@@ -113,7 +117,7 @@ class Housekeeping:
     def _clear(self, chosen: list[Cursor]) -> None:
         state = self._state
         places = {entry.key: place for place, entry in enumerate(state.window) if not entry.is_cleared}
-        active = set(state.tiers.active(len(state.window)))
+        active = set(state.watch.subgoals.active(len(state.window)))
         results = tuple(
             Cleared(position=places[cursor.key], call=cursor.call, text=sidequest.EVICTED)
             for cursor in chosen

@@ -46,6 +46,24 @@ async def test_of_many_tools_the_fitting_and_the_used_ones_are_shown_beside_the_
         assert "mcp__fake__tool41" in tools_of(world), "what the conversation has used comes first where nothing fits"
 
 
+@pytest.mark.requirement("W-33", "W-34")
+async def test_without_curation_all_that_a_server_lends_is_shown(world_of: Callable[..., World]) -> None:
+    """The window has room for all of them; with curation as shipped it is shown fifteen of the same."""
+    for config, most in (("[mcp]\ntop_k = 0\n", None), ("", 15)):
+        async with world_of(config=config + server("many"), window=1_000_000).process() as world:
+            await connected(world)
+            await world.answered("please echo and make a picture")
+            shown = tools_of(world)
+            lent = {name for name in shown if name.startswith("mcp__")}
+            known = {tool.spec.name for tool in world.house.servers.all[0].tools}
+            assert {"read", "calculate"} <= set(shown), "those of the gateway always are"
+            if most is None:
+                assert lent == known
+            else:
+                assert len(lent) == most < len(known)
+                assert {"mcp__fake__echo", "mcp__fake__picture"} <= lent, "those that fit the words"
+
+
 @pytest.mark.slow  # a server is started
 async def test_a_picture_reaches_the_model_and_the_workspace(world_of: Callable[..., World]) -> None:
     async with world_of(config=server()).process() as world:

@@ -56,8 +56,6 @@ linger_ms = 0
 merge_ms = 0
 [delivery]
 acknowledge = ""
-[memory.semantic]
-engine = "off"
 """
 
 

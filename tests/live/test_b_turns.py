@@ -1,8 +1,11 @@
 """One turn from its first to its last event: what it takes in, asks, runs, stores and tells (SPEC §2.3, §2.8)."""
 
 import json
+import logging
+import sqlite3
 import uuid
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any, TypeVar
 
 import pytest
@@ -184,3 +187,54 @@ async def test_a_retry_waits_a_second_and_a_run_ends_at_its_time_limit(world_of:
         world.script(slowly("slow"))
         await world.asks("slow one", "longer than 0.7 seconds")
         await world.settled()
+
+
+@pytest.mark.requirement("B-52")
+@pytest.mark.parametrize(
+    ("table", "when"),
+    [("outbox", "insert"), ("inbox", "update of status"), ("message", "insert"), ("usage", "insert")],
+    ids=["what is to be sent", "the message is done", "the answer", "what it cost"],
+)
+async def test_of_a_turn_that_cannot_be_stored_nothing_is_stored(world: World, table: str, when: str) -> None:
+    """The storage refuses one of the writes a turn ends with, until that is logged for the first time."""
+    path = world.home / "tieline.db"
+    halves: list[list[int]] = []
+
+    def counts() -> list[int]:
+        with closing(sqlite3.connect(path)) as conn:
+            return [
+                int(conn.execute(query).fetchone()[0])
+                for query in (
+                    "select count(*) from message where role = 'assistant'",
+                    "select count(*) from outbox",
+                    "select count(*) from inbox where status = 'done'",
+                    "select count(*) from usage",
+                )
+            ]
+
+    class Repair(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "stuck" in f"{record.getMessage()} {record.exc_info}":
+                halves.append(counts())
+                with closing(sqlite3.connect(path)) as repaired:
+                    repaired.execute("drop trigger if exists stuck")
+                    repaired.commit()
+
+    world.script(slowly("hello", "the answer"))
+    await world.say("hello")
+    await world.until_asked()
+    with closing(sqlite3.connect(path)) as broken:
+        broken.execute(f"create trigger stuck before {when} on {table} begin select raise(abort, 'stuck'); end")
+        broken.commit()
+    repair = Repair()
+    logging.getLogger("tieline").addHandler(repair)
+    try:
+        world.go_on("hello")
+        await world.shows("the answer")
+        await world.settled()
+    finally:
+        logging.getLogger("tieline").removeHandler(repair)
+    assert halves, "the write was refused"
+    assert halves[0] == [0, 0, 0, 0], "neither answer nor sending nor end nor cost"
+    assert counts()[:3] == [1, 1, 1], "then all of it, once"
+    assert world.texts() == ["the answer"]

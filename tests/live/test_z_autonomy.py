@@ -4,11 +4,13 @@ import json
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
+from agent.storage.tables import inbox
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
-from tests.gateway.world import World
-from tests.live.scenes import WorldOf
+from tests.gateway.world import World, slowly
+from tests.live.scenes import CHAT, WorldOf
 
 CHECK = "Is the goal reached?"
 STEP = "[autonomous]"
@@ -100,3 +102,32 @@ async def test_people_are_answered_while_a_busy_supervisor_is_waited_for(world_o
         assert not any("is reached" in text for text in world.texts()), "the check goes on meanwhile"
         world.go_on("check")
         await world.shows("is reached: count the trees")
+
+
+@pytest.mark.requirement("Z-117")
+async def test_a_start_is_left_pending_by_the_command_and_taken_up_by_the_loop_of_the_conversation(
+    world_of: WorldOf,
+) -> None:
+    async def starts() -> list[str]:
+        """What is written down of starts and wake-ups: its status, oldest first."""
+        query = select(inbox.c.status).where(inbox.c.conv == CHAT, inbox.c.kind == "system").order_by(inbox.c.id)
+        return list(await world.database.read(lambda conn: conn.execute(query).scalars().all()))
+
+    async with world_of(config=SHIPPED).process() as world:
+        world.script(verdict(True), slowly("slow one"), *map(step, range(12)))
+        await world.say("slow one")
+        await world.until_asked()
+        await world.asks("/goal create count the trees --auto", "I start now")
+        assert await starts() == ["new"], "it is answered while a turn goes on, and has begun nothing itself"
+        await world.asks("/goal create count the birds --auto", "count the birds")
+        assert sorted(await starts()) == ["new", "refused"], "a new start takes the place of the one that waits"
+        assert not steps(world)
+        world.go_on("slow one")
+        await world.shows("is reached: count the birds")
+        await world.settled()
+        asked = [json.dumps(body["messages"][-1]) for body in steps(world)]
+        assert asked, "the loop that was busy took it up"
+        assert all("count the birds" in text for text in asked)
+        order = [json.dumps(body["messages"][-1]) for body in world.llm.bodies]
+        assert "slow one" in order[0]
+        assert "paused" in await world.asks("/goal list", "Goals of this chat")

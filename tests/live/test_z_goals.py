@@ -99,3 +99,43 @@ async def test_other_words_may_complete_a_goal(world_of: WorldOf, llm: LlmServer
         assert not happened(world, GoalCompleted)
         await world.answered("status two?", "Hooray!")
         assert len(happened(world, GoalCompleted)) == 1
+
+
+@pytest.mark.requirement("Z-95")
+@pytest.mark.parametrize("settings", ["", READ], ids=["as shipped", "followed"])
+async def test_whatever_became_of_a_goal_the_model_is_asked_and_its_tools_run(
+    world_of: WorldOf, llm: LlmServer, tmp_path: Path, settings: str
+) -> None:
+    write_agent(tmp_path)
+    config = f"{settings}\n{model(llm, window=64_000)}"
+    async with world_of(config=config, providers=()).process() as world:
+        put(world, "page.txt", page(1, 30))
+
+        async def works(state: str) -> None:
+            before = len(turns_of(world))
+            world.script(*calling(f"show me when {state}", "read", path="page.txt"))
+            await world.answered(f"show me when {state}", f"Done: show me when {state}")
+            asked = turns_of(world)[before:]
+            assert len(asked) == 2, "one call, and one more with what the tool gave"
+            offered = [{tool["function"]["name"] for tool in body["tools"]} for body in asked]
+            assert all("read" in names for names in offered)
+            assert "page 1 begins" in str(asked[1]["messages"][-1]["content"])
+
+        await works("idle")
+        await world.answered("and there is more to do", "and there is more")
+        await works("active")
+        world.script(rule("The task is done.", contains="are you there"))
+        await world.answered("are you there yet?", "The task is done.")
+        assert bool(happened(world, GoalCompleted)) is bool(settings), "only where it is followed"
+        await works("completed")
+        await world.asks("/clear")
+        await works("cleared")
+        await world.asks("/goal create sort the letters --turns 1", "sort the letters")
+        await works("kept")
+        await works("used up")
+        await world.asks("/goal create count the letters", "count the letters")
+        await world.asks("/goal pause", "paused")
+        await works("paused")
+        await world.asks("/goal resume")
+        await world.asks("/done")
+        await works("reached")

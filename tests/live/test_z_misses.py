@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection, select, text
@@ -10,7 +11,7 @@ from agent.memory.misses import BATCH
 from agent.storage.memory_tables import skill_outcomes
 from tests.fakes.llm_server import LlmServer
 from tests.gateway.world import World, calling
-from tests.live.scenes import CHAT, WorldOf, write_agent
+from tests.live.scenes import CHAT, WorldOf, model, turns_of, write_agent
 
 LONG = "who is the sister of Ida Petrel " + "y" * 900
 
@@ -71,3 +72,70 @@ async def test_recall_answers_though_no_miss_can_be_written(world_of: WorldOf, t
         await world.house.memory.misses.flush()
         await world.answered("and what else")
         assert await world.rows() == [("done", None), ("done", None)]
+
+
+VECTORS = '[memory.semantic]\nengine = "provider"\nprovider = "a"\n{more}[skills]\nenabled = false\n'
+FACT = "The sailing boat lies in Oslo at berth seven."
+
+
+def found(world: World) -> str:
+    """What the newest call of a tool brought."""
+    return str(next(one["content"] for one in reversed(turns_of(world)[-1]["messages"]) if one["role"] == "tool"))
+
+
+async def knows_the_boat(world: World) -> None:
+    """A fact is kept, as the model does it when it is asked to, in a session of its own."""
+    await world.answered("keep it", "Done: keep it")
+    await world.asks("/new")
+
+
+KEEPING = (
+    *calling("keep it", "remember", fact=FACT),
+    *calling("ask for the boat", "recall", query="sailing boat berth"),
+    *calling("ask for nonsense", "recall", query="xylophone lesson tuesday"),
+)
+
+
+@pytest.mark.requirement("Z-135")
+async def test_vectors_that_find_nothing_near_enough_are_noted(
+    world_of: WorldOf, llm: LlmServer, tmp_path: Path
+) -> None:
+    write_agent(tmp_path, tools=("recall", "remember"))
+    config = VECTORS.format(more="min_similarity = 0.5\n") + model(llm, window=64_000)
+    async with world_of(config=config, providers=()).process() as world:
+        world.script(*KEEPING)
+        await knows_the_boat(world)
+        await world.answered("ask for the boat", "Done: ask for the boat")
+        assert FACT in found(world)
+        assert not [one for one in await missed(world) if one[1] == "semantic" and one[2] != "no_results"]
+        before = len(await missed(world))
+        await world.answered("ask for nonsense", "Done: ask for nonsense")
+        assert FACT not in found(world)
+        newest = (await missed(world))[before:]
+        assert ("memory_miss", "semantic", "no_results") in [one[:3] for one in newest]
+        assert [call for call in llm.calls if call["api"] == "embeddings"], "vectors were asked for"
+
+
+@pytest.mark.requirement("Z-136")
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [({"kind": "drop"}, ""), ({"kind": "error", "status": 500}, ""), ({"kind": "slow", "delay": 3}, "TimeoutError")],
+    ids=["the network", "the service", "too slow"],
+)
+async def test_vectors_that_fail_are_noted_and_the_words_still_find(
+    world_of: WorldOf, llm: LlmServer, tmp_path: Path, fault: dict[str, Any], error: str
+) -> None:
+    write_agent(tmp_path, tools=("recall", "remember"))
+    config = VECTORS.format(more="timeout_s = 0.5\n") + model(llm, window=64_000)
+    async with world_of(config=config, providers=()).process() as world:
+        world.script(*KEEPING)
+        await knows_the_boat(world)
+        before = len(await missed(world))
+        llm.double.faults.append({"method": "embeddings", "times": 99, **fault})
+        await world.answered("ask for the boat", "Done: ask for the boat")
+        assert FACT in found(world), "by its words"
+        newest = [one for one in (await missed(world))[before:] if one[1] == "semantic"]
+        assert newest
+        assert all(outcome == "memory_miss" and why != "no_results" for outcome, _, why, _ in newest)
+        assert all(error in why for *_, why, _ in newest)
+        assert not any(why and why in text for *_, why, _ in newest for text in world.texts())

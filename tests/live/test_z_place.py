@@ -1,13 +1,16 @@
 """Where the tools of a turn work: its folder and environment, set by hooks and by the model, kept with the session."""
 
 import json
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent.core.ids import ConversationId
+from agent.core.tools import ExecutionContext
 from agent.storage import audit_rows
 from agent.tools.workspace import workspace_of
 from tests.fakes.llm_server import LlmServer
@@ -73,3 +76,55 @@ async def test_folder_and_environment_hold_for_the_turn_and_outlive_the_process(
         assert "in inner" not in results(world)[-1], "another session begins anew"
         assert session not in results(world)[-1]
         assert "colour=blue-" in results(world)[-1]
+
+
+def stored(home: Path) -> dict[str, str]:
+    """All that the database holds, as text, by table and column."""
+    found: dict[str, str] = {}
+    with closing(sqlite3.connect(f"file:{home}/tieline.db?mode=ro", uri=True)) as database:
+        tables = [
+            name
+            for (name,) in database.execute(
+                "select name from sqlite_master where type = 'table' and sql not like '%virtual%'"
+            )
+        ]
+        for table in tables:
+            cursor = database.execute(f'select * from "{table}"')
+            for row in cursor:
+                for (name, *_), value in zip(cursor.description, row, strict=True):
+                    found[f"{table}.{name}"] = f"{found.get(f'{table}.{name}', '')}\n{value}"
+    return found
+
+
+@pytest.mark.requirement("Z-114")
+async def test_where_a_turn_works_is_written_nowhere_and_made_anew_by_the_process_that_goes_on(
+    world_of: WorldOf, llm: LlmServer, tmp_path: Path
+) -> None:
+    """Not even for a turn that waits for a person, which another process, with other settings, goes on with."""
+    write_agent(tmp_path, tools=("shell", "set_working_directory"))
+    asking = '[tools.shell]\nmode = "open"\n{more}[approvals]\nask = ["shell"]\n[skills]\nenabled = false\n'
+    world = world_of(config=asking.format(more="output_kb = 4321\n") + COLOUR + model(llm, window=64_000), providers=())
+    (workspace_of(tmp_path, CHAT) / "inner").mkdir(parents=True)
+    moving = calling("move there", "set_working_directory", path="inner")
+    showing = calling("show it", "shell", command=f"{SHOW}; ulimit -t")
+    async with world.process():
+        world.script(*moving, *showing)
+        await world.answered("move there", "Done: move there")
+        await world.say("show it")
+        await world.shows("basename")
+        texts = stored(tmp_path)
+        assert "basename" in "".join(text for name, text in texts.items() if name.startswith("approval.")), "it waits"
+        assert texts["session.cwd"].strip().splitlines()[-1] == "inner", "what a session has chosen is kept with it"
+        for name, text in texts.items():
+            assert str(tmp_path) not in text, (name, "a folder of this process")
+            assert "4321" not in text, (name, "a setting of this process")
+            assert ExecutionContext.__name__ not in text, name
+            assert "at_hand" not in text, name
+    world.config = asking.format(more="cpu_s = 77\n") + COLOUR + model(llm, window=64_000)
+    async with world.process():
+        world.script(*moving, *showing)
+        await world.say("/approve")
+        await world.shows("Done: show it")
+        assert "colour=blue-" in results(world)[-1]
+        assert "in inner" in results(world)[-1]
+        assert "77" in results(world)[-1].splitlines()[2:], "the settings of the process that goes on"

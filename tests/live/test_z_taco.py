@@ -1,9 +1,12 @@
 """Long results of tools shortened by a model in the running gateway, and what is never shortened."""
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from sqlalchemy import select
 
 from agent.core.events import ToolOutputCompressed
@@ -108,3 +111,52 @@ async def test_what_is_left_alone(world_of: WorldOf, llm: LlmServer, tmp_path: P
             await world.answered("read it", "Done: read it")
         assert "page 1 begins" in results(world)[-1]
         assert not asides(world, TACO)
+
+
+@asynccontextmanager
+async def served(text: str) -> AsyncIterator[str]:
+    """A page of a site on this machine; where it is, without the scheme."""
+
+    async def get(request: web.Request) -> web.Response:
+        paragraphs = "".join(f"<p>{line}</p>" for line in text.splitlines())
+        return web.Response(text=f"<html><body><article>{paragraphs}</article></body></html>", content_type="text/html")
+
+    app = web.Application()
+    app.router.add_get("/", get)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+@pytest.mark.requirement("Z-103")
+@pytest.mark.parametrize("listed", [("shell", "web_scrape", "read"), ("web_fetch",)], ids=["default", "chosen"])
+async def test_only_the_tools_on_the_list_are_shortened(
+    world_of: WorldOf, llm: LlmServer, tmp_path: Path, listed: tuple[str, ...]
+) -> None:
+    """Without a list those that give most: shell, web_scrape and read; with one, it takes their place."""
+    tools = ("shell", "web_scrape", "read", "web_fetch")
+    write_agent(tmp_path, tools=tools)
+    chosen = "" if "read" in listed else f"compressible_tools = {json.dumps(listed)}\n"
+    async with served(many_lines(2_000)) as site:
+        config = (
+            f'[tools.taco]\nenabled = true\n{chosen}[skills]\nenabled = false\n[tools.shell]\nmode = "open"\n'
+            f'[approvals]\nauto_approve = true\n[tools.web]\ninternal = ["{site}"]\n{model(llm, window=128_000)}'
+        )
+        async with world_of(config=config, providers=()).process() as world:
+            put(world, "page.txt", many_lines(2_000))
+            given = {
+                "shell": {"command": "cat page.txt"},
+                "web_scrape": {"url": f"http://{site}/"},
+                "read": {"path": "page.txt"},
+                "web_fetch": {"url": f"http://{site}/"},
+            }
+            for tool in tools:
+                world.script(rule(SHORT, system_contains=TACO), *calling(f"use {tool}", tool, **given[tool]))
+                await world.answered(f"use {tool}", f"Done: use {tool}")
+                told = results(world)[-1]
+                assert (SHORT in told) is (tool in listed), (tool, told[:200])
+                assert ("w1x17" in told) is (tool not in listed), (tool, told[:200])

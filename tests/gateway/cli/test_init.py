@@ -33,7 +33,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-@pytest.mark.requirement("G-28", "W-66", "H-37")
+@pytest.mark.requirement("G-28", "W-66")
 def test_it_writes_what_the_gateway_loads(tmp_path: Path) -> None:
     """The whole command as a process without a terminal, as in a script or a container."""
     home = tmp_path / "new" / "home"
@@ -163,6 +163,24 @@ def test_options_are_chosen_by_number_too(tieline: Tieline, home: Path) -> None:
     assert settings.llm.providers[0].type == "demo"
     assert settings.access.dm == "allowlist"
     assert settings.memory.compression.pruning_strategy == "subgoal_mig"
+
+
+@pytest.mark.requirement("H-37")
+@pytest.mark.parametrize("chosen", ["subgoal", "subgoal_mig"])
+async def test_who_asks_for_more_may_choose_to_go_by_subgoals_and_the_program_does(home: Path, chosen: str) -> None:
+    """`--advanced` offers both; without it nobody is asked."""
+    program = Program(home, "")
+    for flags, last in (((), ()), (("--advanced",), (chosen,))):
+        (home / "gateway.toml").unlink()
+        ran = await program.cli("init", *flags, stdin=typed("demo", "", "", "", "", "", *last))
+        assert ran.returncode == 0, ran.stderr
+        offered = [word for word in ("subgoal", "subgoal_mig") if f" {word} " in ran.stdout]
+        assert offered == (["subgoal", "subgoal_mig"] if flags else []), "no newcomer is asked that"
+    with (home / "gateway.toml").open("a") as written:
+        written.write(f"\n[web]\nport = {program.port}\n")
+    async with program:
+        shown = await program.cli("config", "show")
+        assert f'"pruning_strategy": "{chosen}"' in shown.stdout
 
 
 async def test_the_model_is_tried_and_a_refused_key_can_be_typed_again(home: Path) -> None:
