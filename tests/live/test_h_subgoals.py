@@ -12,6 +12,7 @@ from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
 from tests.gateway.world import World
 from tests.live.scenes import (
+    CHAT,
     SUBGOAL,
     SUMMARIES,
     WorldOf,
@@ -216,3 +217,38 @@ async def test_of_two_results_that_tell_the_same_one_is_worth_less(
         assert min(alone) > 0.2, "what is told once keeps the worth of its tier"
         assert min(judged[place] for place in same) < -0.5, "less what another tells too"
         assert max(judged[place] for place in same) > 0.2
+
+
+async def worked_at(world: World) -> dict[int, str]:
+    """The subgoal that each stored message of the window belongs to, when all that was asked aside is answered."""
+    await until(lambda: all("ended_at" in call for call in world.llm.calls))
+    async with world.house.conversations.use(CHAT) as awake:
+        state = awake.agent.message.compaction  # type: ignore[attr-defined]
+        words = {one.id: one.description for one in state.watch.subgoals.subgoals}
+        found = ((entry.message.id, state.watch.subgoals.subgoal_at(place)) for place, entry in enumerate(state.window))
+        return {id: words[tag] for id, tag in found if id and tag is not None}
+
+
+@pytest.mark.requirement("Z-52")
+async def test_when_summaries_take_the_places_of_pairs_every_message_keeps_its_subgoal(
+    world_of: WorldOf, llm: LlmServer, tmp_path: Path
+) -> None:
+    """What each message was before, by the message itself, is the reference for after it."""
+    write_agent(tmp_path)
+    async with world_of(config=compressing(llm, "subgoal"), providers=()).process() as world:
+        answers = (working_on("plan"), working_on("book", "plan"), working_on("pay", "book"))
+        world.script(*answers, working_on("pay", times=None), *SUMMARIES, *pages(world, 30))
+        compared, number, before = 0, 0, dict[int, str]()
+        while compared < 2:
+            folds = len(happened(world, SummariesApplied))
+            await look(world, number)
+            after = await worked_at(world)
+            if len(happened(world, SummariesApplied)) > folds:
+                left = before.keys() & after.keys()
+                changed = {id for id in left if before[id] != after[id]}
+                # A subgoal that was found out meanwhile begins at some message, and has all that came after it.
+                assert changed == {id for id in left if id >= min(changed, default=id + 1)}, (before, after)
+                assert len({after[id] for id in left}) > 1, "of several subgoals"
+                compared += not changed
+            before, number = after, number + 1
+            assert number < 30
