@@ -17,6 +17,7 @@ from agent.core.messages import ToolUse
 from agent.turn.settings import Settings
 from tests.fakes.waiting import until
 from tests.gateway.world import World, calling
+from tests.live.scenes import write_agent
 
 
 def result_of(world: World) -> str:
@@ -49,6 +50,25 @@ async def test_a_tool_that_takes_too_long_is_killed_with_all_it_started(world_of
         await until(lambda: not alive(pid))
         (ended,) = [event for event in world.events if isinstance(event, ToolEnded)]
         assert ended.is_error
+
+
+@pytest.mark.requirement("B-35")
+async def test_a_command_that_will_not_end_is_killed_when_its_own_time_is_over(world_of: Callable[..., World]) -> None:
+    """Neither it nor what it has started listens when it is asked; what it wrote until then is not lost."""
+    shell = '[tools.shell]\nmode = "open"\ntimeout_s = 1.5\ngrace_s = 0.2\n'
+    world = world_of(config=f"[approvals]\nauto_approve = true\n{shell}")
+    write_agent(world.home, tools=("shell",))
+    stubborn = "trap '' TERM; echo begun; setsid sleep 61 & echo $! > pid; echo $$ > own; while :; do sleep 62; done"
+    async with world.process():
+        world.script(*calling("sleep", "shell", command=stubborn))
+        with anyio.fail_after(40):
+            await world.answered("sleep well", "Done: sleep")
+        assert "its 1.5 s were over" in result_of(world)
+        assert "begun" in result_of(world)
+        for name in ("pid", "own"):
+            (note,) = (world.home / "workspaces").glob(f"*/{name}")
+            pid = int(note.read_text())
+            await until(lambda pid=pid: not alive(pid))
 
 
 @pytest.mark.requirement("B-82", "B-35")
