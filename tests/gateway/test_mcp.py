@@ -34,11 +34,11 @@ async def test_of_many_tools_the_fitting_and_the_used_ones_are_shown_beside_the_
     async with world_of(config=server("many")).process() as world:
         await connected(world)
         world.script(*calling("use it", "mcp__fake__tool41"))
-        await world.answered("please echo and make a picture")
+        await world.answered("please echo and make a picture, then ask tool57")
         shown = tools_of(world)
         lent = [name for name in shown if name.startswith("mcp__")]
         assert len(lent) == 15
-        assert {"mcp__fake__echo", "mcp__fake__picture"} <= set(lent)
+        assert {"mcp__fake__echo", "mcp__fake__picture", "mcp__fake__tool57"} <= set(lent)
         assert {"read", "calculate", "tool_search"} <= set(shown)
         await world.answered("use it", "Done: use it")
         await world.asks("/new", "A new conversation")

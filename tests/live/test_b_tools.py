@@ -60,7 +60,7 @@ async def test_a_command_that_will_not_end_is_killed_when_its_own_time_is_over(w
     write_agent(world.home, tools=("shell",))
     stubborn = "trap '' TERM; echo begun; setsid sleep 61 & echo $! > pid; echo $$ > own; while :; do sleep 62; done"
     async with world.process():
-        world.script(*calling("sleep", "shell", command=stubborn))
+        world.script(*calling("sleep", "shell", command=stubborn, timeout_s=500))
         with anyio.fail_after(40):
             await world.answered("sleep well", "Done: sleep")
         assert "its 1.5 s were over" in result_of(world)
