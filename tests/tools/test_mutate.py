@@ -1,74 +1,97 @@
-"""Breakages: what a patch must say, and what counts as noticed."""
+"""Breakages are tried: what counts as noticed, what is left of an interrupted run, what is refused before any."""
 
-import tomllib
 from pathlib import Path
 
 import pytest
 
-from tools.mutate import ROOT, Breakage, chosen_from, copied, fits, read, survives, unknown
-from tools.requirements import LIST
-
-PATCHES = sorted((ROOT / "tests" / "breakages").glob("*.patch"))
+from tools.mutate import (
+    Prepared,
+    Result,
+    Trial,
+    chosen_from,
+    copied,
+    left_of,
+    prepared,
+    read_results,
+    survives,
+    write_results,
+)
 
 RIGHT = "def double(number):\n    return number * 2\n"
-NOTICES = "from double import double\ndef test_it(): assert double(2) == 4\ndef test_less(): assert double(3) == 6\n"
-CARELESS = "from double import double\ndef test_it(): assert double(2) == 4\n"
-PATCH = """\
-# breaks: Z-01
-# tests: test_double.py
---- a/double.py
-+++ b/double.py
-@@ -1,2 +1,2 @@
- def double(number):
--    return number * 2
-+    return number + 2
+NOTICES = "from agent.double import double\ndef test_it(): assert double(3) == 6\n"
+CARELESS = "from agent.double import double\ndef test_it(): assert double(2) == 4\n"
+SAID = """\
+breaks = ["Z-01"]
+tests = ["test_double.py"]
+
+[[change]]
+module = "agent.double"
+function = "double"
+snippet = "number * 2"
+replacement = "number + 2"
 """
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A small project of its own."""
-    (tmp_path / "tree").mkdir()
-    (tmp_path / "tree" / "double.py").write_text(RIGHT)
-    (tmp_path / "tree" / "conftest.py").write_text("")
-    return tmp_path / "tree"
+    tree = tmp_path / "tree"
+    (tree / "agent").mkdir(parents=True)
+    (tree / "agent" / "__init__.py").write_text("")
+    (tree / "agent" / "double.py").write_text(RIGHT)
+    (tree / "conftest.py").write_text("")
+    (tree / "test_double.py").write_text(NOTICES)
+    return tree
 
 
-def patch(folder: Path, text: str = PATCH) -> Breakage:
-    path = folder / "some.patch"
-    path.write_text(text)
-    return read(path)
+def prepare(tree: Path, said: str = SAID) -> tuple[list[Prepared], list[str]]:
+    path = tree.parent / "some.toml"
+    path.write_text(said)
+    return prepared([path], tree, {"Z-01": {}})
 
 
 @pytest.mark.parametrize(
     ("tests", "why"),
     [
-        pytest.param(NOTICES, None, id="noticed"),
+        pytest.param(NOTICES, "", id="noticed"),
         pytest.param(CARELESS, "its tests still pass", id="not noticed"),
         pytest.param("def broken(:\n", "pytest ended with 2", id="tests that do not run"),
     ],
 )
-def test_what_counts_as_noticed(tree: Path, tmp_path: Path, tests: str, why: str | None) -> None:
+def test_what_counts_as_noticed(tree: Path, tests: str, why: str) -> None:
     (tree / "test_double.py").write_text(tests)
-    found = survives(patch(tmp_path), tree)
-    assert found is None if why is None else found is not None and found.startswith(why)
-    assert (tree / "double.py").read_text() == RIGHT, "mended afterwards"
+    ((one,), _) = prepare(tree)
+    found = survives(one, tree)
+    assert found.startswith(why)
+    assert bool(found) == bool(why)
+    assert (tree / "agent" / "double.py").read_text() == RIGHT, "mended afterwards"
 
 
-def test_a_patch_that_does_not_fit_any_more_is_told(tree: Path, tmp_path: Path) -> None:
-    (tree / "double.py").write_text("def double(number):\n    return number + number\n")
-    assert survives(patch(tmp_path), tree) == "does not apply any more: bring it up to date"
-    assert sorted(path.name for path in tree.iterdir()) == ["conftest.py", "double.py"]
+def test_tests_that_fail_without_a_breakage_prove_nothing(tree: Path) -> None:
+    (tree / "test_double.py").write_text(NOTICES.replace("6", "7"))
+    ((one,), _) = prepare(tree)
+    assert Trial([tree], sound=False).result(one).missed == "its tests fail without it"
+    assert Trial([tree], sound=True).result(one).missed == ""
 
 
-@pytest.mark.parametrize("line", ["breaks", "tests"])
-def test_a_patch_must_say_what_it_breaks_and_who_notices(tmp_path: Path, line: str) -> None:
-    with pytest.raises(ValueError, match=f"no line `# {line}: …`"):
-        patch(tmp_path, PATCH.replace(f"# {line}: ", "# "))
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        pytest.param(
+            SAID.replace("* 2", "* 3"), "some: agent.double:double does not hold the snippet", id="place gone"
+        ),
+        pytest.param(SAID.replace("Z-01", "Z-02"), "some: names unknown requirements: Z-02", id="unknown requirement"),
+        pytest.param(SAID.replace("tests =", "test ="), "some: `tests` is missing", id="unreadable"),
+    ],
+)
+def test_what_cannot_be_applied_is_told_by_name_before_anything_runs(tree: Path, said: str, words: str) -> None:
+    usable, wrong = prepare(tree, said)
+    assert not usable
+    assert wrong[0].startswith(words)
 
 
 def test_some_are_chosen_by_name_or_by_chance() -> None:
-    paths = [Path(f"{name}.patch") for name in "abcdef"]
+    paths = [Path(f"{name}.toml") for name in "abcdef"]
     assert chosen_from(paths, [], 0, None) == paths
     assert chosen_from(paths, ["b", "e"], 0, None) == [paths[1], paths[4]]
     some = chosen_from(paths, [], 2, seed=1)
@@ -76,25 +99,21 @@ def test_some_are_chosen_by_name_or_by_chance() -> None:
     assert some == chosen_from(paths, [], 2, seed=1)
 
 
-@pytest.mark.parametrize("path", PATCHES, ids=lambda path: path.stem)
-def test_each_of_ours_fits_and_names_real_requirements_and_real_tests(path: Path) -> None:
-    breakage = read(path)
-    assert fits(breakage, ROOT)
-    assert not unknown(breakage, tomllib.loads(LIST.read_text()))
-    for test in breakage.tests:
-        file, _, name = test.partition("::")
-        assert name.rpartition("::")[2].partition("[")[0] in (ROOT / file).read_text(), test
-
-
-def test_there_are_enough_of_them_and_from_many_rooms() -> None:
-    rooms = {
-        line.split("/")[1] + "/" + line.split("/")[2]
-        for path in PATCHES
-        for line in path.read_text().splitlines()
-        if line.startswith("--- a/")
-    }
-    assert len(PATCHES) >= 25
-    assert len(rooms) >= 12
+def test_a_resumed_run_leaves_out_what_was_caught_and_is_unchanged(tree: Path, tmp_path: Path) -> None:
+    file = tmp_path / "build" / "mutate.json"
+    assert read_results(file) == {}
+    (usable, _) = prepare(tree)
+    digest = usable[0].digest
+    write_results(file, {"some": Result(digest=digest, missed="", took_s=1.5)})
+    assert left_of(usable, read_results(file)) == []
+    assert left_of(usable, {"some": Result(digest=digest, missed="its tests still pass", took_s=1.5)}) == usable
+    assert left_of(usable, {"other": Result(digest=digest, missed="", took_s=1.5)}) == usable
+    (tree / "test_double.py").write_text(NOTICES + "\n")
+    assert len(left_of(prepare(tree)[0], read_results(file))) == 1, "its tests are others now"
+    (tree / "test_double.py").write_text(NOTICES)
+    assert left_of(prepare(tree)[0], read_results(file)) == []
+    (tree / "agent" / "double.py").write_text(RIGHT + "\n")
+    assert len(left_of(prepare(tree)[0], read_results(file))) == 1, "what it breaks is other code now"
 
 
 def test_the_copy_holds_what_tests_need_and_nothing_built(tmp_path: Path) -> None:

@@ -1,0 +1,160 @@
+"""Breakages: what a file must say, where its place is looked for, and that each of ours has its place."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tools.breakages import CodeChange, TextChange, applied, parsed, read, sources, unknown
+from tools.mutate import BREAKAGES, ROOT
+from tools.requirements import LIST
+from tools.snippets import PlaceNotFound
+
+PATHS = sorted(BREAKAGES.glob("*.toml"))
+
+SAID = """\
+breaks = ["Z-01"]
+tests = ["test_double.py"]
+
+[[change]]
+module = "agent.double"
+function = "double"
+snippet = "number * 2"
+replacement = "number + 2"
+"""
+DOUBLE = "def double(number):\n    return number * 2\n"
+HALF = "def half(number):\n    return number / 2\n"
+
+
+def test_a_change_is_applied_where_it_says() -> None:
+    changed = applied(parsed("some", SAID), {"agent/double.py": DOUBLE, "agent/half.py": HALF})
+    assert changed == {"agent/double.py": DOUBLE.replace("number * 2", "(number + 2)")}
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        pytest.param({"agent/double/__init__.py": DOUBLE}, id="the module became a package"),
+        pytest.param({"gateway/numbers.py": HALF + "\n\n" + DOUBLE}, id="the module was merged into another"),
+        pytest.param({"agent/double.py": HALF, "gateway/numbers.py": DOUBLE}, id="the function was moved"),
+        pytest.param({"agent/double.py": "import math\n\n\n" + DOUBLE}, id="the lines were moved"),
+        pytest.param(
+            {"agent/other.py": DOUBLE.replace("2", "3"), "agent/numbers.py": DOUBLE}, id="another has that name"
+        ),
+    ],
+)
+def test_a_place_is_found_when_the_code_has_moved(texts: dict[str, str]) -> None:
+    (changed,) = applied(parsed("some", SAID), texts).items()
+    assert changed[0] in texts
+    assert "return (number + 2)" in changed[1]
+
+
+def test_a_rename_of_names_is_the_same_in_both() -> None:
+    renamed = SAID.replace("agent.double", "agent.twice").replace('"double"', '"twice"').replace("number", "value")
+    changed = applied(parsed("some", renamed), {"agent/twice.py": "def twice(value):\n    return value * 2\n"})
+    assert changed == {"agent/twice.py": "def twice(value):\n    return (value + 2)\n"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        pytest.param({"agent/double.py": HALF}, "agent.double:double .* no module of the product holds it", id="gone"),
+        pytest.param(
+            {"agent/double.py": DOUBLE.replace("2", "3")}, "no module of the product holds it", id="another snippet"
+        ),
+        pytest.param(
+            {"agent/a.py": DOUBLE, "agent/b.py": DOUBLE}, "modules that hold it: agent/a.py, agent/b.py", id="two"
+        ),
+        pytest.param(
+            {"agent/double.py": DOUBLE.replace("* 2", "* 2 - number * 2"), "agent/b.py": DOUBLE},
+            "double holds the snippet 2 times",
+            id="twice in its function",
+        ),
+    ],
+)
+def test_a_place_that_is_gone_or_ambiguous_is_told(texts: dict[str, str], words: str) -> None:
+    with pytest.raises(PlaceNotFound, match=words):
+        applied(parsed("some", SAID), texts)
+
+
+def test_several_changes_are_made_one_after_the_other() -> None:
+    second = SAID.partition("\n\n")[2].replace("number * 2", "number + 2").replace('= "number + 2"\n', '= "9"\n')
+    second = second.replace('snippet = "9"', 'snippet = "number + 2"')
+    changed = applied(parsed("some", SAID + "\n" + second), {"agent/double.py": DOUBLE})
+    assert changed == {"agent/double.py": DOUBLE.replace("number * 2", "((9))")}
+
+
+def test_an_import_goes_behind_the_docstring_and_must_lead_somewhere() -> None:
+    said = SAID.replace("snippet", 'imports = ["from agent.half import half"]\nsnippet')
+    double = '"""Doubles."""\n\nfrom __future__ import annotations\n\n' + DOUBLE
+    changed = applied(parsed("some", said), {"agent/double.py": double, "agent/half.py": HALF})
+    assert changed["agent/double.py"].startswith(
+        '"""Doubles."""\n\nfrom __future__ import annotations\n\nfrom agent.half import half\n'
+    )
+    with pytest.raises(ValueError, match=r"`from agent.half import half` leads nowhere"):
+        applied(parsed("some", said), {"agent/double.py": double, "agent/half.py": DOUBLE})
+
+
+def test_other_files_are_changed_as_text_that_is_there_once() -> None:
+    said = SAID.partition("[[change]]")[0] + '[[change]]\nfile = "a.js"\nsnippet = "1 + 1"\nreplacement = "3"\n'
+    assert applied(parsed("some", said), {"a.js": "x = 1 + 1;"}) == {"a.js": "x = 3;"}
+    with pytest.raises(PlaceNotFound, match=r"a.js holds the snippet 2 times"):
+        applied(parsed("some", said), {"a.js": "1 + 1 + 1 + 1"})
+    with pytest.raises(PlaceNotFound, match=r"a.js holds the snippet 0 times"):
+        applied(parsed("some", said), {})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        pytest.param('breaks = ["Z-01"]\n', "", "`breaks` is missing", id="no requirement"),
+        pytest.param('["test_double.py"]', "[]", "tests must be a list", id="no tests"),
+        pytest.param('["test_double.py"]', '"test_double.py"', "tests must be a list", id="no list"),
+        pytest.param('function = "double"\n', "", "`function` is missing", id="no function"),
+        pytest.param("snippet", "snipet", "`snippet` is missing", id="no snippet"),
+        pytest.param("snippet", "nht = 1\nsnippet", "unknown key `nht`; known: module, function", id="a typing error"),
+        pytest.param("snippet", 'nth = "1"\nsnippet', "nth must be a number", id="no number"),
+        pytest.param('"double"', "3", "function must be a string", id="no string"),
+        pytest.param("[[change]]", "[change]", r"each change begins with \[\[change\]\]", id="no list of changes"),
+        pytest.param("breaks =", "breaks", "line 1", id="no TOML"),
+    ],
+)
+def test_what_a_file_must_say(old: str, new: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        parsed("some", SAID.replace(old, new))
+
+
+@pytest.fixture(scope="module")
+def product() -> dict[str, str]:
+    return sources(ROOT, map(read, PATHS))
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_each_of_ours_has_its_place_and_names_real_requirements_and_real_tests(
+    path: Path, product: dict[str, str]
+) -> None:
+    breakage = read(path)
+    assert applied(breakage, product)
+    assert not unknown(breakage, tomllib.loads(LIST.read_text()))
+    for test in breakage.tests:
+        file, _, name = test.partition("::")
+        assert name.rpartition("::")[2].partition("[")[0] in (ROOT / file).read_text(), test
+
+
+def test_there_are_enough_of_them_and_from_many_packages() -> None:
+    changes = [change for path in PATHS for change in read(path).changes]
+    places = [change.module if isinstance(change, CodeChange) else change.file.replace("/", ".") for change in changes]
+    assert len(PATHS) >= 200
+    assert len({".".join(place.split(".")[:2]) for place in places}) >= 12
+    assert not list(BREAKAGES.glob("*.patch")), "a patch goes by lines: write it as a change"
+
+
+def test_the_files_that_are_no_python_are_read_where_one_is_named(tmp_path: Path) -> None:
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "a.py").write_text(DOUBLE)
+    (tmp_path / "agent" / "a.js").write_text("1")
+    said = SAID.partition("[[change]]")[0] + '[[change]]\nfile = "agent/a.js"\nsnippet = "1"\nreplacement = "3"\n'
+    assert sources(tmp_path) == {"agent/a.py": DOUBLE}
+    breakage = parsed("some", said)
+    assert isinstance(breakage.changes[0], TextChange)
+    assert sources(tmp_path, [breakage]) == {"agent/a.js": "1", "agent/a.py": DOUBLE}
