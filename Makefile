@@ -12,7 +12,7 @@ PYTEST := $(BIN)/pytest $(ELSEWHERE) -m "not slow"
 TESTS := $(PYTEST) -q -n auto --dist=worksteal -p tools.requirements
 CHECKS := mypy contracts ruff file-sizes
 
-.PHONY: setup compiled run test slow hostile check $(CHECKS) docs fmt lock requirements mutate ladder faults soak e2e zones foreign bench bench-peers bench-page clean help
+.PHONY: setup compiled run test slow hostile check $(CHECKS) docs fmt lock requirements requirement mutate ladder faults soak e2e zones foreign bench bench-peers bench-page clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
@@ -80,8 +80,12 @@ requirements: setup ## run the tests and print which requirements they carry
 	$(TESTS) -m requirement
 	$(BIN)/python -m tools.requirements
 
-mutate: setup ## break the code in known ways and expect the tests to notice (SAMPLE=n for a few)
-	$(BIN)/python -m tools.mutate --sample $(or $(SAMPLE),0) $(if $(SEED),--seed $(SEED),)
+mutate: setup ## break the code in known ways, expect tests to notice (SAMPLE=n, SEED=n, NAMES=…, JOBS=n, RESUME=1)
+	$(BIN)/python -m tools.mutate --sample $(or $(SAMPLE),0) $(if $(SEED),--seed $(SEED),) --jobs $(or $(JOBS),1) \
+		$(if $(RESUME),--resume,) $(NAMES)
+
+requirement: setup ## note a new requirement and begin a breakage for it (TITLE="what must hold", GROUP=Z)
+	@$(BIN)/python -m tools.new_requirement --group $(or $(GROUP),Z) "$$TITLE"
 
 faults: setup ## kill the running program, have platforms fail (SHORT=1: the short form, PLATFORM=1: these alone)
 	$(BIN)/pytest -q -n 3 tests/faults$(if $(PLATFORM),/platforms,) --timeout=600 $(if $(SHORT),-m "not slow",) $(ARGS)
