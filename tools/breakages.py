@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from tools.snippets import PlaceAmbiguous, PlaceNotFound, replaced
+from tools.snippets import PlaceAmbiguous, PlaceNotFound, names, replaced
 
 PRODUCT = ("agent", "gateway", "adapters")
 Sources = Mapping[str, str]  # path from the root -> text
@@ -105,7 +105,7 @@ def _applied(change: CodeChange | TextChange, texts: Sources) -> tuple[str, str]
             continue  # the module is gone, or its function is elsewhere now
     found: dict[str, str] = {}
     for path, text in texts.items():
-        if path.endswith(".py") and change.function.rpartition(".")[2] in text:
+        if path.endswith(".py") and _may_hold(text, change):
             try:
                 found[path] = _changed(text, change, texts)
             except PlaceNotFound:
@@ -115,6 +115,14 @@ def _applied(change: CodeChange | TextChange, texts: Sources) -> tuple[str, str]
         told = f"modules that hold it: {', '.join(found)}" if found else "no module of the product holds it"
         raise PlaceNotFound(f"{where} does not hold the snippet, and {told}")
     return found.popitem()
+
+
+def _may_hold(text: str, change: CodeChange) -> bool:
+    """A quick look at the words, which spares most modules from being parsed."""
+    own = change.function.rpartition(".")[2]
+    if own and not re.search(rf"\b(?:def|class) {re.escape(own)}\b", text):
+        return False
+    return all(word in text for word in names(change.snippet))
 
 
 def _changed(text: str, change: CodeChange, texts: Sources) -> str:

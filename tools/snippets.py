@@ -101,6 +101,14 @@ def definitions(node: ast.AST, outer: str = "") -> Iterator[tuple[str, Definitio
             yield from definitions(child, outer)
 
 
+def names(snippet: str) -> set[str]:
+    """The names in it. Raises ValueError."""
+    nodes = [node for statement in _parsed(snippet) for node in ast.walk(statement)]
+    return {node.id for node in nodes if isinstance(node, ast.Name)} | {
+        node.attr for node in nodes if isinstance(node, ast.Attribute)
+    }
+
+
 def _parsed(text: str) -> Block:
     try:
         return ast.parse(text.strip()).body
