@@ -22,7 +22,7 @@ class Queue:
             most,
         ) and not item:  # a comment
             text = """two
-lines"""
+  lines"""
             self.log(text)
             return False
         elif item == "é":
@@ -123,7 +123,7 @@ def test_text_within_strings_keeps_its_spaces_when_a_block_moves() -> None:
         "while item:\n    if item:\n        ...",
     )
     assert (
-        'while item:\n            if item:\n                text = """two\nlines"""\n                self.log(text)\n'
+        'while item:\n            if item:\n                text = """two\n  lines"""\n                self.log(text)\n'
         in changed
     )
 
