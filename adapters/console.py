@@ -2,7 +2,7 @@
 
 Below `/channels/console`: `GET /events` streams JSON lines, first what was sent while nobody looked, then what comes:
 `{"type": "message" | "edit" | "whisper", "id", "text", "markdown", "buttons": [[{"label", "action"}]], "files":
-[{"name", "path"}], "reply_to", "silent"}` (a message may have `"replaces"`: the draft it takes the place of; a silent
+[{"name", "path"}], "reply_to", "answers", "tone", "silent"}` (`answers` is the id of the post whose answer it is; a message may have `"replaces"`: the draft it takes the place of; a silent
 whisper is a status line, which does not stay), `{"type": "draft", "id", "text", "markdown"}` (the whole text so far),
 `{"type": "gone", "id"}`, `{"type": "typing", "status"}`, `{"type": "toast", "text"}`, `{"type": "commands",
 "commands"}`, `{"type": "demo"}` while no model is connected, `{"type": "caught_up"}` after what was sent while nobody
@@ -210,7 +210,14 @@ def _text(document: Document) -> Event:
 def _content(message: Outbound) -> Event:
     buttons = [[{"label": button.label, "action": button.action} for button in row] for row in message.buttons]
     files = [{"name": file.name, "path": str(file.path)} for file in message.files]
-    said = {"buttons": buttons, "files": files, "reply_to": message.reply_to, "silent": message.silent}
+    said = {
+        "buttons": buttons,
+        "files": files,
+        "reply_to": message.reply_to,
+        "answers": message.answers,
+        "tone": message.tone,
+        "silent": message.silent,
+    }
     return {**_text(message.document), **said}
 
 

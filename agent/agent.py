@@ -219,7 +219,9 @@ class Agent:
         incoming = work.incoming
         sentence = self.runtime.phrases(phrase, incoming.language, **values)
         sentence = self.runtime.phrases("with_ref", incoming.language, text=sentence, ref=f"in-{work.inbox_id}")
-        return Say(text=sentence, kind="notice", interaction=incoming.interaction, verbatim=True)
+        return Say(
+            text=sentence, kind="notice", answers=incoming.message_ref, interaction=incoming.interaction, verbatim=True
+        )
 
     async def _commit(
         self,

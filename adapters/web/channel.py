@@ -19,6 +19,7 @@ from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import Outbound, SentRef
 from gateway.channels.receiving import whole_or_nothing
 
+MARK = "mark"  # the kind of what is a sign on a message
 TEXT_LIMIT = 100_000  # characters; a page could hold more, but nobody reads it
 
 CAPABILITIES = Capabilities(
@@ -71,6 +72,10 @@ class WebChannel:
             if draft is not None:
                 room.drop_draft(draft)
             return SentRef(known.id)
+        if message.tone == "stopped" and message.answers is not None:
+            stopped = room.stopped_by(message.answers)
+            if stopped is not None:
+                return await self._mark(room, stopped, draft)
         files = await self._kept_files(message)
         shown = room.appear(
             id=room.new_id("m"),
@@ -80,6 +85,7 @@ class WebChannel:
             files=files,
             key=message.key,
             reply_to=message.reply_to,
+            answers=message.answers,
             tone=message.tone,
             replaces=draft,
         )
@@ -90,6 +96,13 @@ class WebChannel:
             raise _no_disk(error) from error
         self._rooms.tell_elsewhere(self.key.channel_id, shown)
         return SentRef(shown.id)
+
+    async def _mark(self, room: Room, stopped: Shown, draft: str | None) -> SentRef:
+        """A sign on what was stopped; a message of its own would tell nothing more."""
+        if draft is not None:
+            room.drop_draft(draft)
+        await self._changed(room, replace(stopped, tone="stopped"))
+        return SentRef(stopped.id, MARK)
 
     async def edit(self, sent: SentRef, message: Outbound) -> None:
         room = await self.room()
@@ -104,6 +117,10 @@ class WebChannel:
 
     async def delete(self, sent: SentRef) -> None:
         room = await self.room()
+        if sent.kind == MARK:  # the message below it is not ours to take away
+            if (marked := room.get(sent.id)) is not None:
+                await self._changed(room, replace(marked, tone=""))
+            return
         try:
             await room.take_away(sent.id)
         except OSError as error:

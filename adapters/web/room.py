@@ -58,6 +58,12 @@ class Room:
         """The bot's message that carries this key."""
         return self._messages.get(self._keys.get(key, "")) if key else None
 
+    def stopped_by(self, answers: str) -> Shown | None:
+        """Where it shows that an answer was stopped: its last words, or the message that got none."""
+        words = [shown for shown in self.standing if shown.who == "bot" and shown.answers == answers]
+        asked = self._messages.get(answers)
+        return words[-1] if words else asked if asked is not None and asked.who == "person" else None
+
     @property
     def standing(self) -> Sequence[Shown]:
         """The messages, oldest first."""
@@ -96,6 +102,7 @@ class Room:
         files: tuple[ShownFile, ...] = (),
         key: str = "",
         reply_to: str | None = None,
+        answers: str | None = None,
         private: bool = False,
         silent: bool = False,
         tone: Tone = "",
@@ -114,6 +121,7 @@ class Room:
             files=files,
             key=key,
             reply_to=reply_to,
+            answers=answers,
             private=private,
             silent=silent,
             tone=tone,
@@ -146,6 +154,8 @@ class Room:
         kept = self._private if shown.private else self._messages
         before = kept[shown.id]
         kept[shown.id] = shown
+        if shown.tone != before.tone:  # nothing more comes
+            self._typing = None
         self.stream.publish({"type": "shown", "message": as_json(shown), "replaces": None})
         if shown.private or before == shown:
             return

@@ -33,8 +33,9 @@ class Shown:
     """A message. A person's is plain `text`, the bot's HTML `blocks` (safe, from `render`).
 
     `order` grows within a conversation. `at` is ISO 8601, UTC, to the millisecond: the list of conversations is sorted
-    by it. `key` names the bot's message across repeats. `note` says why a person's message was not taken. A `private`
-    one is seen by this person only and does not stay; when it is `silent` too it is a status line, not an answer.
+    by it. `key` names the bot's message across repeats, `answers` the person's message whose answer it is. `note` says why a person's message was not taken. The `tone` "stopped" marks an
+    answer that ends halfway, and a person's message that got none. A `private` one is seen by this person only and does
+    not stay; when it is `silent` too it is a status line, not an answer.
     """
 
     id: str
@@ -47,6 +48,7 @@ class Shown:
     files: tuple[ShownFile, ...] = ()
     key: str = ""
     reply_to: str | None = None
+    answers: str | None = None
     reactions: tuple[str, ...] = ()
     edited: bool = False
     private: bool = False
@@ -86,8 +88,8 @@ def entry_of_line(line: bytes) -> Entry:
 
 
 def as_json(shown: Shown) -> dict[str, Any]:
-    """For the browser; the key is nobody's business there."""
-    found: dict[str, Any] = _SHOWN.dump_python(shown, mode="json", exclude={"key"}, exclude_defaults=True)
+    """For the browser, which needs neither the key nor whose answer it is."""
+    found: dict[str, Any] = _SHOWN.dump_python(shown, mode="json", exclude={"key", "answers"}, exclude_defaults=True)
     return found
 
 

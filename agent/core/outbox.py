@@ -42,8 +42,8 @@ Tone = Literal["", "stopped", "problem"]  # what a notice tells of an answer: it
 class Say:
     """One thing to say, in Markdown, of any length: delivery splits, renders and paces it.
 
-    `reply_to` is the platform's id of the message answered. `private_to` asks for a whisper to that person where the
-    platform has it. A `notice` is the house speaking (errors, answers to commands), a `reply` the model.
+    `reply_to` is the platform's id of the message answered, where the answer shows it; `answers` is that id in any chat
+    (None for what nobody asked for). `private_to` asks for a whisper to that person where the platform has it. A `notice` is the house speaking (errors, answers to commands), a `reply` the model.
 
     The final answer of a turn is the reply that the turn's own commit puts into the outbox (`agent.turn.persist`). Of
     a goal's own turns only the last one's words are an answer, which the goal's ending adds (`agent.goals.telling`).
@@ -54,6 +54,7 @@ class Say:
     kind: Literal["reply", "notice"] = "reply"
     tone: Tone = ""
     reply_to: str | None = None
+    answers: str | None = None
     private_to: PersonId | None = None
     interaction: str | None = None
     buttons: Buttons = ()

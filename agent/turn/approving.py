@@ -180,6 +180,7 @@ def _prompt(one: Approval, run: Run, states: States) -> Say:
         text="\n".join(lines),
         kind="notice",
         reply_to=run.audience.reply_to,
+        answers=run.audience.message,
         buttons=(
             (
                 Button(label=phrase("approve", language), action=f"{PRESS}{one.id}:y", style="primary"),

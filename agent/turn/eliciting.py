@@ -154,6 +154,7 @@ def _prompt(one: Approval, asides: int, run: Run, states: States) -> Say:
         text=one.shown,
         kind="notice",
         reply_to=run.audience.reply_to,
+        answers=run.audience.message,
         buttons=tuple(row for row in (buttons[:answers], buttons[answers:]) if row),
         without_buttons=phrase(by_text, language, choices=" / ".join(one.choices)),
         verbatim=True,

@@ -129,7 +129,15 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
         return ()
     says = []
     if executed.text.strip():
-        says.append(Say(text=executed.text, kind="reply", reply_to=audience.reply_to, interaction=audience.interaction))
+        says.append(
+            Say(
+                text=executed.text,
+                kind="reply",
+                reply_to=audience.reply_to,
+                answers=audience.message,
+                interaction=audience.interaction,
+            )
+        )
     notices = [executed.notice] if executed.notice is not None else []
     if run.set_aside:
         notices.append(Notice("history_set_aside", {"count": run.set_aside}))
@@ -146,6 +154,7 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
                 text=sentence,
                 kind="notice",
                 reply_to=audience.reply_to if not says else None,
+                answers=audience.message,
                 interaction=audience.interaction,
                 buttons=notice.buttons,
                 verbatim=True,

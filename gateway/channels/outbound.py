@@ -32,13 +32,15 @@ class Outbound:
     platform remembers keys (`Capabilities.idempotent_send`), so that it can be found and taken away after a crash.
 
     A channel renders `document` as richly as it can and falls back to plain text by itself when the platform refuses
-    the rendering. `interaction` answers a slash command or a button where the platform still allows it. `tone`: that an
-    answer was stopped, or is none because of a problem; a channel that has no sign for it leaves it out.
+    the rendering. `reply_to` is the message that it is shown below, `answers` the one whose answer it is, also where
+    nothing shows that. `interaction` answers a slash command or a button where the platform still allows it. `tone`: that
+    an answer was stopped, or is none because of a problem; a channel that has no sign for it leaves it out.
     """
 
     document: Document
     key: str = ""
     reply_to: str | None = None
+    answers: str | None = None
     buttons: tuple[tuple[Button, ...], ...] = ()
     files: tuple[File, ...] = ()
     silent: bool = False

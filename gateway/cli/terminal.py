@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -23,6 +24,9 @@ CAUGHT_UP_WITHIN_S = 10.0
 WELCOME = "Write to Tieline. /help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.\n"
 DEMO = "Demo: no model is connected. Run `tieline init`, or set ANTHROPIC_API_KEY or OPENAI_API_KEY, and start again.\n"
 MORE_WITHIN_S = 3.0  # signs of life come every two seconds while a turn runs
+ANOTHER_WITHIN_S = 10.0  # the same for a message that answers something else, on a slow machine
+STOP = "/stop"
+STOPS = frozenset({STOP, "/cancel"})
 BUTTON = re.compile(r"!\d+")  # not "#1": so schedules and facts are numbered
 
 
@@ -44,6 +48,8 @@ class Screen:
         self.buttons: dict[str, tuple[str, str]] = {}  # what is typed → message id, action
         self.only_demo = False  # no model is connected
         self.messages = 0
+        self.answered = set[str]()  # what was said and has its answer, by its id
+        self.stops = 0  # answers that were stopped: /stop has no other answer
         self.hints = 0  # what answers a press, unless a message follows: toasts and edits
 
     @property
@@ -91,6 +97,8 @@ class Screen:
             self._echo(f"[{file['name']}: {file['path']}]\n")
         self._offer(event)
         self.messages += 1
+        self.answered.add(event.get("answers") or "")
+        self.stops += event.get("tone") == "stopped"
 
     def _offer(self, event: dict[str, Any]) -> None:
         """Its buttons; without any those of other messages can still be pressed, its own no more."""
@@ -127,6 +135,19 @@ def _without_steering(value: Any, key: str = "") -> Any:
     if isinstance(value, list):
         return [_without_steering(part) for part in value]
     return without_steering(value) if isinstance(value, str) and key in PRINTED else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """How much a screen has shown at one moment."""
+
+    messages: int
+    hints: int
+    stops: int
+
+    @classmethod
+    def of(cls, screen: Screen) -> "Seen":
+        return cls(messages=screen.messages, hints=screen.hints, stops=screen.stops)
 
 
 class Terminal:
@@ -168,40 +189,53 @@ class Terminal:
         if BUTTON.fullmatch(line) and line not in self._screen.buttons:
             click.echo(f"There is no button {line} now.", err=True)
             return True
-        before = self._screen.messages
-        if not self._send(line):
-            return False
         try:
-            self._wait_for_answer(before)
+            return self._send_and_wait(line)
         except KeyboardInterrupt:
-            before = self._screen.messages
-            if not self._send("/stop"):
-                return False
-            self._wait_for_answer(before)
+            return self._send_and_wait(STOP)
+
+    def _send_and_wait(self, line: str) -> bool:
+        id, before = uuid4().hex, Seen.of(self._screen)
+        is_press = line in self._screen.buttons
+        if not self._send(line, id):
+            return False
+        self._wait_for_answer("" if is_press else id, before, stops=line.lower() in STOPS)
         return True
 
-    def _send(self, line: str) -> bool:
+    def _send(self, line: str, id: str) -> bool:
         try:
             if line in self._screen.buttons:
                 message, action = self._screen.buttons[line]
-                channel_call(self._home, PRESS, {"id": uuid4().hex, "message": message, "action": action})
+                channel_call(self._home, PRESS, {"id": id, "message": message, "action": action})
             else:
-                channel_call(self._home, SAY, {"id": uuid4().hex, "text": line})
+                channel_call(self._home, SAY, {"id": id, "text": line})
         except (NoGateway, Refused) as error:
             click.echo(str(error), err=True)
             return False
         return True
 
-    def _wait_for_answer(self, before: int) -> None:
-        """A toast or an edit may be all of it, or a message may follow: as long as there are signs of life."""
+    def _wait_for_answer(self, id: str, before: "Seen", *, stops: bool) -> None:
+        """Until the answer to what was said as `id` is shown; "" is a press, which any message may answer.
+
+        A toast or an edit may be all that a press gets, and a reminder comes when it comes: after these it is waited as
+        long as there are signs of life. So nobody waits for an answer that went to another message.
+        """
         end = time.monotonic() + ANSWER_WITHIN_S
-        hints, hinted = self._screen.hints, False
         with self._heard:
-            while (self._screen.messages == before or self._screen.is_drawing) and not self._lost.is_set():
-                if time.monotonic() > end:
+            while not self._lost.is_set() and time.monotonic() < end:
+                now = Seen.of(self._screen)
+                is_stopped = stops and now.stops > before.stops
+                is_answered = is_stopped or (id in self._screen.answered if id else now.messages > before.messages)
+                if is_answered and not self._screen.is_drawing:
                     return
-                hinted = hinted or self._screen.hints != hints
-                if not self._heard.wait(MORE_WITHIN_S if hinted else ANSWER_WITHIN_S):
+                patience_s = (
+                    MORE_WITHIN_S
+                    if now.hints > before.hints
+                    else ANOTHER_WITHIN_S
+                    if now.messages > before.messages
+                    else ANSWER_WITHIN_S
+                )
+                if not self._heard.wait(patience_s):
                     return
 
     def _listen(self) -> None:

@@ -93,6 +93,7 @@ def _say(reply: Reply, incoming: Incoming) -> Say:
         text=reply.text,
         kind="notice",
         reply_to=incoming.message_ref if in_group else None,
+        answers=incoming.message_ref,
         private_to=incoming.person if whisper else None,
         interaction=incoming.interaction,
         buttons=reply.buttons,

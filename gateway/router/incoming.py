@@ -82,6 +82,7 @@ def notice_for(said: Said | Edited, text: str) -> Say:
         text=text,
         kind="notice",
         reply_to=said.message_id if has_message and not in_direct_chat else None,
+        answers=said.message_id if has_message else None,
         private_to=None if in_direct_chat and said.interaction is None else person_of(said),
         interaction=said.interaction,
         verbatim=True,

@@ -100,9 +100,21 @@ def _dead_letter_notice(phrase: Catalogue, letter: DeadLetter) -> Say | None:
     incoming = letter.incoming
     told = phrase("dead_letter", incoming.language, attempts=letter.attempts)
     text = phrase("with_ref", incoming.language, text=told, ref=f"in-{letter.inbox_id}")
-    return Say(text=text, kind="notice", reply_to=incoming.message_ref, interaction=incoming.interaction)
+    return Say(
+        text=text,
+        kind="notice",
+        reply_to=incoming.message_ref,
+        answers=incoming.message_ref,
+        interaction=incoming.interaction,
+    )
 
 
 def _locked_notice(phrase: Catalogue, lock_timeout_ms: int, incoming: Incoming) -> Say:
     text = phrase("locked", incoming.language, minutes=max(1, round(lock_timeout_ms / 60_000)))
-    return Say(text=text, kind="notice", reply_to=incoming.message_ref, interaction=incoming.interaction)
+    return Say(
+        text=text,
+        kind="notice",
+        reply_to=incoming.message_ref,
+        answers=incoming.message_ref,
+        interaction=incoming.interaction,
+    )

@@ -21,6 +21,7 @@ async def doubles() -> AsyncIterator[Doubles]:
         yield running
 
 
+@pytest.mark.requirement("G-05")
 async def test_a_stopped_answer_is_marked_and_a_failed_one_can_be_tried_again(
     doubles: Doubles, tmp_path_factory: pytest.TempPathFactory, browser: Browser, errors: Errors, pictures: Path
 ) -> None:
@@ -28,6 +29,7 @@ async def test_a_stopped_answer_is_marked_and_a_failed_one_can_be_tried_again(
     refused = {"error": {"status": 401, "message": "Incorrect API key provided."}}
     await doubles.llm.post("script", {"rules": [
         {"match": {"contains": "much"}, "reply": long},
+        {"match": {"contains": "think"}, "reply": {"text": "late", "ttft": 60}},
         {"match": {"contains": "fail"}, "times": 1, "reply": refused},
         {"match": {}, "reply": {"text": "fine now"}},
     ]})  # fmt: skip
@@ -43,9 +45,20 @@ async def test_a_stopped_answer_is_marked_and_a_failed_one_can_be_tried_again(
         await page.keyboard.press("Enter")
         await expect(page.locator(".message.bot.growing")).to_contain_text("word word")
         await page.keyboard.press("Escape")
-        await expect(page.locator(".message.tone-stopped")).to_contain_text("Stopped.")
-        await expect(page.locator(".message.bot:not(.growing)")).to_have_count(2)
-        assert "Stopping" not in await page.locator("#thread").inner_text()
+        stopped = page.locator(".message.bot.tone-stopped")
+        await expect(stopped.locator(".bubble")).to_contain_text("word word")
+        await expect(stopped.locator(".foot")).to_contain_text("Stopped")
+        await page.locator("#text").fill("think long")
+        await page.keyboard.press("Enter")
+        await page.locator("#stop").click()
+        unanswered = page.locator(".message.person.tone-stopped")
+        await expect(unanswered.locator(".foot")).to_contain_text("Stopped")
+        await expect(page.locator("#working")).to_be_hidden(timeout=2_000)  # not only when its sign of life fades
+        await page.screenshot(path=pictures / "stopped.png")
+        await page.reload()
+        await expect(page.locator(".message.tone-stopped")).to_have_count(2)
+        await expect(page.locator(".message")).to_have_count(3)
+        assert "Stopp" not in "".join(await page.locator("#thread .bubble").all_inner_texts())
         await page.locator("#text").fill("please fail")
         await page.keyboard.press("Enter")
         await expect(page.locator(".message.tone-problem")).to_be_visible()

@@ -71,8 +71,8 @@ function handle(event) {
       break;
     case "shown":
       thread.show(event);
+      if ((event.message.who === "bot" && !event.message.private) || event.message.tone) showTyping(null);
       if (event.message.who === "bot") {
-        if (!event.message.private) showTyping(null);
         if (document.hidden) missed++;
         gauge.refresh();
       }

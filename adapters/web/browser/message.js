@@ -81,6 +81,7 @@ function footOf(message, kind) {
   else if (kind !== "growing") {
     foot.append(el("time", { datetime: at.toISOString(), title: at.toLocaleString() }, clock.format(at)));
   }
+  if (message.tone === "stopped") foot.append(el("span", { class: "stopped" }, icon("stop"), "Stopped"));
   if (message.edited) foot.append(el("span", {}, "edited"));
   if (message.reactions?.length)
     foot.append(el("span", { class: "reactions" }, ...message.reactions.map((emoji) => el("span", {}, emoji))));
@@ -110,7 +111,7 @@ export function messageElement(message, { kind = "", quoted = "", onPress, onAga
     copy.addEventListener("click", async () => {
       if (await copyText(readable(bubble.querySelector(".blocks")))) toast("Copied");
     });
-    if (message.tone !== "stopped") foot.append(copy);
+    foot.append(copy);
     if (message.tone === "problem" && onAgain) {
       const again = el("button", { class: "act stays", type: "button" }, icon("again"), "Try again");
       again.addEventListener("click", () => {

@@ -59,6 +59,7 @@ export class Thread {
     }
     const known = document.getElementById(`m-${message.id}`);
     const draft = replaces && this.drafts.get(replaces);
+    const before = this.messages.get(message.id);
     this.messages.set(message.id, message);
     const kind = known || draft ? "" : "arrives";
     const node = this.#element(message, kind);
@@ -67,6 +68,7 @@ export class Thread {
       this.#morph(draft, node);
       speech.ends(replaces, node.querySelector(".blocks"));
     } else if (known) {
+      if (message.tone === "stopped" && before?.tone !== "stopped") speech.tell("Stopped.");
       // a pressed button was disabled, and so lost the focus to the page
       const pressed = document.activeElement === document.body && known.querySelector("[aria-busy]");
       const hadFocus = pressed || known.contains(document.activeElement);

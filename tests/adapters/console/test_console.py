@@ -1,13 +1,17 @@
 """The terminal channel over the real control socket, seen by a line client as `tieline console` is one."""
 
+import os
 import secrets
 import socket
+import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from anyio import to_thread
 
@@ -20,6 +24,7 @@ from gateway.channels.errors import HouseTrouble
 from gateway.channels.inbound import Inbound, Outcome, Pressed, Receipt, Said
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import Button, CommandSpec, File, Outbound
+from gateway.cli.terminal import ANOTHER_WITHIN_S
 from gateway.web import control_client
 from gateway.web.control import Control
 from tests.contracts.channel_contract import Act, ChannelContract, Fault, Happening, Harness, Seen, eventually
@@ -313,3 +318,54 @@ async def test_a_press_carries_the_buttons_own_words_and_files_their_path(home: 
     (pressed,) = admitted
     assert isinstance(pressed, Pressed)
     assert (pressed.action, pressed.interaction_id) == ("q:1", "press-0001")
+
+
+async def piped(home: Path, said: str) -> str:
+    """What `tieline console` prints for these lines, its process ended."""
+    environ = {**os.environ, "TIELINE_HOME": str(home)}
+    done = await anyio.run_process(
+        [sys.executable, "-c", PIPED, str(home)], input=said.encode(), env=environ, stderr=None
+    )
+    return done.stdout.decode()
+
+
+# The command itself asks for a whole gateway first; this is what it runs then.
+PIPED = "import pathlib, sys; from gateway.cli.terminal import Terminal; Terminal(pathlib.Path(sys.argv[1])).talk()"
+
+
+@pytest.mark.requirement("Z-67")
+async def test_a_pipe_prints_the_answer_to_what_was_said_whatever_else_comes(home: Path) -> None:
+    admitted: list[Inbound] = []
+    async with served(home, admitted, []) as console:
+        channel = console.channel("")
+
+        async def answer() -> None:
+            for text in ("one", "two"):
+                await until(lambda text=text: any(isinstance(each, Said) and each.text == text for each in admitted))
+                await channel.send(Outbound(document=(Plain(f"a reminder before {text}"),)))
+                await channel.typing()
+                (said,) = (each for each in admitted if isinstance(each, Said) and each.text == text)
+                await channel.send(Outbound(document=(Plain(f"the answer to {text}"),), answers=said.message_id))
+
+        async with running(answer):
+            printed = await piped(home, "one\ntwo\n")
+    assert printed.splitlines() == [
+        "a reminder before one", "the answer to one", "a reminder before two", "the answer to two",
+    ]  # fmt: skip
+
+
+async def test_a_stop_in_a_pipe_ends_with_the_answer_that_it_stopped(home: Path) -> None:
+    sent_at: list[float] = []
+    admitted: list[Inbound] = []
+    async with served(home, admitted, []) as console:
+        channel = console.channel("")
+
+        async def answer() -> None:
+            await until(lambda: bool(admitted))
+            await channel.send(Outbound(document=(Plain("Stopped."),), answers="of another terminal", tone="stopped"))
+            sent_at.append(time.monotonic())
+
+        async with running(answer):
+            printed = await piped(home, "/stop\n")
+            assert time.monotonic() - sent_at[0] < ANOTHER_WITHIN_S, "it took that for its answer"
+    assert printed == "Stopped.\n"

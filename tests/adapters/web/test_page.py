@@ -1,6 +1,7 @@
 """What the chat page gets from the server, over HTTP."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -381,3 +382,35 @@ async def test_a_conversation_is_named_found_and_deleted(site: Site, visitor: Vi
     assert await texts(visitor, room) == []
     assert (await visitor.post("/chat/c/main/delete", {})).status_code == 200
     assert ("main", "") in await listed(), "the first one is always there"
+
+
+@pytest.mark.requirement("G-05")
+@pytest.mark.parametrize("has_words", [True, False], ids=["stopped halfway", "stopped before a word"])
+async def test_a_stop_marks_what_it_ended_and_leaves_no_message(site: Site, visitor: Visitor, has_words: bool) -> None:
+    async def take(inbound: Inbound) -> Receipt:
+        return Receipt(Outcome.ACCEPTED)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(site.web.run, take)
+        await anyio.lowlevel.checkpoint()
+        await visitor.say("tell me much", id="b" * 32)
+        group.cancel_scope.cancel()
+    channel = site.web.channel("operator:main")
+    if has_words:
+        await channel.send(replace(plain("the beginning", "k-1"), answers="b" * 32))
+        await channel.send(plain("a reminder", "k-2"))
+    stopped = replace(plain("Stopped.", "k-3"), answers="b" * 32, tone="stopped")
+    sent = await channel.send(stopped)
+    assert await channel.send(stopped) == sent, "sent again after a crash"
+    found = (await visitor.state())["messages"]
+    assert [message.get("tone", "") for message in found] == (["", "stopped", ""] if has_words else ["stopped"])
+    assert "answers" not in found[0]
+    await channel.delete(sent)
+    left = (await visitor.state())["messages"]
+    assert len(left) == len(found)
+    assert not any("tone" in message for message in left), "only the mark goes"
+
+
+async def test_a_stop_of_what_the_page_does_not_know_is_told(site: Site, visitor: Visitor) -> None:
+    await site.web.channel("operator:main").send(replace(plain("Stopped."), answers="gone", tone="stopped"))
+    assert await texts(visitor) == ["Stopped."]
