@@ -33,9 +33,10 @@ class Shown:
     """A message. A person's is plain `text`, the bot's HTML `blocks` (safe, from `render`).
 
     `order` grows within a conversation. `at` is ISO 8601, UTC, to the millisecond: the list of conversations is sorted
-    by it. `key` names the bot's message across repeats, `answers` the person's message whose answer it is. `note` says why a person's message was not taken. The `tone` "stopped" marks an
-    answer that ends halfway, and a person's message that got none. A `private` one is seen by this person only and does
-    not stay; when it is `silent` too it is a status line, not an answer.
+    by it. `key` names the bot's message across repeats, `answers` the person's message whose answer it is. `note` says
+    why a person's message was not taken. The `tone` "stopped" marks an answer that ends halfway, and a person's message
+    that got none. A `private` one is seen by this person only and does not stay; when it is `silent` too it is a status
+    line, not an answer.
     """
 
     id: str

@@ -43,7 +43,8 @@ class Say:
     """One thing to say, in Markdown, of any length: delivery splits, renders and paces it.
 
     `reply_to` is the platform's id of the message answered, where the answer shows it; `answers` is that id in any chat
-    (None for what nobody asked for). `private_to` asks for a whisper to that person where the platform has it. A `notice` is the house speaking (errors, answers to commands), a `reply` the model.
+    (None for what nobody asked for). `private_to` asks for a whisper to that person where the platform has it. A
+    `notice` is the house speaking (errors, answers to commands), a `reply` the model.
 
     The final answer of a turn is the reply that the turn's own commit puts into the outbox (`agent.turn.persist`). Of
     a goal's own turns only the last one's words are an answer, which the goal's ending adds (`agent.goals.telling`).
