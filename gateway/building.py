@@ -383,6 +383,7 @@ async def build(
             opened=partial(go_betweens.opened, adapter_opened, delivery),
             failed=alerts.login_refused,
             fullness=waking.fullness,
+            suggest=router.suggest,
             only_demo=lambda: all(one.type == "demo" for one in live.settings.llm.providers),
         ),
         router=router,

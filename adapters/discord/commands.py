@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adapters.discord.limits import COMMAND_DESCRIPTION, COMMANDS
+from adapters.discord.limits import CHOICE_LENGTH, CHOICES, COMMAND_DESCRIPTION, COMMANDS
 from gateway.channels.outbound import CommandSpec
 
 CHAT_INPUT, STRING = 1, 3
@@ -12,7 +12,9 @@ ARGUMENTS = "arguments"  # the one option: whatever would follow the command in 
 _NAME = re.compile(r"[-_'\w]{1,32}")
 _IN_GUILDS_AND_DIRECT = [0, 1]  # contexts
 UMBRELLA = "tieline"
-_UMBRELLA = CommandSpec(name=UMBRELLA, description="Any other command: help all lists them", options="<command>")
+_UMBRELLA = CommandSpec(
+    name=UMBRELLA, description="Any other command: help all lists them", options="<command>", suggests=True
+)
 MANAGE_GUILD = "32"  # a bit set, as text; whoever lacks it is not shown the command in a server
 
 Command = dict[str, Any]
@@ -47,7 +49,7 @@ def _one(spec: CommandSpec) -> Command:
             # `[name]` may be left out, `<name>` may not.
             "required": hint.startswith("<"),
         }
-        | ({"choices": [{"name": word, "value": word} for word in spec.choices]} if spec.choices else {})
+        | _words(spec)
     ]
     return {
         "type": CHAT_INPUT,
@@ -57,6 +59,24 @@ def _one(spec: CommandSpec) -> Command:
         "contexts": _IN_GUILDS_AND_DIRECT,
         "default_member_permissions": MANAGE_GUILD if spec.admin else None,
     }
+
+
+def _words(spec: CommandSpec) -> Command:
+    """The words of the option: a short list is registered, what is longer or changes is asked for as somebody types."""
+    if spec.suggests or len(spec.choices) > CHOICES:
+        return {"autocomplete": True}
+    return {"choices": [{"name": word, "value": word} for word in spec.choices]} if spec.choices else {}
+
+
+def suggested(lines: Sequence[str], name: str) -> list[Command]:
+    """Whole lines of commands as choices of the option of the command `name`; what Discord would refuse is left out.
+
+    https://discord.com/developers/docs/interactions/application-commands#autocomplete
+    """
+    before = "" if name == UMBRELLA else f"{name} "
+    values = (line.removeprefix(before) for line in lines if line.startswith(before))
+    fitting = dict.fromkeys(value for value in values if 1 <= len(value) <= CHOICE_LENGTH)
+    return [{"name": value, "value": value} for value in list(fitting)[:CHOICES]]
 
 
 def _essence(command: Mapping[str, Any]) -> str:

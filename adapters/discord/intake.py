@@ -12,8 +12,10 @@ from anyio.abc import TaskGroup
 from adapters.discord import interactive, parse
 from adapters.discord.account import Bot
 from adapters.discord.catch_up import CatchUp
+from adapters.discord.commands import suggested
 from adapters.discord.interactive import Handle
 from adapters.discord.lanes import Job, Lanes
+from adapters.discord.limits import ANSWER_WITHIN_S
 from adapters.discord.parse import Payload, Where
 from adapters.discord.places import Places
 from adapters.discord.render import render
@@ -25,6 +27,7 @@ from gateway.channels.inbound import Inbound, Outcome, Receipt, Said
 log = logging.getLogger("tieline.discord")
 
 QUEUED = 10_000  # events waiting in all lanes; what comes on top is read from the history later
+SUGGESTED_AT_ONCE = 32  # lists of words for people who type; whoever comes on top types on without
 AT_ONCE = 64  # places that are admitted at the same time
 PAUSES_S = (0.5, 2.0, 5.0)  # between attempts to store something
 LOCATE_WAITS_S = (1.0, 3.0)
@@ -41,6 +44,7 @@ class Intake:
         self._group = group
         self._slots = anyio.CapacityLimiter(AT_ONCE)
         self._starting: set[str] = set()  # guilds that READY announced and that are still to come
+        self._suggesting = 0
         self.lanes = Lanes(group, QUEUED)
         self.catch_up = CatchUp(
             bot,
@@ -104,6 +108,9 @@ class Intake:
             self._put(str(event["channel_id"]), partial(self._deletion, event, theirs))
 
     def _on_interaction(self, event: Payload) -> None:
+        if event.get("type") == interactive.AUTOCOMPLETE and "channel_id" in event:
+            self._group.start_soon(self._suggest, event)
+            return
         if event.get("type") not in (interactive.COMMAND, interactive.COMPONENT) or "channel_id" not in event:
             return
         kind = "slash" if event["type"] == interactive.COMMAND else "button"
@@ -195,6 +202,20 @@ class Intake:
             await self._bot.answers.regret(handle, render((Plain(words),)))
         else:
             await self._bot.answers.close(handle)
+
+    async def _suggest(self, event: Payload) -> None:
+        """At once and beside everything else: it is of use for three seconds, and changes nothing."""
+        handle = Handle("slash", str(event["id"]), str(event["token"]))
+        written = self._acted(event, handle)
+        if not isinstance(written, Said) or self._suggesting >= SUGGESTED_AT_ONCE:
+            return
+        self._suggesting += 1
+        try:
+            with anyio.move_on_after(ANSWER_WITHIN_S):
+                lines = await self._surroundings.suggest(written)
+                await self._bot.answers.offer(handle, suggested(lines, str(event["data"]["name"])))
+        finally:
+            self._suggesting -= 1
 
     async def _membership(self, where: Where, *, within: set[str], present: bool) -> None:
         """For the place itself, and for the conversations within it that are known."""

@@ -23,7 +23,7 @@ log = logging.getLogger("tieline.discord")
 
 REMEMBERED = 2048  # interactions kept in mind; each is forgotten when its token has died
 SPARE_S = 30.0  # before the token dies, to take a waiting sign away with it
-MESSAGE, THINKING, SILENTLY = 4, 5, 6  # kinds of a first answer
+MESSAGE, THINKING, SILENTLY, CHOICES = 4, 5, 6, 8  # kinds of a first answer
 
 
 class Stage(Enum):
@@ -84,6 +84,10 @@ class Answers:
     async def close(self, handle: Handle) -> None:
         """Nothing will be said about it: take the waiting sign away."""
         await self._quietly(self._close(handle))
+
+    async def offer(self, handle: Handle, choices: list[Json]) -> None:
+        """What the words that somebody is writing may become; where that is refused, they type on without."""
+        await self._quietly(self._rest.answer(handle.id, handle.token, {"type": CHOICES, "data": {"choices": choices}}))
 
     async def regret(self, handle: Handle, text: str) -> None:
         """It is lost: say so to the person alone."""

@@ -11,7 +11,7 @@ from adapters.discord.parse import Account, Payload, Where, attachment_of, sende
 from gateway.channels.inbound import Mention, Pressed, Said, Sender
 from gateway.channels.keys import ConversationKey
 
-COMMAND, COMPONENT = 2, 3  # interaction types
+COMMAND, COMPONENT, AUTOCOMPLETE = 2, 3, 4  # interaction types
 SUB_COMMAND, SUB_COMMAND_GROUP, ATTACHMENT_OPTION = 1, 2, 11
 
 
@@ -38,9 +38,12 @@ class Handle:
 
 
 def command(interaction: Payload, where: Where, account: Account, *, received_at: datetime) -> Said | None:
-    """A slash command as the text somebody would have written: `/name value value`. None for menu commands."""
+    """A slash command as the text somebody would have written: `/name value value`. None for menu commands.
+
+    The same of one that is still being written.
+    """
     data = interaction.get("data") or {}
-    if interaction.get("type") != COMMAND or data.get("type", 1) != 1:
+    if interaction.get("type") not in (COMMAND, AUTOCOMPLETE) or data.get("type", 1) != 1:
         return None
     words, files = _options(data.get("options") or ())
     resolved = (data.get("resolved") or {}).get("attachments") or {}

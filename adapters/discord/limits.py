@@ -14,6 +14,7 @@ TYPING_EVERY_S = 8.0  # the sign fades after ten seconds
 ANSWER_WITHIN_S = 2.0  # Discord takes the first answer to an interaction for 3 s; the rest is for the network
 TOKEN_LIFETIME_S = 870.0  # the token of an interaction works for 15 minutes; the rest is for slow clocks
 
+CHOICES, CHOICE_LENGTH = 25, 100  # of an option, and in each of its names and values
 COMMANDS, COMMAND_DESCRIPTION = 100, 100  # commands an application, characters of a description
 
 EPHEMERAL, LOADING = 1 << 6, 1 << 7  # flags of a message

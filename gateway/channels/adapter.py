@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute
 
 from agent.core.clock import Clock
 from gateway.channels.channel import Channel
-from gateway.channels.inbound import Inbound, Receipt
+from gateway.channels.inbound import Inbound, Receipt, Said
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import CommandSpec
 
@@ -150,6 +150,10 @@ class Forgetful:
         pass
 
 
+async def nothing_to_suggest(said: Said) -> Sequence[str]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """What the gateway lends an adapter.
@@ -161,6 +165,8 @@ class Surroundings:
     `only_demo` tells whether no model is connected, so that nothing but the built-in demo answers.
     `store` gives what is kept under a name: the platform's (`settings.type`), for what its accounts share, or the
     account's own (`settings.channel_type`).
+    `suggest` gives what a half written command (`/provider ma`) may become, the whole line without its slash, the
+    likeliest first: nothing for somebody who may not talk to the bot there. It never raises and is asked at each key.
     `not_taken` words, in the person's language, that what they did could not be stored: for platforms that show no
     failure by themselves and will not hand it over again.
     """
@@ -175,6 +181,7 @@ class Surroundings:
     fullness: Callable[[ConversationKey], Fullness | None] = lambda key: None
     only_demo: Callable[[], bool] = lambda: False
     not_taken: Callable[[Inbound], str] = lambda inbound: ""
+    suggest: Callable[[Said], Awaitable[Sequence[str]]] = nothing_to_suggest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

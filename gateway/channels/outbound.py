@@ -70,7 +70,9 @@ class CommandSpec:
     """A slash command as platforms register it. `options` is the usage hint, such as `[name]`.
 
     `menu`: one of the few that a platform's own menu shows; the others work as text all the same. `choices` are all
-    the words that may follow it, where it takes one of a closed set. `platform` is the only one where it is of use.
+    the words that may follow it, where it takes one of a closed set; where that set is only known at run time it
+    `suggests`, and a platform that can asks while somebody types (`Surroundings.suggest`). `platform` is the only one
+    where it is of use.
     """
 
     name: str
@@ -79,4 +81,5 @@ class CommandSpec:
     admin: bool = False
     menu: bool = True
     choices: tuple[str, ...] = ()
+    suggests: bool = False
     platform: str = ""

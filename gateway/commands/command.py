@@ -66,6 +66,7 @@ class Reply:
 
 
 Run = Callable[[Call], Awaitable[Reply]]
+Suggest = Callable[[Call], Awaitable[Sequence[str]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,8 @@ class Command:
     `unlimited` command is taken even of somebody who writes too much. `platform` is the only one where it does
     anything; "": all of them. `examples` is the phrase that shows how it is written; "": its usage says it all.
     An `everyday` one stands in menus and in the short /help. `feature` is what it belongs to (`House.switched_off`):
-    where that is switched off, nobody is shown the command.
+    where that is switched off, nobody is shown the command. `choices` are all the words it takes, `suggest` gives those
+    that are only known at run time.
     """
 
     name: str
@@ -96,6 +98,7 @@ class Command:
     everyday: bool = False
     feature: str = ""
     choices: tuple[str, ...] = ()
+    suggest: Suggest | None = None
 
     def is_immediate(self, args: str) -> bool:
         """Whether it runs at once with these words."""
@@ -146,6 +149,7 @@ class Commands:
                 admin=command.admin,
                 menu=command.everyday,
                 choices=command.choices,
+                suggests=command.suggest is not None,
                 platform=command.platform,
             )
             for command in self.all

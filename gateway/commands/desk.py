@@ -1,6 +1,6 @@
 """Where a text becomes a command: found by name, checked against the role, run, its answer made sayable."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from agent.built_ins import CommandResult
 from agent.core.ids import ConversationId
@@ -40,6 +40,35 @@ class Desk:
         agent = await self._operations(ConversationId(str(key)))
         result = await self._result(text, key, incoming, role, place, agent)
         return result.says
+
+    async def suggest(
+        self, text: str, key: ConversationKey, incoming: Incoming, role: Role, place: str
+    ) -> tuple[str, ...]:
+        """What a half written command may become: whole lines without the slash, the likeliest first."""
+        in_group, written = incoming.chat_type != "direct", text.removeprefix("/")
+        if not text.startswith("/") or "\n" in text:
+            return ()
+        found = self._commands.find(text)
+        if found is None or (not found[1] and not text[-1].isspace()):
+            off = self._house.switched_off()
+            names = [
+                command.name
+                for command in self._commands.all
+                if command.allowed(role, in_group=in_group) and not command.hidden and command.feature not in off
+            ]
+            return nearest(names, written.strip())
+        command, args = found
+        if not command.allowed(role, in_group=in_group) or command.feature in self._house.switched_off():
+            return ()
+        options: Sequence[str] = command.choices
+        if command.suggest is not None:
+            agent = await self._operations(ConversationId(str(key)))
+            call = Call(
+                name=command.name, args=args, key=key, place=place, agent=agent, incoming=incoming, role=role,
+                house=self._house,
+            )  # fmt: skip
+            options = await command.suggest(call)
+        return tuple(f"{command.name} {option}" for option in nearest(options, args))
 
     def concerns(self, work: Work) -> bool:
         return bool(split_command(work.incoming.text)[0])
@@ -100,3 +129,14 @@ def _say(reply: Reply, incoming: Incoming) -> Say:
         files=reply.files,
         verbatim=reply.verbatim,
     )
+
+
+MOST_SUGGESTED = 25  # no platform shows more
+
+
+def nearest(options: Sequence[str], written: str) -> tuple[str, ...]:
+    """Those that begin with what is written, then those that hold it; in their own order."""
+    start = written.casefold()
+    begins = [option for option in options if option.casefold().startswith(start)]
+    holds = [option for option in options if start in option.casefold() and option not in begins]
+    return tuple((begins + holds)[:MOST_SUGGESTED])

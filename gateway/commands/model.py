@@ -199,6 +199,24 @@ async def persona(call: Call) -> Reply:
     return Reply(text=phrase("persona_set", language, name=definition.name))
 
 
+async def provider_names(call: Call) -> Sequence[str]:
+    """What may follow /provider: names, aliases, and its own words."""
+    registry = call.house.providers()
+    return (*registry.names, *sorted(registry.aliases), "reset", "lock", "unlock", "status")
+
+
+async def model_names(call: Call) -> Sequence[str]:
+    """What may follow /model without asking any server: aliases, and the models that are configured."""
+    registry = call.house.providers()
+    configured = dict.fromkeys(registry.get(name).model for name in registry.names)
+    return (*sorted(registry.aliases), *configured, "reset")
+
+
+async def persona_names(call: Call) -> Sequence[str]:
+    """The agents that are defined now."""
+    return call.agent.personas()
+
+
 async def _list(call: Call) -> Reply:
     phrase, language, registry = call.house.phrase, call.incoming.language, call.house.providers()
     status = await call.agent.status()
@@ -289,7 +307,10 @@ PROVIDER = Command(
     run=provider,
     group="model",
     usage="[name | reset | lock | unlock] [account]",
+    suggest=provider_names,
     admin_in_groups=True,
 )
-MODEL = Command(name="model", run=model, group="model", usage="[id | reset]", admin_in_groups=True)
-PERSONA = Command(name="persona", run=persona, group="model", usage="[name]", admin_in_groups=True)
+MODEL = Command(name="model", run=model, group="model", usage="[id | reset]", admin_in_groups=True, suggest=model_names)
+PERSONA = Command(
+    name="persona", run=persona, group="model", usage="[name]", admin_in_groups=True, suggest=persona_names
+)

@@ -4,7 +4,7 @@ A skill holds for every chat: admins of the whole bot say whether it may be used
 """
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from difflib import get_close_matches
 
 from agent.core.outbox import Button
@@ -227,4 +227,13 @@ VERBS: dict[str, Callable[[Call, str], Awaitable[Reply]]] = {
 FOR_ADMINS = frozenset({"approve", "revoke", "reject", "reload"})
 
 SKILLS = Command(name="skills", feature="skills", run=skills, group="chat", immediate=True)
-SKILL = Command(name="skill", feature="skills", run=skill, group="chat", usage="name [words] | show name")
+
+
+async def skill_names(call: Call) -> Sequence[str]:
+    """Those that may be used now."""
+    return [one.name for one in _snapshot(call).visible()]
+
+
+SKILL = Command(
+    name="skill", feature="skills", run=skill, group="chat", usage="name [words] | show name", suggest=skill_names
+)

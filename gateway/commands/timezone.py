@@ -1,10 +1,12 @@
 """Where a person lives: /timezone. Their reminders by the wall clock follow."""
 
+from collections.abc import Sequence
+
 from agent.core.clock import shown_zone
 from gateway.commands.command import Call, Command, Reply
 from gateway.commands.remind import zone_buttons
 from gateway.scheduler.mistakes import Mistake
-from gateway.scheduler.zones import find_zone, zone_named
+from gateway.scheduler.zones import all_zones, find_zone, zone_named
 
 
 async def timezone(call: Call) -> Reply:
@@ -31,4 +33,11 @@ async def timezone(call: Call) -> Reply:
     return Reply(text=text, private=True, verbatim=True)
 
 
-TIMEZONE = Command(name="timezone", run=timezone, group="later", usage="[zone or city | reset]", immediate=True)
+async def zones(call: Call) -> Sequence[str]:
+    """Every zone, those where the person's language is spoken first."""
+    return all_zones(call.incoming.language)
+
+
+TIMEZONE = Command(
+    name="timezone", run=timezone, group="later", usage="[zone or city | reset]", immediate=True, suggest=zones
+)

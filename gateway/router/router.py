@@ -4,11 +4,14 @@ What `admit` accepts is on disk when it returns. It never waits for a model, and
 """
 
 import logging
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import assert_never
 
 import anyio
 
 from agent.core.ids import ConversationId
+from agent.core.whole_text import whole
 from agent.storage.errors import StorageTrouble
 from gateway.access.limits import Take, bot_loop_guard
 from gateway.access.policy import Allowed, Ignored, Role, Unpaired, decide, person_name
@@ -34,7 +37,7 @@ from gateway.router.admission import Admission
 from gateway.router.changes import Changes
 from gateway.router.gathering import Gathering
 from gateway.router.house import House
-from gateway.router.incoming import language_of, made_whole, person_of, unanswered
+from gateway.router.incoming import incoming_from, language_of, made_whole, person_of, unanswered
 from gateway.router.misfits import Misfits
 from gateway.router.strangers import Strangers
 
@@ -138,6 +141,15 @@ class Router:
                 await channel.interactions.acknowledge(pressed.interaction, text)
         except (ChannelError, TimeoutError) as error:
             _log.info("a press was not acknowledged: %s", error, extra={"conversation": str(pressed.key)})
+
+    async def suggest(self, said: Said) -> Sequence[str]:
+        """What a half written command may become; nothing for whoever would not be answered, and nobody is told."""
+        house = self._house
+        decision = decide(said, house.rules().access, house.book.grants, mention=Mention.DIRECT, is_command=True)
+        if not isinstance(decision, Allowed):
+            return ()
+        incoming = incoming_from(replace(said, text=whole(said.text)), decision.role)
+        return await house.desk.suggest(incoming.text, said.key, incoming, decision.role, said.place)
 
     async def _role(self, inbound: Said | Pressed, *, mention: Mention, is_command: bool) -> Role | Receipt:
         """As whom it is taken in, or what became of it instead."""

@@ -4,7 +4,7 @@ Those of platforms hear while the rest of the gateway is still being built.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import anyio
@@ -12,10 +12,19 @@ from anyio.abc import TaskGroup
 
 from agent.core.crash_points import passing
 from agent.storage.errors import StorageTrouble
-from gateway.channels.adapter import Adapter, Admit, ChannelSettings, Fullness, Health, State, Surroundings
+from gateway.channels.adapter import (
+    Adapter,
+    Admit,
+    ChannelSettings,
+    Fullness,
+    Health,
+    State,
+    Surroundings,
+    nothing_to_suggest,
+)
 from gateway.channels.channel import Channel
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, ChannelUnsure, HouseTrouble
-from gateway.channels.inbound import Inbound, Receipt
+from gateway.channels.inbound import Inbound, Receipt, Said
 from gateway.channels.keys import ConversationKey
 from gateway.channels.loading import open_adapter
 from gateway.channels.outbound import CommandSpec
@@ -33,7 +42,8 @@ class Gateway:
     """What the accounts ask of the gateway once it is built.
 
     `opened` hears of each adapter whose channels can be found. `failed` hears of accounts that will not run, with the
-    reason. `fullness` and `only_demo` are what `Surroundings` lends; of a gateway that is not built they tell nothing.
+    reason. `fullness`, `only_demo` and `suggest` are what `Surroundings` lends; of a gateway that is not built they
+    tell nothing.
     """
 
     admit: Admit
@@ -42,6 +52,7 @@ class Gateway:
     failed: Callable[[str, str], None]
     fullness: Callable[[ConversationKey], Fullness | None] = lambda key: None
     only_demo: Callable[[], bool] = lambda: False
+    suggest: Callable[[Said], Awaitable[Sequence[str]]] = nothing_to_suggest
 
 
 class Accounts:
@@ -49,7 +60,9 @@ class Accounts:
 
     def __init__(self, settings: Sequence[ChannelSettings], surroundings: Surroundings) -> None:
         self._settings = settings
-        self._surroundings = replace(surroundings, fullness=self._fullness, only_demo=self._only_demo)
+        self._surroundings = replace(
+            surroundings, fullness=self._fullness, only_demo=self._only_demo, suggest=self._suggest
+        )
         self._gateway: Gateway | None = None
         self._built = anyio.Event()
         self._adapters: dict[str, Adapter] = {}
@@ -170,6 +183,13 @@ class Accounts:
 
     def _only_demo(self) -> bool:
         return self._gateway is not None and self._gateway.only_demo()
+
+    async def _suggest(self, said: Said) -> Sequence[str]:
+        try:
+            return await self._gateway.suggest(said) if self._gateway is not None else ()
+        except Exception as error:  # noqa: BLE001 - the channel seam: somebody types on without a list
+            _log.warning("nothing could be suggested: %s", error, extra={"conversation": str(said.key)})
+            return ()
 
     def stop_taking_in(self) -> None:
         """From now on nothing new is accepted; sending goes on."""

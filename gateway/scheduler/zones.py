@@ -96,6 +96,12 @@ def zone_named(name: str) -> ZoneInfo:
         raise _unknown(name) from error
 
 
+def all_zones(language: str) -> tuple[str, ...]:
+    """The names of all zones that a place has, those where the language is spoken first."""
+    named = (name for name in sorted(available_timezones()) if "/" in name and not name.startswith(("Etc/", "posix/")))
+    return tuple(dict.fromkeys((*_LIKELY.get(language, ()), *named)))
+
+
 def find_zone(text: str) -> str:
     """The IANA name that a person means by a name, a city, letters (EST) or an offset from UTC. Raises Mistake."""
     wanted = "_".join(text.split()).lower()

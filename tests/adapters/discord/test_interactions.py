@@ -1,5 +1,6 @@
 """Slash commands and buttons: nothing is lost, Discord never waits too long, what is private stays private."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import anyio
 import pytest
 
 from adapters.discord.channel import WHISPER, DiscordChannel
+from adapters.discord.commands import payload_of
 from gateway.channels.document import Plain
 from gateway.channels.errors import ChannelUnsure, HouseTrouble
 from gateway.channels.inbound import Inbound, Mention, Outcome, Pressed, Said
@@ -454,3 +456,70 @@ async def test_an_interaction_told_twice_is_acknowledged_once(
         assert first.interaction_id == second.interaction_id  # the house tells them to be one
         await sign_shown(discord, clock)
         assert len([call for call in discord.double.calls if call["name"] == "interaction_callback"]) == 1
+
+
+NAMED = CommandSpec(name="provider", description="Which model answers", options="[name]", suggests=True)
+
+
+def offered(discord: Discord) -> list[str]:
+    (found,) = (one for one in discord.double.interactions.values() if one["interaction_type"] == 4)
+    return [choice["value"] for choice in found.get("choices", ())]
+
+
+async def test_words_are_suggested_while_somebody_types(discord: Discord, house: House) -> None:
+    asked: list[Said] = []
+
+    async def suggest(said: Said) -> list[str]:
+        asked.append(said)
+        return ["status", "provider " + "x" * 101, *(f"provider model-{number}" for number in range(30))]
+
+    house.surroundings = replace(house.surroundings, suggest=suggest)
+    async with connected(discord, house) as adapter:
+        await adapter.publish([NAMED])
+        (registered,) = discord.double.commands[""]
+        assert registered["options"][0]["autocomplete"]
+        await discord.event(kind="autocomplete", channel=GENERAL, command="provider", options={"arguments": "mo"})
+        await eventually(lambda: bool(offered(discord)))
+        assert [(said.text, said.sender.id, said.key.channel_id) for said in asked] == [("/provider mo", ANN, GENERAL)]
+        assert offered(discord) == [f"model-{number}" for number in range(25)]
+        assert house.admitted == [], "nothing was said yet"
+
+
+async def test_the_command_for_all_others_gets_whole_lines(discord: Discord, house: House) -> None:
+    async def suggest(said: Said) -> list[str]:
+        return ["persona default"] if said.text == "/persona d" else []
+
+    house.surroundings = replace(house.surroundings, suggest=suggest)
+    async with connected(discord, house) as adapter:
+        await adapter.publish([NAMED, CommandSpec(name="persona", description="Who answers", menu=False)])
+        options = {"arguments": "persona d"}
+        await discord.event(kind="autocomplete", channel=GENERAL, command="tieline", options=options)
+        await eventually(lambda: bool(offered(discord)))
+        assert offered(discord) == ["persona default"]
+
+
+async def test_a_list_of_words_that_comes_too_late_ends_nothing(discord: Discord, house: House) -> None:
+    async def suggest(said: Said) -> list[str]:
+        return ["provider a"]
+
+    house.surroundings = replace(house.surroundings, suggest=suggest)
+    discord.double.settings["interaction_deadline"] = 0
+    async with connected(discord, house) as adapter:
+        await adapter.publish([NAMED])
+        await discord.event(kind="autocomplete", channel=GENERAL, command="provider", options={"arguments": "a"})
+
+        async def refused() -> bool:
+            return bool(await discord.calls("interaction_callback"))
+
+        await eventually(refused)
+        assert offered(discord) == []
+        discord.double.settings["interaction_deadline"] = 3
+        await discord.event(kind="autocomplete", channel=DM, command="provider", options={"arguments": "a"})
+        await eventually(lambda: any(one.get("choices") for one in discord.double.interactions.values()))
+
+
+def test_a_list_too_long_to_register_is_suggested() -> None:
+    words = tuple(f"word-{number}" for number in range(26))
+    (command,) = payload_of([CommandSpec(name="pick", description="Pick", options="[word]", choices=words)])
+    assert command["options"][0].get("autocomplete")
+    assert "choices" not in command["options"][0]
