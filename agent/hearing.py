@@ -48,6 +48,11 @@ class Hearing:
             if file.mime_type.startswith("audio/") and file.mime_type not in takes and _heading(file) not in text
         )
 
+    def unheard(self, files: Sequence[FilePart], takes: frozenset[str]) -> bool:
+        """Whether nobody hears a sound file: neither the model, nor a transcriber."""
+        is_off = self.transcribers is None or not self.transcribers.settings.provider
+        return is_off and any(file.mime_type.startswith("audio/") and file.mime_type not in takes for file in files)
+
     async def written(self, file: FilePart, bill: Bill) -> str:
         """What was said in it, under a line that names it; or that it could not be written down."""
         try:

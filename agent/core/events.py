@@ -40,9 +40,12 @@ class ExecuteStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStarted(Event):
+    """`runs` False: a person or a rule has kept it from running; its end follows at once."""
+
     name: ClassVar[str] = "tool:start"
     tool_name: str
     tool_call_id: str
+    runs: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -155,7 +155,10 @@ async def run_call(ready: Ready, run: Run, states: States) -> ToolResult:
 def not_run(use: ToolUse, outcome: Outcome, run: Run, states: States, *, by: str = "policy") -> ToolResult:
     """The result of a call that something kept from running; it is told and recorded like every other."""
     conversation = states.session.conversation
-    announce(states, ToolStarted(conversation=conversation, run=run.id, tool_name=use.name, tool_call_id=use.id))
+    started = ToolStarted(
+        conversation=conversation, run=run.id, tool_name=use.name, tool_call_id=use.id, runs=False
+    )  # fmt: skip
+    announce(states, started)
     if outcome.verdict == "denied":
         denied = PermissionDenied(
             conversation=conversation, run=run.id, tool_name=use.name, tool_call_id=use.id, by=by

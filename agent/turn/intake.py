@@ -82,6 +82,7 @@ async def hear(run: Run, states: States) -> None:
     """Put what was said in voice messages into the work's words, before they are stored. A stop ends the listening."""
     incoming, hearing = run.work.incoming, states.runtime.hearing
     files = _voices(incoming, states)
+    run.voice_unheard = hearing.unheard(incoming.files, states.provider.slot.current().takes)
     if not files or await _was_begun(run, states):
         return
     outbox = states.runtime.outbox

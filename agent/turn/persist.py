@@ -87,6 +87,16 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
                 say=say,
                 at=at,
             )
+        if run.voice_unheard and ends_now:
+            outbox_rows.add(
+                conn,
+                conversation=conversation,
+                inbox_id=work.inbox_id,
+                part=len(says),
+                dedup=f"voice-unheard:{conversation}",  # the row that is there already says it once a chat
+                say=_voice_unheard(run, states),
+                at=at,
+            )
         if run.closing is not None:
             run.closing(conn, executed, at)
         closed = close_goals(conn, executed, run, states, at) if ends_now or not run.opened else Closed()
@@ -162,6 +172,12 @@ def says_of(executed: Executed, run: Run, states: States) -> tuple[Say, ...]:
             )
         )
     return said_now(executed, says) if run.work.incoming.wake_up is not None else tuple(says)
+
+
+def _voice_unheard(run: Run, states: States) -> Say:
+    """That voice messages are not heard here. A group hears of it below the message."""
+    text = states.runtime.phrases("voice_unheard", run.audience.language)
+    return Say(text=text, kind="notice", reply_to=run.audience.reply_to, answers=run.audience.message, verbatim=True)
 
 
 def tone_of(notice: Notice, executed: Executed) -> Tone:

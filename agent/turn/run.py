@@ -158,6 +158,7 @@ class Run:
     context_retries: int = 0
     healed: bool = False  # the one try to mend a history that a provider refuses was made
     set_aside: int = 0  # messages of the history that it was made without; hidden with the commit
+    voice_unheard: bool = False  # a voice message came, and neither the model nor a transcriber hears it
     without_tools: str = ""  # the model that has just turned out to take none
     told_to_keep_short: bool = False
     notes_written: bool = False  # lasting notes or facts, by a tool of the memory

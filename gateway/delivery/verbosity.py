@@ -26,7 +26,7 @@ def line_for(event: Event, verbosity: Verbosity, phrase: Phrases, language: str)
     if verbosity == "quiet":
         return None
     match event:
-        case ToolStarted():
+        case ToolStarted(runs=True):
             return phrase("tool_running", language, tool=event.tool_name)
         case RetryScheduled():
             return phrase("show_retry", language, attempt=event.attempt)

@@ -218,6 +218,15 @@ class TestWords:
             await world.say(f"/deny {id}")
             await world.shows("Then not.")
 
+    async def test_no_line_says_that_a_denied_tool_runs(self, asking: World) -> None:
+        async with asking.process() as world:
+            await world.say("work it out")
+            await press(world, action_of(await asked(world), "n"))
+            await world.shows("Then not.")
+            await world.settled()
+            said = [call.text for call in world.screen().calls]
+            assert not [text for text in said if "🔧" in text]
+
     async def test_a_word_counts_only_in_its_chat(self, asking: World) -> None:
         async with asking.process() as world:
             await world.say("work it out")

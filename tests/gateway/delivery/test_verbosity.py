@@ -42,6 +42,7 @@ VERBOSE: list[Event] = [
     ),
 ]
 NEVER: list[Event] = [
+    ToolStarted(conversation=HERE, tool_name="shell", tool_call_id=CALL, runs=False),  # denied: nothing runs
     StreamDelta(conversation=HERE, content="x"),
     LoopEnded(conversation=HERE, success=True, duration_ms=1),
     ToolEnded(
