@@ -21,7 +21,8 @@ ENGLISH: Mapping[str, str] = MappingProxyType(
         "with_ref": "{text} Reference {ref}.",
         "model_filtered": "A content filter of the model service “{provider}” kept this request back. "
         "Other words may pass.",
-        "voice_unheard": "I cannot hear voice messages and sound files here: I only see that there is one. Please write.",
+        "voice_unheard": "I cannot hear voice messages and sound files here: I only see that there is one. "
+        "Please write.",
         "model_without_tools": "The model {model} takes no tools: it can talk, and do nothing else.",
         "history_set_aside": "The model service no longer took {count} earlier messages of this conversation. "
         "I have set them aside and go on without them.",

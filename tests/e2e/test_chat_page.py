@@ -648,3 +648,46 @@ async def test_a_file_that_is_too_large_is_not_sent(page: Page, site: Site) -> N
     await expect(page.locator("#toasts")).to_contain_text("20.0 MB are the most for one file")
     await expect(page.locator("#chips")).to_be_hidden()
     assert not any("/files" in url for url in asked)
+
+
+async def test_the_page_looks_as_it_should(browser: Browser, site: Site, errors: Errors, pictures: Path) -> None:
+    """Chips keep off the corner, bullets are filled, what is unnamed has a name, a phone's rows are few."""
+    page = await signed_in(browser, site, errors)
+    files = [FilePayload(name=name, mimeType=kind, buffer=b"x") for name, kind in (("a.txt", "text/plain"),)]
+    await page.locator("#picker").set_input_files(files)
+    chip = page.locator("#chips li")
+    inset = await chip.evaluate(
+        """(chip) => { const box = document.querySelector('.composer').getBoundingClientRect();
+                       const it = chip.getBoundingClientRect(); return [it.left - box.left, it.top - box.top]; }"""
+    )
+    assert min(inset) >= 8, "D-U21"
+    await page.get_by_role("button", name="Remove a.txt").click()
+    await say(page, "rich")
+    await answered(page)
+    kinds = await page.evaluate(
+        """() => { const holder = document.querySelector('.message.bot .blocks');
+                   holder.innerHTML = '<ul><li>a<ul><li>b</li></ul></li></ul>';
+                   return [...holder.querySelectorAll('ul')].map((each) => getComputedStyle(each).listStyleType); }"""
+    )
+    assert kinds == ["disc", "circle"], "D-U22"
+    await expect(page.locator("[data-switch-theme]")).to_have_text("Theme: system")  # D-U24
+    assert (
+        await page.locator(".files").count() == 0
+        or await page.evaluate("getComputedStyle(document.querySelector('.files')).alignItems") == "start"
+    )
+    await page.set_viewport_size(PHONE)
+    await page.locator("#text").fill("/")
+    cut = await page.evaluate(
+        """() => [...document.querySelectorAll('#menu li span')].filter((each) => each.scrollWidth > each.clientWidth)
+                     .map((each) => each.textContent)"""
+    )
+    assert cut == [], "D-U28"
+    await page.goto(f"{site.url}/")
+    await expect(page.locator("#facts .headline code").first).to_have_text("tieline dead")
+    tops = await page.evaluate(
+        "[...document.querySelectorAll('.top > a, .top nav > *')].map((each) => each.getBoundingClientRect())"
+        ".map((box) => Math.round((box.top + box.bottom) / 2))"
+    )
+    assert len({round(top / 12) for top in tops}) <= 2, tops
+    await page.screenshot(path=pictures / "status-phone.png")
+    assert errors == []

@@ -9,7 +9,7 @@ UNHEARD = "cannot hear voice messages"
 
 
 def voice(number: int) -> Attachment:
-    return Attachment(kind="voice", handle="OggS", name=f"v{number}.ogg", mime_type="audio/ogg", size=4)
+    return Attachment(kind="audio", handle="OggS", name=f"v{number}.ogg", mime_type="audio/ogg", size=4)
 
 
 async def test_a_chat_is_told_once_that_voice_is_not_heard(world_of: Callable[..., World]) -> None:
