@@ -6,6 +6,7 @@ from typing import assert_never
 
 import nh3
 
+from adapters.web.code_colours import coloured
 from gateway.channels.document import (
     Block,
     Bold,
@@ -51,7 +52,7 @@ _CLEANER = nh3.Cleaner(
         "ul": {"tasks"},
         "th": {"left", "center", "right"},
         "td": {"left", "center", "right"},
-        "span": {"box"},
+        "span": {"box", "c", "s", "n", "w"},
     },
     url_schemes=set(_SCHEMES),
     link_rel="noopener noreferrer nofollow",
@@ -115,7 +116,8 @@ def _block(block: Block) -> str:
             return f"<{tag}>{_inlines(children)}</{tag}>"
         case CodeBlock(code, language):
             caption = f"<figcaption>{_text(language)}</figcaption>" if language else ""
-            return f'<figure class="code">{caption}<pre tabindex="0"><code>{_text(code)}</code></pre></figure>'
+            shown = coloured(_whole(code), language)
+            return f'<figure class="code">{caption}<pre tabindex="0"><code>{shown}</code></pre></figure>'
         case Quote(blocks):
             return f"<blockquote>{_all(blocks)}</blockquote>"
         case List(items, start, tight):
@@ -206,4 +208,8 @@ def _link(url: str, children: Sequence[Inline]) -> str:
 
 
 def _text(text: str) -> str:
-    return escape(text.replace("\0", "\ufffd"), quote=False)
+    return escape(_whole(text), quote=False)
+
+
+def _whole(text: str) -> str:
+    return text.replace("\0", "\ufffd")

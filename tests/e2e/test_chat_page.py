@@ -260,6 +260,8 @@ async def test_text_can_be_read_against_its_background(
     page = await signed_in(browser, site, errors, color_scheme=scheme)
     await say(page, "ask")
     await expect(page.get_by_role("button", name="Never mind")).to_be_visible()
+    await say(page, "rich")
+    await expect(page.locator(".code .w").first).to_have_text("def")
     poor = await page.evaluate(CONTRAST)
     assert poor == []
 

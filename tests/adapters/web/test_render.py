@@ -89,6 +89,32 @@ def test_code_keeps_every_line_ending_and_its_language() -> None:
     assert "<figcaption>py&lt;t&gt;</figcaption>" in html
 
 
+@pytest.mark.parametrize(
+    ("language", "code", "html"),
+    [
+        pytest.param(
+            "python",
+            'def f(x):  # "no"\n    return "a<b" + 1',
+            '<span class="w">def</span> f(x):  <span class="c"># "no"</span>\n    '
+            '<span class="w">return</span> <span class="s">"a&lt;b"</span> + <span class="n">1</span>',
+            id="python",
+        ),
+        pytest.param(
+            "TS", "let s = `a\n${b}` /* x", '<span class="w">let</span> s = <span class="s">`a\n${b}`</span> '
+            '<span class="c">/* x</span>', id="what is never closed ends with the block",
+        ),
+        pytest.param("sql", "SELECT 'it' -- all", '<span class="w">SELECT</span> <span class="s">\'it\'</span> '
+                     '<span class="c">-- all</span>', id="sql"),
+        pytest.param("", "def f", "def f", id="no language"),
+        pytest.param("brainfuck", "def <f>", "def &lt;f&gt;", id="an unknown language"),
+        pytest.param("python", "def " * 6_000, "def " * 6_000, id="a long block stays plain"),
+    ],
+)  # fmt: skip
+def test_code_has_colours(language: str, code: str, html: str) -> None:
+    (found,) = blocks_as_html((CodeBlock(code, language),))
+    assert f"<code>{html}</code>" in found
+
+
 def test_a_table_scrolls_by_itself_and_keeps_its_sides() -> None:
     table = Table(((Text("h"),), (Text("n"),)), (((Text("a"),), (Text("1"),)),), ("left", "right"))
     (html,) = blocks_as_html((table,))
