@@ -33,6 +33,7 @@ from gateway.channels.document import (
     Text,
     is_blank,
 )
+from gateway.delivery.markdown_notes import raised, with_notes_and_formulas
 from gateway.delivery.markdown_rules import References, with_our_rules
 
 LONG_TEXT = 1_000  # characters; there is Markdown that takes ten times as long as most, so more goes to a thread
@@ -44,10 +45,12 @@ _INLINE = re.compile(r"[*_`~\[\]<>&\\|\0]")
 _LINE = re.compile(
     r"[ ]{0,3}(?:#{1,6}(?:[ \t]|$)|[-+](?:[ \t]|$)|\d{1,9}[.)](?:[ \t]|$)|(?:-[ \t]*){2,}$|=+[ \t]*$)|[ ]{0,3}\t|[ ]{4}"
 )
-_PARSER = with_our_rules(
-    MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST})
-    .enable(["table", "strikethrough"])
-    .disable(["html_block", "html_inline"])  # they would be asked at each line, and answer no
+_PARSER = with_notes_and_formulas(
+    with_our_rules(
+        MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST})
+        .enable(["table", "strikethrough"])
+        .disable(["html_block", "html_inline"])  # they would be asked at each line, and answer no
+    )
 )
 _TASK = re.compile(r"\[([ xX])\][ \t]+(?=\S)")
 _ALIGNS: dict[str, Align] = {"text-align:left": "left", "text-align:center": "center", "text-align:right": "right"}
@@ -97,7 +100,8 @@ def _blocks(text: str) -> Document | None:
 
 def blocks_of(tokens: Sequence[Token]) -> Document:
     """The blocks that a parser's tokens describe."""
-    return _Reader(tokens).blocks_until("")
+    reader = _Reader(tokens)
+    return (*reader.blocks_until(""), *reader.notes)
 
 
 def _depth(token: Token) -> int:
@@ -110,6 +114,7 @@ class _Reader:
     def __init__(self, tokens: Sequence[Token]) -> None:
         self._tokens = tokens
         self._at = 0
+        self.notes: list[Block] = []  # footnotes: they stand below everything else
 
     def _next(self) -> Token:
         token = self._tokens[self._at]
@@ -145,6 +150,10 @@ class _Reader:
                 yield self._list(int(token.attrs.get("start", 1)), "ordered_list_close")
             case "table_open":
                 yield self._table()
+            case "note_open":
+                note: list[Inline] = [Text(f"{raised(int(token.meta['number']))} ")]
+                _append(note, self._inline("note_close"))
+                self.notes.append(Paragraph(tuple(note)))
             case "hr":
                 yield Rule()
             case _:

@@ -148,7 +148,7 @@ def _tagged(children: tuple[Inline, ...]) -> str:
         "a~~b~~c",
         "/*comment*/ and /** doc */",
         'the sign "*" and the sign "*"',
-        "^caret^ $x_1$ {brace} $HOME",
+        "^caret^ {brace} $HOME_A and $HOME_B",
         "変数snake_case_nameと関数__init__です",
     ],
 )

@@ -1,0 +1,55 @@
+"""Formulas arrive as they were written, footnotes below the text; money and brackets stay what they are."""
+
+import pytest
+
+from gateway.channels.document import Block, Code, CodeBlock, Document, Paragraph, Text
+from gateway.delivery.markdown import parse
+
+
+def line(*children: Text | Code) -> Block:
+    return Paragraph(children)
+
+
+@pytest.mark.parametrize(
+    ("text", "document"),
+    [
+        pytest.param("**So** $a_1 * b_2 * c$ holds", ("$a_1 * b_2 * c$",), id="dollars"),
+        pytest.param(r"Here \(x_1\) and \[y_2\] `c`", (r"\(x_1\)", r"\[y_2\]", "c"), id="brackets"),
+        pytest.param(r"*a* \[citation\] and \(a\_b\)", (), id="brackets that are escaped"),
+        pytest.param("*It* costs $5 and_a $6_b", (), id="money"),
+        pytest.param("*set* $HOME/a=$B", (), id="a shell's variables"),
+    ],
+)
+def test_a_formula_within_a_line_is_code(text: str, document: tuple[str, ...]) -> None:
+    (paragraph,) = parse(text)
+    assert isinstance(paragraph, Paragraph)
+    assert tuple(child.text for child in paragraph.children if isinstance(child, Code)) == document
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["$$\na_1 = b\n- c * d\n$$", "\\[\na_1 = b\n- c * d\n\\]", "$$a_1 = b\n- c * d$$"],
+    ids=["dollars", "brackets", "within the lines"],
+)
+def test_a_formula_of_its_own_is_a_block_of_code(text: str) -> None:
+    assert parse(f"So:\n{text}\n\nEnd **now**")[1] == CodeBlock("a_1 = b\n- c * d", "latex")
+
+
+def test_what_is_never_closed_stays_text() -> None:
+    assert "".join(str(parse("**a**\n\n$$\nb_1\n\nc"))).count("$$") == 1
+
+
+def test_footnotes_stand_below_the_text() -> None:
+    text = "It is so[^why] and so[^2].\n\n[^why]: Because *I* say it.\n[^2]: See there,\nand here.\n\nThe end."
+    document: Document = parse(text)
+    assert document[0] == line(Text("It is so¹ and so²."))
+    assert document[1] == line(Text("The end."))
+    assert isinstance(document[2], Paragraph)
+    assert document[2].children[0] == Text("¹ Because ")
+    assert isinstance(document[3], Paragraph)
+    assert document[3].children[0] == Text("² See there,")
+
+
+@pytest.mark.parametrize("text", ["*a* [^1] alone", "*a*\n\n[^1]: alone"], ids=["no words", "nothing refers to it"])
+def test_half_a_footnote_is_text(text: str) -> None:
+    assert "[^1]" in str(parse(text))
