@@ -9,7 +9,6 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 
-LONGEST = 500  # characters of a formula within a line
 MOST_LINES = 100  # of one that stands alone
 
 # As pandoc has it: no space inside the dollars, no letter or digit outside; and something that money does not have.
@@ -43,8 +42,10 @@ def _formula(state: StateInline, silent: bool) -> bool:
         found = None if before.isalnum() else _DOLLARS.match(state.src, state.pos, state.posMax)
         if found is None or not (_FORMAL.search(found[0]) or len(found[0].strip("$")) == 1):
             return False
-    elif sign != "\\" or (found := _BRACKETS.match(state.src, state.pos, state.posMax)) is None or not _FORMAL.search(found[0]):
-        return False
+    else:
+        found = _BRACKETS.match(state.src, state.pos, state.posMax) if sign == "\\" else None
+        if found is None or not _FORMAL.search(found[0]):
+            return False
     if not silent:
         state.push("code_inline", "code", 0).content = found[0]
     state.pos = found.end()
@@ -57,12 +58,14 @@ def _display(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         return False
     first = state.src[state.bMarks[start] + state.tShift[start] : state.eMarks[start]].strip()
     closing = _FENCES.get(first[:2])
-    if closing is None:
+    unclosed: dict[str, int] = state.env.setdefault("unclosed", {})  # up to which line none is closed
+    if closing is None or start < unclosed.get(closing, 0):
         return False
     lines, number = [first[2:]], start
     while not (lines[-1].endswith(closing) and (number > start or len(lines[-1]) > len(closing))):
         number += 1
         if number >= end or number - start > MOST_LINES or state.isEmpty(number):
+            unclosed[closing] = number
             return False
         lines.append(state.src[state.bMarks[number] + state.tShift[number] : state.eMarks[number]].strip())
     lines[-1] = lines[-1].removesuffix(closing)
