@@ -10,7 +10,7 @@ from pathlib import Path
 NAME = "tieline"
 DEFAULT_HOME = "~/.tieline"
 
-_COMMAND = re.compile(r"(?m)(^|`)tieline ((?:run|console|sign-in|init|doctor|pair|inbox|outbox|dead)\b[^`\n]*)")
+_COMMAND = re.compile(r"(?m)(^|`)tieline ((?:run|console|sign-in|init|doctor|restore|pair|inbox|outbox|dead)\b[^`\n]*)")
 
 
 def program_as_typed(*, to_strangers: bool = False) -> str:

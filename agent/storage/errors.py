@@ -3,6 +3,7 @@
 StorageError
 ├── DatabaseUnusable       at start: somebody must change something; the message names the fix
 │   ├── DatabaseHeld(pid)  another process owns it
+│   ├── DatabaseDamaged    SQLite cannot read its file, or a page of it: found also after the start
 │   └── SchemaTooNew       a newer Tieline has written it
 ├── StorageTrouble         also Transient: a write or read failed, also when repeated (B-48); nothing of it stays
 └── BackupRefused          no backup was made; the message says what to do instead
@@ -25,6 +26,10 @@ class DatabaseHeld(DatabaseUnusable):
     def __init__(self, message: str, *, pid: int | None) -> None:
         super().__init__(message)
         self.pid = pid
+
+
+class DatabaseDamaged(DatabaseUnusable):
+    """SQLite cannot read the file or one of its pages. Only a backup mends it."""
 
 
 class SchemaTooNew(DatabaseUnusable):

@@ -9,8 +9,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from agent.storage.errors import DatabaseUnusable
-from agent.storage.opening import target_of
-from agent.storage.schema import Schema, State, state_of
+from agent.storage.opening import migrating_from, target_of
+from agent.storage.schema import Schema, State, revision, state_of
+from agent.storage.sqlite import damage_in, damaged
 
 T = TypeVar("T")
 
@@ -25,6 +26,23 @@ def look(url: str, home: Path, schema: Schema) -> State | None:
     return read(url, home, lambda conn: state_of(conn, schema))
 
 
+def look_at_revision(url: str, home: Path, schema: Schema) -> None:
+    """Make sure that tables of another revision can be migrated. Blocking. Raises DatabaseUnusable."""
+    migrating_from(read(url, home, revision), schema)
+
+
+def check_pages(url: str, home: Path) -> None:
+    """Read every page of a SQLite file that is there. Blocking; takes as long as that. Raises DatabaseUnusable.
+
+    PostgreSQL checks its pages by itself when it reads them.
+    """
+    target = target_of(url, home)
+    if isinstance(target, Path):
+        found = read(url, home, lambda conn: conn.exec_driver_sql("PRAGMA quick_check(1)").scalar_one())
+        if found != "ok":
+            raise damaged(target, found.splitlines()[-1])
+
+
 def read(url: str, home: Path, work: Callable[[Connection], T]) -> T:
     """Read something in a database that is there. Blocking. Raises DatabaseUnusable."""
     target = target_of(url, home)
@@ -37,5 +55,7 @@ def read(url: str, home: Path, work: Callable[[Connection], T]) -> T:
         with engine.connect() as conn:
             return work(conn)
     except (DBAPIError, ImportError) as error:
+        if isinstance(target, Path) and (damage := damage_in(target, error)) is not None:
+            raise damage from error
         reason = str(error.orig if isinstance(error, DBAPIError) else error).strip()
         raise DatabaseUnusable(f"cannot read the database: {reason}") from error

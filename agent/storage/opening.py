@@ -22,7 +22,7 @@ from agent.storage.database import OwnedDatabase
 from agent.storage.errors import DatabaseUnusable, SchemaTooNew
 from agent.storage.lock import OwnerLock
 from agent.storage.schema import Schema, State, create, revision, state_of
-from agent.storage.sqlite import SqliteDatabase, sqlite_engine
+from agent.storage.sqlite import SqliteDatabase, damage_in, sqlite_engine
 
 _log = logging.getLogger("tieline.storage")
 _KNOWN = "known forms: sqlite:///tieline.db (below TIELINE_HOME), sqlite:////full/path.db, postgresql://user@host/name"
@@ -70,7 +70,7 @@ def _open_sqlite(path: Path, schema: Schema) -> SqliteDatabase:
         return SqliteDatabase(path, lock)
     except (DBAPIError, sqlite3.Error, OSError) as error:
         lock.release()
-        raise DatabaseUnusable(_sqlite_fix(path, error)) from error
+        raise (damage_in(path, error) or DatabaseUnusable(_sqlite_fix(path, error))) from error
     except BaseException:
         lock.release()
         raise
@@ -87,7 +87,7 @@ def _bring_up_to_date(path: Path, schema: Schema) -> None:
         state = state_of(conn, schema)
         conn.rollback()
         if state is State.OTHER:
-            migrating = _migrating(stored, schema)
+            migrating = migrating_from(stored, schema)
             (path.parent / "backups").mkdir(exist_ok=True, mode=0o700)
             copy = _free_name(path.parent / "backups" / f"{path.stem}-{stored}.db")
             copy_file(path, copy)
@@ -108,8 +108,6 @@ def _check_foreign_keys(conn: Connection) -> None:
 
 def _sqlite_fix(path: Path, error: Exception) -> str:
     reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
-    if "not a database" in reason or "malformed" in reason:
-        return f"{path} is damaged or no SQLite database ({reason}); put a backup in its place or name another file"
     if "full" in reason:
         return f"no room for {path} ({reason}); free some space on that disk"
     return f"cannot open {path} ({reason}); make it and its directory writable for this user"
@@ -124,7 +122,7 @@ async def _open_postgres(url: URL, schema: Schema) -> OwnedDatabase:
         stored = await database.read(revision)
         state = await database.read(partial(state_of, schema=schema))
         if state is State.OTHER:
-            migrating = await anyio.to_thread.run_sync(_migrating, stored, schema)
+            migrating = await anyio.to_thread.run_sync(migrating_from, stored, schema)
             _log.info("migrating %s from %s to %s", place, stored, schema.head)
             await database.migrate(partial(_migrate, migrating=migrating, schema=schema))
         elif state is not State.CURRENT:
@@ -145,8 +143,8 @@ def _start_or_refuse(conn: Connection, schema: Schema, state: State, place: str)
     create(conn, schema)
 
 
-def _migrating(stored: str | None, schema: Schema) -> ModuleType:
-    """The migration module, once it is sure that it knows the stored revision."""
+def migrating_from(stored: str | None, schema: Schema) -> ModuleType:
+    """The migration module, once it is sure that it knows the stored revision. Raises SchemaTooNew."""
     migrating = import_module("agent.storage.migrating")
     if stored not in migrating.known_revisions(schema.migrations):
         raise SchemaTooNew(

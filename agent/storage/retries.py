@@ -12,7 +12,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 
 from agent.core.clock import Clock
 from agent.storage.database import Database
-from agent.storage.errors import StorageTrouble
+from agent.storage.errors import DatabaseDamaged, StorageTrouble
 
 T = TypeVar("T")
 
@@ -32,11 +32,20 @@ class SteadyDatabase:
     answer was lost with a connection is repeated as well: work must be safe to repeat (unique keys, epochs).
     """
 
-    def __init__(self, database: Database, *, clock: Clock, on_trouble: Callable[[str | None], None]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Clock,
+        on_trouble: Callable[[str | None], None],
+        on_damage: Callable[[str], None] | None = None,
+    ) -> None:
+        """`on_damage` is told of damage each time that work meets it; nothing tells that it is over."""
         self.dialect = database.dialect
         self.inner = database
         self._clock = clock
         self._on_trouble = on_trouble
+        self._on_damage = on_damage
         self._troubled = False
 
     async def write(self, work: Callable[[Connection], T]) -> T:
@@ -53,6 +62,10 @@ class SteadyDatabase:
     ) -> T:
         try:
             result = await do(work)
+        except DatabaseDamaged as error:
+            if self._on_damage is not None:
+                self._on_damage(str(error))
+            raise
         except _CANDIDATES as error:
             if not is_trouble(error):
                 raise
@@ -90,7 +103,8 @@ def is_trouble(error: BaseException) -> bool:
     """Did disk, server or connection fail, rather than the work itself?"""
     if isinstance(error, DBAPIError):
         if isinstance(error.orig, sqlite3.Error):
-            return error.orig.sqlite_errorname.split("_")[1] in _SQLITE_TROUBLE
+            name = getattr(error.orig, "sqlite_errorname", "SQLITE_")  # errors of the Python module itself have none
+            return name.split("_")[1] in _SQLITE_TROUBLE
         return error.connection_invalidated or isinstance(error, OperationalError | InterfaceError)
     return isinstance(error, PoolTimeout | TimeoutError | OSError)
 

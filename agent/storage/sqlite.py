@@ -15,9 +15,10 @@ from urllib.parse import quote
 
 import anyio
 from sqlalchemy import Connection, Engine, NullPool, create_engine
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from agent.storage.database import Dialect
+from agent.storage.errors import DatabaseDamaged
 from agent.storage.lane import Job, Lane
 from agent.storage.lock import OwnerLock
 
@@ -26,6 +27,8 @@ T = TypeVar("T")
 GROUP_WINDOW_S = 0.005  # a commit gathers callers for no longer than this
 GROUP_MOST = 256
 READERS = 2  # a long export must not hold up the conversations
+
+_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 _PRAGMAS = (
     "PRAGMA foreign_keys = ON",
@@ -62,6 +65,21 @@ def sqlite_engine(path: Path, *, read_only: bool = False, foreign_keys: bool = T
     return engine
 
 
+def damage_in(path: Path, error: Exception) -> DatabaseDamaged | None:
+    """The error to raise where the driver tells of damage to `path`; None for any other error of the driver."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    code = getattr(cause, "sqlite_errorcode", 0)  # errors of the Python module itself have none
+    return damaged(path, str(cause)) if code & 0xFF in _DAMAGE else None  # the higher bits tell where
+
+
+def damaged(path: Path, reason: str) -> DatabaseDamaged:
+    """The error in words for the operator, with the fix."""
+    return DatabaseDamaged(
+        f"{path} is damaged or no SQLite database ({reason}); "
+        "put a backup in its place with `tieline restore FILE`, or name another file"
+    )
+
+
 def _driver(conn: Connection) -> sqlite3.Connection:
     raw: Any = conn.connection.dbapi_connection
     assert isinstance(raw, sqlite3.Connection)
@@ -87,10 +105,25 @@ class SqliteDatabase:
             self._readers.start(partial(self._serve_reads, connection))
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        return await self._writer.do(work)
+        """Raises what `work` raised, and DatabaseDamaged."""
+        try:
+            return await self._writer.do(work)
+        except DBAPIError as error:
+            self._refuse_damage(error)
+            raise
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        return await self._readers.do(work, may_leave=True)  # so that a slow one keeps nobody past their deadline
+        """Raises what `work` raised, and DatabaseDamaged."""
+        try:
+            return await self._readers.do(work, may_leave=True)  # so that a slow one keeps nobody past their deadline
+        except DBAPIError as error:
+            self._refuse_damage(error)
+            raise
+
+    def _refuse_damage(self, error: DBAPIError) -> None:
+        """Raises DatabaseDamaged where that is what the driver says."""
+        if (damage := damage_in(self.path, error)) is not None:
+            raise damage from error
 
     async def keep(self) -> None:
         """The kernel keeps the lock for us as long as we live."""

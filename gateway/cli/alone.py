@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from anyio import to_thread
+from sqlalchemy.exc import DBAPIError
 
 from agent.core.clock import SystemClock
 from agent.storage.database import Database
@@ -24,7 +25,7 @@ class AloneError(Exception):
 
 
 async def on_database(settings: Settings, work: Callable[[Database], Awaitable[T]]) -> T:
-    """Own the database for the length of some work. Raises AloneError."""
+    """Own the database for the length of some work. Raises AloneError, also where the database fails at it."""
     try:
         settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         database = await open_database(settings.database.url, settings.home)
@@ -32,6 +33,10 @@ async def on_database(settings: Settings, work: Callable[[Database], Awaitable[T
         raise AloneError(str(error)) from error
     try:
         return await work(database)
+    except StorageError as error:
+        raise AloneError(str(error)) from error
+    except DBAPIError as error:
+        raise AloneError(f"the database failed: {error.orig}") from error
     finally:
         await database.aclose()
 

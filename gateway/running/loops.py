@@ -7,7 +7,7 @@ import anyio
 
 from agent.core.clock import Clock
 from agent.core.groups import first_error
-from agent.storage.errors import StorageTrouble
+from agent.storage.errors import DatabaseDamaged, StorageTrouble
 from gateway.telemetry.trouble import Troubles
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
@@ -32,8 +32,10 @@ class Loops:
             began = self._clock.monotonic()
             try:
                 await self._watched(name, run, broken=broken)
-            except StorageTrouble as error:  # told as the database's own, and it blocks readiness as that
+            except StorageTrouble as error:  # told as the database's own, as damage is, and blocks readiness as that
                 _log.warning("%s: waits for the storage: %s", name, error)
+            except DatabaseDamaged as error:
+                _log.error("%s: %s", name, error)
             except Exception as error:  # noqa: BLE001 - the channel seam of STYLE §6, for loops that nobody waits for
                 _log.exception("%s: broke, and is started again", name)
                 broken = True

@@ -54,7 +54,9 @@ async def open_all(
     Raises DatabaseUnusable with the fix.
     """
     owned = await open_database(settings.database.url, settings.home)
-    database = SteadyDatabase(owned, clock=clock, on_trouble=partial(_storage_trouble, troubles))
+    database = SteadyDatabase(
+        owned, clock=clock, on_trouble=partial(_storage_trouble, troubles), on_damage=partial(_damage, troubles)
+    )
     surroundings = Surroundings(
         clock=clock,
         home=settings.home,
@@ -112,6 +114,12 @@ def _lent() -> Iterator[None]:
         yield
     except (StorageError, SQLAlchemyError) as error:
         raise HouseTrouble(str(error).partition("\n")[0]) from error
+
+
+def _damage(troubles: Troubles, reason: str) -> None:
+    """What other pages hold can still be read: only a start on a backup tells that it is over."""
+    fix = "stop the gateway, then `tieline restore FILE`; `tieline doctor` without it reads every page"
+    troubles.report("storage", "damage", reason, fix=fix, blocking=True)
 
 
 def _storage_trouble(troubles: Troubles, reason: str | None) -> None:

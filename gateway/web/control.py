@@ -26,6 +26,7 @@ from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent.core.bodies import BodyTooLarge, whole_body
+from agent.storage.errors import StorageError
 from gateway.channels.adapter import SignedIn
 from gateway.channels.keys import UserId
 from gateway.web.control_client import socket_path
@@ -132,6 +133,8 @@ class Control:
             result = await operation(arguments)
         except OperationError as error:
             return JSONResponse({"error": str(error), "fix": error.fix}, status_code=400)
+        except StorageError as error:
+            return JSONResponse({"error": str(error), "fix": ""}, status_code=400)
         if isinstance(result, AsyncIterator):
             return StreamingResponse(_lines(result, name), media_type="application/x-ndjson")
         return JSONResponse({"result": result})
@@ -155,6 +158,8 @@ async def _lines(results: AsyncIterator[Json], name: str) -> AsyncIterator[str]:
             yield json.dumps({"result": result}, ensure_ascii=False) + "\n"
     except OperationError as error:
         yield json.dumps({"error": str(error), "fix": error.fix}, ensure_ascii=False) + "\n"
+    except StorageError as error:
+        yield json.dumps({"error": str(error), "fix": ""}, ensure_ascii=False) + "\n"
 
 
 def _remove_stale(path: Path) -> None:

@@ -121,7 +121,7 @@ def a_newer_one(home: Path) -> None:
         pytest.param(a_file, "cannot make the directory .*sub: ", id="the home cannot be made"),
         pytest.param(a_directory, "make it and its directory writable", id="a directory of that name"),
         pytest.param(
-            a_text, "no SQLite database .*; put a backup in its place or name another file", id="another file"
+            a_text, "no SQLite database .*; put a backup in its place with .*, or name another file", id="another file"
         ),
         pytest.param(other_tables, "holds tables that are not Tieline's; name an empty database", id="not ours"),
         pytest.param(

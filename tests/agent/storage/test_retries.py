@@ -12,12 +12,13 @@ from sqlalchemy.exc import OperationalError
 
 from agent.core.errors import Transient
 from agent.storage.database import Database, Dialect
-from agent.storage.errors import StorageTrouble
+from agent.storage.errors import DatabaseDamaged, StorageTrouble
 from agent.storage.retries import SteadyDatabase
 from gateway.storage.inbox_view import counts
 from gateway.storage.opening import open_database
 from tests.fakes.agents import admit
 from tests.fakes.clock import FakeClock
+from tests.fakes.damage import damage
 
 T = TypeVar("T")
 
@@ -137,3 +138,17 @@ async def test_a_connection_cut_by_the_server_is_no_trouble(
     assert (await database.read(counts))[0] == 9
     assert troubles == []
     await database.aclose()
+
+
+async def test_damage_is_told_at_once_and_not_repeated(tmp_path: Path, clock: FakeClock) -> None:
+    await (await open_database("sqlite:///tieline.db", tmp_path)).aclose()
+    damage(tmp_path / "tieline.db", "inbox")
+    told: list[str] = []
+    database = await open_database("sqlite:///tieline.db", tmp_path)
+    tried = SteadyDatabase(database, clock=clock, on_trouble=lambda _: None, on_damage=told.append)
+    for do in (tried.read, tried.write):
+        with pytest.raises(DatabaseDamaged, match="tieline.db is damaged .*tieline restore FILE"):
+            await do(lambda conn: conn.execute(text("select * from inbox")).all())
+    assert len(told) == 2
+    assert await tried.read(lambda conn: conn.execute(text("select * from outbox")).all()) == []
+    await tried.aclose()

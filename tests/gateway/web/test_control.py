@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from agent.storage.errors import StorageTrouble
 from gateway.web import control_client
 from gateway.web.control import LARGEST_BODY, Control, ControlError, Json, Operation, OperationError
 from gateway.web.control_client import NoGateway, Refused, socket_path
@@ -27,6 +28,10 @@ async def refuse(arguments: Mapping[str, Json]) -> Json:
     raise OperationError("no such code", fix="list them with `tieline pair list`")
 
 
+async def fail(arguments: Mapping[str, Json]) -> Json:
+    raise StorageTrouble("the disk is full")
+
+
 async def count(arguments: Mapping[str, Json]) -> AsyncIterator[Json]:
     async def numbers() -> AsyncIterator[Json]:
         yield 1
@@ -37,7 +42,7 @@ async def count(arguments: Mapping[str, Json]) -> AsyncIterator[Json]:
     return numbers()
 
 
-OPERATIONS: Mapping[str, Operation] = {"echo": echo, "refuse": refuse, "count": count}
+OPERATIONS: Mapping[str, Operation] = {"echo": echo, "refuse": refuse, "fail": fail, "count": count}
 
 
 @pytest.fixture
@@ -80,6 +85,11 @@ async def test_arguments_without_end_are_not_read_to_theirs(control: Control, ho
 async def test_who_is_refused_before_all_was_read_is_told_why(control: Control, home: Path) -> None:
     with pytest.raises(Refused, match="'ecko'"):
         await in_thread(control_client.call, home, "ecko", text="far more than a socket holds" * 200_000)
+
+
+async def test_what_the_database_says_is_passed_on(control: Control, home: Path) -> None:
+    with pytest.raises(Refused, match="^the disk is full$"):
+        await in_thread(control_client.call, home, "fail")
 
 
 async def test_an_unknown_operation_names_the_nearest(control: Control, home: Path) -> None:

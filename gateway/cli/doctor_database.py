@@ -1,0 +1,73 @@
+"""The part of `tieline doctor` that looks at the database. Imports the storage: loaded only when needed. Blocking."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from sqlalchemy import Connection
+
+from agent.storage.errors import DatabaseDamaged, DatabaseUnusable, SchemaTooNew
+from agent.storage.looking import check_pages, look, look_at_revision, read
+from agent.storage.opening import target_of
+from agent.storage.schema import State
+from gateway.channels.adapter import Diagnosis
+from gateway.config.settings import Settings
+from gateway.storage.mending import Ailment, ailments, homeless_schedules, refused_histories
+from gateway.storage.opening import SCHEMA
+
+
+def findings(settings: Settings, running: bool) -> Iterator[Diagnosis]:
+    """Whether it is there, ours, whole and of this version. What a running gateway holds is not read through."""
+    url, home = settings.database.url, settings.home
+    try:
+        state = look(url, home, SCHEMA)
+        if state is State.OTHER:
+            look_at_revision(url, home, SCHEMA)
+        elif state is State.CURRENT and not running:
+            check_pages(url, home)
+        suffers = _ailments(settings) if state is State.CURRENT and not running else ()
+    except DatabaseUnusable as error:
+        yield _found("error", str(error), _way_back(error, settings))
+        return
+    if state is State.FOREIGN:
+        yield _found("error", "it holds tables that are not ours", "name an empty database in [database] url")
+    elif state is State.OTHER and running:
+        finding = "held by a running gateway of an older version, and will be migrated when that is restarted"
+        yield _found("warning", finding, "restart the gateway")
+    elif state is State.OTHER:
+        yield _found("ok", "will be migrated at the next start")
+    elif running:
+        yield _found("ok", "held by the running gateway")
+    elif state is not State.CURRENT:
+        yield _found("ok", "will be made at the first start")
+    elif not suffers:
+        yield _found("ok", "there and up to date")
+    for one in suffers:
+        yield _found("warning", f"{one.count} {one.text}", one.advice or "`tieline doctor --fix`")
+
+
+def _found(level: Literal["ok", "warning", "error"], finding: str, fix: str = "") -> Diagnosis:
+    return Diagnosis(subject="database", level=level, finding=finding, fix=fix)
+
+
+def _ailments(settings: Settings) -> Sequence[Ailment]:
+    accounts = [channel.channel_type for channel in settings.channels]
+
+    def work(conn: Connection) -> Sequence[Ailment]:
+        return [*ailments(conn), *homeless_schedules(conn, accounts), *refused_histories(conn)]
+
+    return read(settings.database.url, settings.home, work)
+
+
+def _way_back(error: DatabaseUnusable, settings: Settings) -> str:
+    """What somebody does about it who reads only this line."""
+    if not isinstance(error, DatabaseDamaged | SchemaTooNew):
+        return "see [database] in the configuration"
+    target = target_of(settings.database.url, settings.home)
+    if not isinstance(target, Path):
+        return "bring a dump back with pg_restore"
+    copies = target.parent / "backups"
+    own = copies / f"{target.stem}-{SCHEMA.head}.db"  # made by a newer version that was started on our tables
+    if isinstance(error, SchemaTooNew) and own.exists():
+        return f"install the newer version again; or, without what was said since, `tieline restore {own}`"
+    return f"`tieline restore FILE` puts a backup in its place; copies are in {copies}"

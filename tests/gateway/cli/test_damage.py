@@ -1,0 +1,113 @@
+"""A database with damaged pages: every command says so in one line, with the way back."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.damage import damage
+from tests.gateway.cli.conftest import Tieline
+from tests.program.running import Program
+
+FILE = "tieline.db"
+
+
+@pytest.fixture
+def made(tieline: Tieline) -> None:
+    """The database is there."""
+    tieline("doctor", "--fix", "--offline")
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize(
+    ("args", "table"),
+    [
+        (["inbox"], "inbox"),
+        (["inbox", "retry", "1"], "inbox"),
+        (["outbox"], "outbox"),
+        (["outbox", "drop", "1"], "outbox"),
+        (["dead"], "inbox"),
+        (["find", "60db5234"], "inbox"),
+        (["misses"], "skill_outcomes"),
+        (["audit"], "tool_call"),
+        (["usage"], "usage"),
+        (["export", "telegram:1"], "conversation"),
+        (["pair", "list"], "pairing"),
+        (["pair", "approve", "AAAA2222"], "pairing"),
+        (["pair", "approve", "telegram:77", "--admin"], "access_grant"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else " ".join(given),
+)
+def test_a_command_that_meets_damage_says_so_in_one_line(
+    tieline: Tieline, home: Path, args: list[str], table: str
+) -> None:
+    damage(home / FILE, table, *(["outbox", "conversation"] if args == ["dead"] else []))
+    ran = tieline(*args)
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith(f"{home / FILE} is damaged")
+    assert "restore FILE`" in line
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize("table", ["inbox", "message"])
+def test_the_doctor_tells_of_damage_and_goes_on(tieline: Tieline, home: Path, table: str) -> None:
+    """`message`: a table that no other check of the doctor reads."""
+    damage(home / FILE, table)
+    ran = tieline("doctor", "--offline")
+    assert ran.exit_code == 1
+    assert f"✗ database: {home / FILE} is damaged" in ran.stdout
+    assert f"restore FILE --home {home}`" in ran.stdout
+    assert "✓ data directory" in ran.stdout
+    assert "✓ web pages" in ran.stdout, "what comes after the database is looked at as well"
+
+
+@pytest.mark.usefixtures("made")
+def test_what_the_doctor_has_mended_is_told_although_the_database_is_damaged(tieline: Tieline, home: Path) -> None:
+    damage(home / FILE, "inbox")
+    (home / "backups").mkdir(exist_ok=True)
+    (home / "backups").chmod(0o755)
+    ran = tieline("doctor", "--offline", "--fix")
+    assert ran.exit_code == 1
+    assert f"⚒ {home / 'backups'} is for this account alone" in ran.stdout
+    assert f"✗ not mended: {home / FILE} is damaged" in ran.stdout
+    assert "✓ web pages" in ran.stdout
+
+
+@pytest.mark.usefixtures("made")
+def test_a_backup_takes_the_place_of_a_damaged_database(tieline: Tieline, home: Path) -> None:
+    assert tieline("backup", str(home / "copy.db")).exit_code == 0
+    damage(home / FILE, "inbox")
+    ran = tieline("restore", str(home / "copy.db"))
+    assert ran.exit_code == 0, ran.output
+    assert tieline("inbox").stdout == "No message waits.\n"
+
+
+@pytest.mark.parametrize("table", ["goal", "inbox"])
+async def test_a_start_on_a_damaged_database_ends_with_one_line(home: Path, table: str) -> None:
+    tieline = Program(home, "")
+    assert (await tieline.cli("doctor", "--fix", "--offline")).returncode == 0
+    damage(home / FILE, table)
+    ran = await tieline.cli("run")
+    assert ran.returncode == 1
+    (line,) = [line for line in ran.stderr.splitlines() if not line.startswith("{")]
+    assert line.startswith("tieline has ended: ")
+    assert f"{home / FILE} is damaged" in line
+    assert "restore FILE`" in line
+    assert "Traceback" not in ran.stdout + ran.stderr
+
+
+@pytest.mark.slow  # a program and two commands beside it
+async def test_beside_a_gateway_that_met_damage_every_command_tells_of_it(home: Path) -> None:
+    """Damage to what no start reads: chats go on, and the operator is told."""
+    tieline = Program(home, "")
+    assert (await tieline.cli("doctor", "--fix", "--offline")).returncode == 0
+    damage(home / FILE, "tool_call")
+    async with tieline:
+        ran = await tieline.cli("audit")
+        assert (ran.returncode, ran.stdout) == (1, "")
+        (line,) = ran.stderr.splitlines()
+        assert line.startswith(f"{home / FILE} is damaged")
+        status = await tieline.cli("status")
+        assert status.returncode == 1
+        assert f"{home / FILE} is damaged" in status.stdout
+        assert "restore FILE" in status.stdout
