@@ -76,7 +76,8 @@ class App:
         program = program_as_typed(to_strangers=True)
         self._phrase = read_catalogue(spell=lambda sentence: marked(with_program(program, sentence)))
         self._web = WebServer(settings.web, home=settings.home, clock=self._clock)
-        self._control = Control(settings.home, {"sign-in-link": self._link, "version": _version, "heard": self._heard})
+        early = {"sign-in-link": self._link, "version": _version, "heard": self._heard}
+        self._control = Control(settings.home, early, is_starting=True)
         self._house: Any = None
         self._has_pages = False  # the operator's pages come with the first web chat, which they link to
         self.ready = anyio.Event()

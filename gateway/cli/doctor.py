@@ -20,7 +20,7 @@ from gateway.channels.adapter import Diagnosis
 from gateway.cli.checking import bare_surroundings, diagnose
 from gateway.cli.options import config_option, settings_from
 from gateway.config.settings import Settings
-from gateway.web.control_client import NoGateway, Refused, call, is_running
+from gateway.web.control_client import RESTART, NoGateway, OtherVersion, Refused, call, differing, is_running
 
 LEAST_FREE_MB = 500
 NOT_ASKED = "not asked (--offline)"
@@ -40,7 +40,7 @@ def command(fix: bool, offline: bool, config_path: Path | None, home: Path | Non
     settings = settings_from(config_path, home)
     if fix:
         anyio.run(_fix, settings)
-    raise SystemExit(anyio.run(_tell_everything, settings, offline))
+    raise SystemExit(int(anyio.run(_tell_everything, settings, offline)))
 
 
 async def _fix(settings: Settings) -> None:
@@ -105,6 +105,8 @@ def _gateway(home: Path, running: bool) -> Sequence[Diagnosis]:
     try:
         said = call(home, "status")
     except (NoGateway, Refused) as error:
+        if isinstance(error, OtherVersion):
+            return [Diagnosis(subject="gateway", level="warning", finding=f"runs; {error}", fix=error.fix)]
         return [_line("gateway", f"runs, and is busy with its start or end ({error})")]
     levels: Sequence[tuple[str, Literal["error", "warning"]]] = (("reasons", "error"), ("attention", "warning"))
     found = [
@@ -112,6 +114,8 @@ def _gateway(home: Path, running: bool) -> Sequence[Diagnosis]:
         for kind, level in levels
         for one in said[kind]
     ]
+    if versions := differing(said["version"]):
+        found.insert(0, Diagnosis(subject="gateway: version", level="warning", finding=versions, fix=RESTART))
     return [_line("gateway", "runs" if found else "runs, and all is well"), *found]
 
 

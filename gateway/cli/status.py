@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from gateway.cli.options import config_option, fail, home_from
-from gateway.web.control_client import NoGateway, Refused, call
+from gateway.web.control_client import RESTART, NoGateway, Refused, call, differing
 
 COLOURS = {"All is well": "green", "Needs attention": "yellow"}
 
@@ -17,12 +17,15 @@ def command(config_path: Path | None, home: Path | None) -> None:
     try:
         found = call(home_from(home), "status")
     except (NoGateway, Refused) as error:
-        fail(str(error))
+        fail(f"{error}{'; ' + error.fix if isinstance(error, Refused) and error.fix else ''}")
     click.secho(found["headline"], fg=COLOURS.get(found["headline"], "red"), bold=True)
     for reason in (*found["reasons"], *found["attention"]):
         click.echo(f"  {reason['subject']}: {reason['text']}")
         if reason.get("fix"):
             click.echo(f"    → {reason['fix']}")
+    if versions := differing(found["version"]):
+        click.secho(f"  version: {versions}", fg="yellow")
+        click.echo(f"    → {RESTART}")
     click.echo(f"Tieline {found['version']}, default provider {found['provider']}")
     for name, state in found["accounts"].items():
         click.echo(f"  {name}: {state}")

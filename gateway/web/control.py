@@ -2,8 +2,8 @@
 
 HTTP on `TIELINE_HOME/tieline.sock`, mode 0600: whoever may open it owns the data directory. Protocol: `POST
 /do/<operation>` with a JSON object; the answer is `{"result": …}`, or JSON lines where the operation yields them, or
-`{"error": …, "fix": …}` with status 400 (404: no such operation). Adapters with entrance `control` are mounted below
-`/channels/<channel_type>`.
+`{"error": …, "fix": …}` with status 400 (404: this version has no such operation, 503: not yet, it is starting).
+Adapters with entrance `control` are mounted below `/channels/<channel_type>`.
 """
 
 import errno
@@ -15,7 +15,6 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 
 import anyio
@@ -57,7 +56,9 @@ class OperationError(Exception):
 class Control:
     """`bind`, then `run` in a task. Operations and routes may be added while it runs."""
 
-    def __init__(self, home: Path, operations: Mapping[str, Operation]) -> None:
+    def __init__(self, home: Path, operations: Mapping[str, Operation], *, is_starting: bool = False) -> None:
+        """`is_starting` until more operations are added: whoever asks for those is told to wait."""
+        self._is_starting = is_starting
         self._home = home
         self._operations = dict(operations)
         self._socket: socket.socket | None = None
@@ -99,7 +100,8 @@ class Control:
             _take_away(socket_path(self._home))
 
     def add(self, operations: Mapping[str, Operation]) -> None:
-        """Serve more operations."""
+        """Serve more operations: these are all."""
+        self._is_starting = False
         self._operations.update(operations)
 
     def mount(self, channel_type: str, routes: Sequence[BaseRoute]) -> None:
@@ -117,9 +119,11 @@ class Control:
     async def _do(self, request: Request) -> Response:
         name = request.path_params["operation"]
         operation = self._operations.get(name)
+        if operation is None and self._is_starting:
+            answer = {"error": "the gateway is still starting", "fix": "try again in a moment"}
+            return JSONResponse(answer, status_code=503)
         if operation is None:
-            near = get_close_matches(name, self._operations, n=1)
-            fix = f"did you mean {near[0]}?" if near else "is the running gateway older than this command? restart it"
+            fix = "is the running gateway older than this command? restart it"
             return JSONResponse({"error": f"the gateway knows no operation {name!r}", "fix": fix}, status_code=404)
         try:
             arguments = json.loads(await whole_body(request.stream(), LARGEST_BODY) or b"{}")

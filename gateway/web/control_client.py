@@ -5,11 +5,13 @@ import json
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 CONNECT_WITHIN_S = 5.0
 ANSWER_WITHIN_S = 300.0
+RESTART = "restart the gateway"
 
 
 class NoGateway(Exception):
@@ -22,6 +24,10 @@ class Refused(Exception):
     def __init__(self, message: str, *, fix: str = "") -> None:
         super().__init__(message)
         self.fix = fix
+
+
+class OtherVersion(Refused):
+    """The gateway does not know the operation: it runs with another version than this command, mostly an older one."""
 
 
 def socket_path(home: Path) -> Path:
@@ -39,17 +45,23 @@ def is_running(home: Path) -> bool:
 
 
 def call(home: Path, operation: str, **arguments: Any) -> Any:
-    """Have the running gateway do something and return its answer. Raises NoGateway and Refused."""
-    with _request(home, "POST", f"/do/{operation}", arguments) as response:
-        return _result(response.read())
+    """Have the running gateway do something and return its answer. Raises NoGateway, Refused and OtherVersion."""
+    try:
+        with _request(home, "POST", f"/do/{operation}", arguments) as response:
+            return _result(response.read())
+    except OtherVersion as error:
+        raise _told(home, operation, error) from error
 
 
 def stream(home: Path, operation: str, **arguments: Any) -> Iterator[Any]:
     """The same for operations that answer bit by bit. Raises Refused where the operation fails, also midway."""
-    with _request(home, "POST", f"/do/{operation}", arguments) as response:
-        for line in response:
-            if line.strip():
-                yield _result(line)
+    try:
+        with _request(home, "POST", f"/do/{operation}", arguments) as response:
+            for line in response:
+                if line.strip():
+                    yield _result(line)
+    except OtherVersion as error:
+        raise _told(home, operation, error) from error
 
 
 def channel_lines(home: Path, path: str) -> Iterator[Any]:
@@ -64,6 +76,23 @@ def channel_call(home: Path, path: str, body: Any) -> Any:
     """Post JSON to an adapter on the control socket and return its JSON answer."""
     with _request(home, "POST", path, body) as response:
         return json.loads(response.read())
+
+
+def differing(running: str) -> str:
+    """What to say where the running gateway has another version than this command; "" where it has the same."""
+    here = version("tieline")
+    return "" if running == here else f"Tieline {running} runs, {here} is installed"
+
+
+def _told(home: Path, operation: str, error: OtherVersion) -> OtherVersion:
+    """The gateway's refusal with the versions of both."""
+    try:
+        with _request(home, "POST", "/do/version", {}) as response:
+            versions = differing(str(_result(response.read())))
+    except (NoGateway, Refused):
+        versions = ""
+    versions = versions or "an older version of Tieline runs than is installed"
+    return OtherVersion(f"{versions}: it knows no operation {operation!r}", fix=RESTART)
 
 
 @contextmanager
@@ -115,7 +144,8 @@ def _refuse(response: http.client.HTTPResponse) -> None:
     if not isinstance(answer, dict):
         answer = {}
     default = f"the gateway failed (status {response.status})"
-    raise Refused(answer.get("error", default), fix=answer.get("fix", "see its log" if not answer else ""))
+    refused = OtherVersion if response.status == 404 else Refused
+    raise refused(answer.get("error", default), fix=answer.get("fix", "see its log" if not answer else ""))
 
 
 def _result(text: bytes) -> Any:

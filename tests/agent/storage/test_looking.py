@@ -32,5 +32,5 @@ async def test_states_are_told_and_left_as_they_are(tmp_path: Path) -> None:
 
 def test_what_is_no_database_is_said(tmp_path: Path) -> None:
     (tmp_path / "tieline.db").write_text("this is a letter, not a database, and long enough to be read as one")
-    with pytest.raises(DatabaseUnusable, match="tieline.db is damaged or no SQLite database"):
+    with pytest.raises(DatabaseUnusable, match=r"tieline\.db is damaged or no SQLite database"):
         look(URL, tmp_path, SCHEMA)

@@ -147,7 +147,7 @@ async def test_damage_is_told_at_once_and_not_repeated(tmp_path: Path, clock: Fa
     database = await open_database("sqlite:///tieline.db", tmp_path)
     tried = SteadyDatabase(database, clock=clock, on_trouble=lambda _: None, on_damage=told.append)
     for do in (tried.read, tried.write):
-        with pytest.raises(DatabaseDamaged, match="tieline.db is damaged .*tieline restore FILE"):
+        with pytest.raises(DatabaseDamaged, match=r"tieline\.db is damaged .*tieline restore FILE"):
             await do(lambda conn: conn.execute(text("select * from inbox")).all())
     assert len(told) == 2
     assert await tried.read(lambda conn: conn.execute(text("select * from outbox")).all()) == []

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from agent.storage.errors import StorageTrouble
+from agent.storage.errors import DatabaseDamaged, StorageTrouble
 from gateway.running.loops import LONGEST_WAIT_S, WELL_AFTER_S, Loops
 from gateway.telemetry.trouble import Troubles
 from tests.fakes.clock import FakeClock
@@ -70,8 +70,9 @@ async def test_it_is_well_again_when_it_runs(clock: FakeClock) -> None:
         await until(lambda: not room.open)
 
 
-async def test_the_storage_s_trouble_is_told_by_the_storage(clock: FakeClock) -> None:
-    room = Room(clock, StorageTrouble("database or disk is full"))
+@pytest.mark.parametrize("error", [StorageTrouble("database or disk is full"), DatabaseDamaged("x.db is damaged")])
+async def test_the_storage_s_trouble_is_told_by_the_storage(clock: FakeClock, error: Exception) -> None:
+    room = Room(clock, error)
     async with room.kept():
         await room.until_it_ran(2)
         assert (room.open, room.told) == ([], [])

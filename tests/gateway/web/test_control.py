@@ -4,6 +4,7 @@ import os
 import socket
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from starlette.routing import Route
 from agent.storage.errors import StorageTrouble
 from gateway.web import control_client
 from gateway.web.control import LARGEST_BODY, Control, ControlError, Json, Operation, OperationError
-from gateway.web.control_client import NoGateway, Refused, socket_path
+from gateway.web.control_client import NoGateway, OtherVersion, Refused, socket_path
 from tests.fakes.running import running
 
 
@@ -88,14 +89,45 @@ async def test_who_is_refused_before_all_was_read_is_told_why(control: Control, 
 
 
 async def test_what_the_database_says_is_passed_on(control: Control, home: Path) -> None:
-    with pytest.raises(Refused, match="^the disk is full$"):
+    with pytest.raises(Refused, match=r"^the disk is full$"):
         await in_thread(control_client.call, home, "fail")
 
 
-async def test_an_unknown_operation_names_the_nearest(control: Control, home: Path) -> None:
-    with pytest.raises(Refused, match="'ecko'") as raised:
-        await in_thread(control_client.call, home, "ecko")
-    assert raised.value.fix == "did you mean echo?"
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ("0.0.9", f"^Tieline 0.0.9 runs, {version('tieline')} is installed: it knows no operation 'ecko'$"),
+        (version("tieline"), "^an older version of Tieline runs than is installed: it knows no operation 'ecko'$"),
+        (None, "^an older version of Tieline runs than is installed: it knows no operation 'ecko'$"),
+    ],
+    ids=["of another version", "of the same version", "of a version that does not tell it"],
+)
+async def test_an_operation_that_the_gateway_does_not_know_is_of_another_version(
+    home: Path, told: str | None, words: str
+) -> None:
+    async def tell(_: Mapping[str, Json]) -> Json:
+        return told
+
+    control = Control(home, OPERATIONS if told is None else {**OPERATIONS, "version": tell})
+    control.bind()
+    async with running(control.run):
+        for ask in (control_client.call, lambda *args: list(control_client.stream(*args))):
+            with pytest.raises(OtherVersion, match=words) as raised:
+                await in_thread(ask, home, "ecko")
+            assert raised.value.fix == "restart the gateway"
+
+
+async def test_an_operation_that_comes_later_in_the_start_is_to_be_waited_for(home: Path) -> None:
+    control = Control(home, OPERATIONS, is_starting=True)
+    control.bind()
+    async with running(control.run):
+        with pytest.raises(Refused, match="still starting") as raised:
+            await in_thread(control_client.call, home, "status")
+        assert not isinstance(raised.value, OtherVersion)
+        control.add({"status": echo})
+        assert await in_thread(control_client.call, home, "status") == {}
+        with pytest.raises(OtherVersion):
+            await in_thread(control_client.call, home, "ecko")
 
 
 async def test_an_operation_may_answer_bit_by_bit(control: Control, home: Path) -> None:
