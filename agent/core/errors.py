@@ -85,6 +85,13 @@ class ProviderRefused(Permanent):
         self.any_request = any_request
 
 
+class QuotaUsedUp(ProviderRefused):
+    """The account at the provider has no credit left, or has reached a limit of its own: money mends it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, any_request=True)
+
+
 class RequestInvalid(ProviderRefused):
     """The provider finds the request malformed, or something in it that it does not take."""
 

@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import isfinite
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
+
+from pydantic import AfterValidator
 
 from agent.core.errors import ProviderBarred, ProviderUnpriced, Refused
 from agent.core.money import money
@@ -16,8 +18,16 @@ Unit = Literal["usd", "tokens"]
 SCOPES: tuple[Scope, ...] = ("gateway", "provider", "channel", "person", "job", "goal")
 SPANS: tuple[Span, ...] = ("day", "month")
 
+_Amount = TypeVar("_Amount", float | None, int | None)
+
 # Whom a call is charged to, by scope; several names of one place: its own first, then those of what holds it.
 Names = Mapping[Scope, Sequence[str]]
+
+
+def _amount(given: _Amount) -> _Amount:
+    if given is not None and not (isfinite(given) and given >= 0):
+        raise ValueError(f"{given} is no amount; it must be a finite number of 0 or more")
+    return given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,17 +42,16 @@ class Limit:
     scope: Scope
     name: str = ""
     per: Span = "day"
-    usd: float | None = None
-    tokens: int | None = None
+    # Each is also checked by itself: pydantic does not come to `__post_init__` while another key is wrong.
+    usd: Annotated[float | None, AfterValidator(_amount)] = None
+    tokens: Annotated[int | None, AfterValidator(_amount)] = None
 
     def __post_init__(self) -> None:
+        _amount(self.usd)
+        _amount(self.tokens)
         mistakes = []
         if self.usd is None and self.tokens is None:
             mistakes.append("usd and tokens are both missing; give one")
-        if self.usd is not None and not (isfinite(self.usd) and self.usd >= 0):
-            mistakes.append(f"usd is {self.usd}; it must be a finite amount of 0 or more")
-        if self.tokens is not None and self.tokens < 0:
-            mistakes.append(f"tokens is {self.tokens}; it must be 0 or more")
         if self.scope == "gateway" and self.name:
             mistakes.append(f"name is {self.name!r}; the gateway has none")
         if mistakes:

@@ -11,6 +11,7 @@ from agent.core.errors import (
     ContextTooLong,
     ProviderBusy,
     ProviderRefused,
+    QuotaUsedUp,
     RequestFiltered,
     RequestInvalid,
 )
@@ -53,12 +54,13 @@ REFUSED_KINDS = frozenset(
 # What some servers answer as 400 although nothing in the request's messages is wrong.
 LOGIN_CODES = frozenset({"invalid_api_key", "model_not_found", "permission_denied"})
 LOGIN_KINDS = frozenset({"authentication_error", "permission_error", "not_found_error", "invalid_api_key"})
+NO_CREDIT = "the account has no credit left or has reached a limit of its own; add credit or raise the limit"
 # The same where only the wording tells. Anthropic: credit, limits, organisation; Google: the key. Looked for at the
 # beginning alone, since some servers repeat what they were sent.
 ACCOUNT_WORDS = (
     (
         re.compile(r"credit balance is too low|you have reached your specified \w+ usage limits", re.IGNORECASE),
-        "the account has no credit left or has reached a limit of its own; add credit or raise the limit",
+        NO_CREDIT,
     ),
     (
         re.compile(r"organization has been disabled", re.IGNORECASE),
@@ -124,10 +126,12 @@ def classify(provider: str, answer: Answer, secrets: Iterable[str] = ()) -> Agen
     if _is_context(answer):
         return ContextTooLong(f"{provider}: the request is larger than the model's context window{tail}")
     if answer.code in QUOTA_CODES or answer.kind in QUOTA_CODES:
-        return ProviderRefused(f"{provider}: the account has no quota left{tail}", any_request=True)
+        return QuotaUsedUp(f"{provider}: the account has no quota left{tail}")
     if _is_filter(answer):
         return RequestFiltered(f"{provider}: a content filter keeps the request back{tail}")
-    if trouble := _account_trouble(answer):
+    if (trouble := _account_trouble(answer)) == NO_CREDIT:
+        return QuotaUsedUp(f"{provider}: {trouble}{tail}")
+    if trouble:
         return ProviderRefused(f"{provider}: {trouble}{tail}", any_request=True)
     if answer.code in UNREADABLE_CODES:
         return ProviderBusy(f"{provider}: the model wrote a call that its service could not read{tail}", retries=1)
@@ -140,6 +144,8 @@ def classify(provider: str, answer: Answer, secrets: Iterable[str] = ()) -> Agen
             unanswered=answer.status in BROKEN_STATUS,
         )
     words = f"{provider}: {_refused_words(answer)}{tail}"
+    if answer.status == 402:
+        return QuotaUsedUp(words)
     if _is_invalid(answer):
         return RequestInvalid(words)
     return ProviderRefused(words, any_request=answer.status in ACCOUNT_STATUS or _is_login(answer))

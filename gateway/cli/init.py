@@ -16,7 +16,7 @@ from agent.core.program import home_as_typed, program_as_typed
 from gateway.channels.adapter import Asked
 from gateway.channels.loading import installed, settings_class
 from gateway.cli.checking import diagnose_channel
-from gateway.cli.options import fail
+from gateway.cli.options import fail, home_option
 from gateway.cli.questions import choose, secret, tell
 from gateway.config.mistakes import ConfigError
 from gateway.config.reading import home_directory, read
@@ -56,7 +56,7 @@ class Answers:
 
 
 @click.command("init")
-@click.option("--home", type=click.Path(path_type=Path), help="Data directory; else TIELINE_HOME, else ~/.tieline.")
+@home_option
 @click.option("--advanced", is_flag=True, help="Also ask what long conversations let go of first.")
 @click.option("--check/--no-check", default=True, help="Try the model, and the tokens against the platforms.")
 def command(home: Path | None, check: bool, advanced: bool) -> None:
@@ -261,7 +261,7 @@ def _write(answers: Answers, target: Path) -> None:
             _write_private(folder / name, value + "\n")
         if target.exists():
             target.replace(target.with_suffix(".toml.bak"))
-        _write_private(target, tomlkit.dumps(document))
+        _write_private(target, tomlkit.dumps(document).rstrip("\n") + "\n")
     except OSError as error:
         fail(f"cannot write below {answers.home}: {error.strerror}; set TIELINE_HOME to a directory that you own")
 

@@ -5,6 +5,7 @@ So `tieline --help` imports nothing but click (DESIGN §11).
 
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import cast
 
 import click
@@ -71,7 +72,9 @@ def _show_version(context: click.Context, _: click.Parameter, asked: bool) -> No
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Print the version."
 )
-def cli() -> None:
+@click.option("--home", type=click.Path(path_type=Path), help="Data directory, for every command.")
+@click.option("--config", "config_path", type=click.Path(path_type=Path), help="Configuration, for every command.")
+def cli(**_: Path | None) -> None:
     """Tieline puts one LLM agent into every Telegram, Discord and Slack conversation.
 
     `tieline run` needs no configuration: it starts a demo in your browser. `tieline init` sets up the real thing.

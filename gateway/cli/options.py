@@ -18,15 +18,31 @@ MISCONFIGURED = 78  # EX_CONFIG of sysexits.h: starting again does not help unti
 
 def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--config FILE` and `--home DIR`."""
-    command = click.option(
-        "--home", type=click.Path(path_type=Path), help="Data directory; else TIELINE_HOME, else ~/.tieline."
-    )(command)
     return click.option(
         "--config",
         "config_path",
         type=click.Path(path_type=Path),
+        callback=_or_before,
         help="Configuration; else TIELINE_CONFIG, else gateway.toml in the data directory.",
+    )(home_option(command))
+
+
+def home_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--home DIR` alone."""
+    return click.option(
+        "--home",
+        type=click.Path(path_type=Path),
+        callback=_or_before,
+        help="Data directory; else TIELINE_HOME, else ~/.tieline.",
     )(command)
+
+
+def _or_before(context: click.Context, option: click.Parameter, given: Path | None) -> Path | None:
+    """The option as given to the sub-command, else as given to a command before it: `tieline --home DIR inbox list`."""
+    here: click.Context | None = context
+    while given is None and here is not None:
+        given, here = here.params.get(str(option.name)), here.parent
+    return given
 
 
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:

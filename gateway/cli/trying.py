@@ -8,7 +8,7 @@ from time import perf_counter
 import anyio
 
 from agent.core.clock import SystemClock
-from agent.core.errors import AgentError, ProviderBusy
+from agent.core.errors import AgentError, ProviderBusy, QuotaUsedUp
 from agent.core.messages import Message, TextPart
 from agent.providers.known_models import USEFUL_WINDOW
 from agent.providers.opening import LazyProvider, Surroundings
@@ -40,6 +40,12 @@ async def tried(settings: ProviderSettings, home: Path) -> Diagnosis:
         if error.limited:  # it knows us, and has too much to do
             return Diagnosis(subject=subject, level="warning", finding=finding, fix="wait, or ask for a higher limit")
         return Diagnosis(subject=subject, level="error", finding=finding, fix=_where(settings))
+    except QuotaUsedUp as error:
+        finding, fix = (
+            f"{what}: {_reason(error, settings)}",
+            "add credit or raise the limit of the account at the provider",
+        )
+        return Diagnosis(subject=subject, level="error", finding=finding, fix=fix)
     except AgentError as error:
         fix = f"see api_key, model and base_url of the provider {settings.name}"
         return Diagnosis(subject=subject, level="error", finding=f"{what}: {_reason(error, settings)}", fix=fix)

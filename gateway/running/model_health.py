@@ -6,7 +6,7 @@ A model that somebody named in a chat (`/model`) may not exist at all: that is t
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from agent.core.errors import AgentError, ProviderRefused
+from agent.core.errors import AgentError, ProviderRefused, QuotaUsedUp
 from agent.providers.calling import Models
 from agent.providers.opening import LazyProvider
 from agent.providers.provider import Provider
@@ -16,6 +16,7 @@ from gateway.telemetry.trouble import Trouble, Troubles
 from gateway.web.health import Reason
 
 REFUSED_FIX = "correct the key, the model or the address set in [[llm.providers]]; `tieline doctor` tries it"
+QUOTA_FIX = "add credit or raise the limit of the account at the provider; it is asked again by itself"
 BUSY_FIX = "look at the status page of the provider or at its server; it is asked again by itself"
 
 
@@ -40,11 +41,10 @@ class ModelHealth:
         if not self._is_configured(provider):
             self.troubles.note("provider", f"{name}/{provider.model}", detail, fix="choose another model with /model")
             return
-        is_refused = isinstance(error, ProviderRefused)
-        self.troubles.report("provider", name, detail, fix=REFUSED_FIX if is_refused else BUSY_FIX)
+        kind, fix = _kind_of(error)
+        self.troubles.report("provider", name, detail, fix=fix)
         route = self.providers().route(self.providers().get(name))
         others = [other.name for other in route if self._trouble_of(other) is None]
-        kind = f"owner_model_{'refused' if is_refused else 'busy'}"
         if others:
             values: dict[str, object] = {"provider": name, "detail": detail, "others": ", ".join(others)}
             self.alerts().outage(f"model:{name}", f"{kind}_others", values)
@@ -85,3 +85,12 @@ class ModelHealth:
 
     def _trouble_of(self, provider: Provider) -> Trouble | None:
         return next((one for one in self.troubles.open if (one.kind, one.subject) == ("provider", provider.name)), None)
+
+
+def _kind_of(error: AgentError) -> tuple[str, str]:
+    """What the owners are told, as a key of the catalogue, and the fix on the operator's pages."""
+    if isinstance(error, QuotaUsedUp):
+        return "owner_model_quota", QUOTA_FIX
+    if isinstance(error, ProviderRefused):
+        return "owner_model_refused", REFUSED_FIX
+    return "owner_model_busy", BUSY_FIX

@@ -63,7 +63,7 @@ def test_which_limits_a_call_comes_under(limits: list[Limit], expected: set[tupl
     ("make", "words"),
     [
         (lambda: Limit(scope="person"), "usd and tokens are both missing"),
-        (lambda: Limit(scope="person", usd=float("nan")), "finite amount"),
+        (lambda: Limit(scope="person", usd=float("nan")), "a finite number of 0 or more"),
         (lambda: Limit(scope="person", tokens=-1), "0 or more"),
         (lambda: Limit(scope="gateway", name="x", usd=1), "the gateway has none"),
         (lambda: Spending(warn_at=0), "warn_at"),

@@ -135,6 +135,18 @@ async def test_a_key_that_a_model_refuses_and_an_address_that_is_dead_are_errors
     assert "sk-double" not in "".join(found["✗"])
 
 
+async def test_an_account_without_credit_is_told_to_add_some(doubles: Doubles, home: Path) -> None:
+    broke = {"status": 429, "code": "insufficient_quota", "message": "You exceeded your current quota."}
+    await doubles.llm.post("script", [{"match": {}, "reply": {"error": broke}}])
+    code, found = await doctor(home, configs.models(doubles, "a"))
+    assert (code, found["✗"][0].startswith("provider a: openai, model model-a: the account has no quota left")) == (
+        1,
+        True,
+    )
+    assert "add credit or raise the limit of the account at the provider" in found["→"]
+    assert not any("api_key" in line for line in found["→"])
+
+
 async def test_offline_nobody_is_asked(doubles: Doubles, home: Path) -> None:
     config = configs.models(doubles, "a") + configs.telegram(doubles).replace(TELEGRAM_TOKEN, "999:WRONG-telegram")
     code, found = await doctor(home, config, "--offline")

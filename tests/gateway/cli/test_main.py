@@ -2,6 +2,7 @@
 
 import re
 from importlib.metadata import version
+from pathlib import Path
 
 import click
 import pytest
@@ -87,3 +88,34 @@ def test_the_sign_in_link_needs_a_gateway(tieline: Tieline) -> None:
     ran = tieline("sign-in")
     assert ran.exit_code == 1
     assert "tieline run`" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--home", "HOME", "inbox"],
+        ["--home", "HOME", "inbox", "list"],
+        ["inbox", "--home", "HOME", "list"],
+        ["inbox", "list", "--home", "HOME"],
+        ["--home", "/nowhere", "inbox", "list", "--home", "HOME"],
+        ["--home", "HOME", "pair", "list"],
+        ["--home", "HOME", "status"],
+        ["--home", "HOME", "backup"],
+    ],
+    ids=" ".join,
+)
+def test_the_data_directory_may_be_named_before_and_after_the_command(
+    tieline: Tieline, tmp_path: Path, args: list[str]
+) -> None:
+    named = tmp_path / "named"
+    ran = tieline(*(str(named) if arg == "HOME" else arg for arg in args))
+    assert ran.exit_code == 1
+    assert str(named) in ran.stderr, "it was looked for there"
+
+
+def test_the_configuration_may_be_named_before_the_command(tieline: Tieline, tmp_path: Path) -> None:
+    file = tmp_path / "other.toml"
+    file.write_text("[wbe]\n")
+    for args in (["--config", str(file), "config", "check"], ["config", "check", "--config", str(file)]):
+        ran = tieline(*args)
+        assert (ran.exit_code, f"{file}: wbe: unknown key" in ran.stderr) == (78, True)

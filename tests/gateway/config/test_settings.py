@@ -330,6 +330,8 @@ async def test_a_change_between_the_load_and_the_watch_counts(tmp_path: Path) ->
         ({"spending": {"limits": [{"scope": "person"}]}}, "usd and tokens are both missing"),
         ({"spending": {"limits": [{"scope": "planet", "usd": 1}]}}, "spending.limits[0].scope"),
         ({"spending": {"limits": [{"scope": "person", "usd": 1, "per": "week"}]}}, "spending.limits[0].per"),
+        ({"spending": {"limits": [{"scope": "planet", "usd": -1}]}}, "spending.limits[0].usd: -1.0 is no amount"),
+        ({"spending": {"limits": [{"scope": "planet", "tokens": -1}]}}, "spending.limits[0].tokens: -1 is no amount"),
         ({"spending": {"warn_at": 2}}, "warn_at is 2"),
         (
             {"budget": {"max_daily_cost_usd": 1}, "spending": {"limits": [{"scope": "channel", "usd": 1}]}},

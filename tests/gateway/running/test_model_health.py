@@ -98,6 +98,25 @@ async def test_where_another_model_stands_in_it_needs_attention_and_no_more(worl
         assert {reason.subject for reason in world.house.overview.reasons()} == {"model a", "model b"}
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"status": 429, "code": "insufficient_quota", "message": "You exceeded your current quota."},
+        {"status": 402, "message": "Insufficient credits."},
+        {"status": 400, "message": "Your credit balance is too low to access the API."},
+    ],
+    ids=["by its code", "by its status", "by its words"],
+)
+async def test_a_quota_that_is_used_up_wants_credit_and_no_other_key(world: World, error: dict[str, object]) -> None:
+    world.script({"match": {}, "reply": {"error": error}})
+    await fails(world, "hello")
+    told = await world.shows("the account at the model service a has nothing left to spend")
+    assert "Add credit there or raise its limit" in told
+    assert "Correct its key" not in told
+    (reason,) = (await world.house.overview.status({}))["reasons"]
+    assert reason["fix"].startswith("add credit or raise the limit")
+
+
 async def test_a_model_that_somebody_has_made_up_worries_nobody_else(world: World) -> None:
     world.script({"match": {"model": "no-such"}, "reply": {"error": {"status": 404, "message": "no such model"}}})
     await world.asks("/model no-such")
