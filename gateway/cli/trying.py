@@ -41,10 +41,8 @@ async def tried(settings: ProviderSettings, home: Path) -> Diagnosis:
             return Diagnosis(subject=subject, level="warning", finding=finding, fix="wait, or ask for a higher limit")
         return Diagnosis(subject=subject, level="error", finding=finding, fix=_where(settings))
     except QuotaUsedUp as error:
-        finding, fix = (
-            f"{what}: {_reason(error, settings)}",
-            "add credit or raise the limit of the account at the provider",
-        )
+        finding = f"{what}: {_reason(error, settings)}"
+        fix = "add credit or raise the limit of the account at the provider"
         return Diagnosis(subject=subject, level="error", finding=finding, fix=fix)
     except AgentError as error:
         fix = f"see api_key, model and base_url of the provider {settings.name}"

@@ -91,6 +91,18 @@ async def test_the_port_is_bound_before_the_house_is_built(home: Path) -> None:
     assert not socket_path(home).exists()
 
 
+async def test_commands_are_told_to_wait_while_it_starts(home: Path) -> None:
+    gateway = Running(settings_of(home))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(gateway.run)
+        with pytest.raises(Refused, match="still starting"):
+            await anyio.to_thread.run_sync(call, home, "status")
+        assert not gateway.app.ready.is_set()
+        await gateway.app.ready.wait()
+        assert (await anyio.to_thread.run_sync(call, home, "status"))["provider"] == "demo"
+        gateway.stop.set()
+
+
 async def test_a_journal_gets_no_link_that_signs_somebody_in(home: Path) -> None:
     lines: list[str] = []
     app = App(settings_of(home), announce=lines.append, is_read_by_a_person=False)

@@ -2,7 +2,15 @@
 
 import pytest
 
-from agent.core.errors import AgentError, ContextTooLong, ProviderBusy, ProviderRefused, RequestFiltered, RequestInvalid
+from agent.core.errors import (
+    AgentError,
+    ContextTooLong,
+    ProviderBusy,
+    ProviderRefused,
+    QuotaUsedUp,
+    RequestFiltered,
+    RequestInvalid,
+)
 from agent.providers.failures import LONGEST, Answer, classify, clean, read_error, retry_after
 
 
@@ -11,13 +19,13 @@ from agent.providers.failures import LONGEST, Answer, classify, clean, read_erro
     ("answer", "kind", "words"),
     [
         (Answer(status=429), ProviderBusy, "rate limited"),
-        (Answer(status=429, code="insufficient_quota"), ProviderRefused, "quota"),
+        (Answer(status=429, code="insufficient_quota"), QuotaUsedUp, "quota"),
         (Answer(status=529, kind="overloaded_error"), ProviderBusy, "overloaded"),
         (Answer(status=200, kind="overloaded_error"), ProviderBusy, "overloaded"),
         (Answer(status=408), ProviderBusy, "408"),
         (Answer(status=599), ProviderBusy, "599"),
         (Answer(status=401), ProviderRefused, "check the api_key"),
-        (Answer(status=402), ProviderRefused, "paid"),
+        (Answer(status=402), QuotaUsedUp, "paid"),
         (Answer(status=403), ProviderRefused, "permissions"),
         (Answer(status=404), ProviderRefused, "check model and base_url"),
         (Answer(status=302), ProviderRefused, "302"),
@@ -97,7 +105,7 @@ KEY = "API key not valid. Please pass a valid API key."
 def test_what_is_wrong_with_the_account_is_nothing_in_the_request(status: int, body: object, words: str) -> None:
     """Another provider may answer, and no history is suspected."""
     error = classify("main", read_error(body, status))
-    assert type(error) is ProviderRefused
+    assert type(error) is (QuotaUsedUp if words in ("credit", "limit") else ProviderRefused)
     assert error.any_request
     assert words in str(error)
 

@@ -64,7 +64,7 @@ def test_it_writes_what_the_gateway_loads(tmp_path: Path) -> None:
     assert (settings.access.dm, settings.access.admins) == ("allowlist", ("telegram:77", "slack:U0ANN"))
 
     written = (home / "gateway.toml").read_text()
-    assert written.endswith("]\n") or written.endswith('"\n'), "its last line is one"
+    assert written.endswith(("]\n", '"\n')), "its last line is one"
     assert not any(secret in written + ran.stdout for secret in SECRETS)
     kept = {path.name: path for path in (home / "secrets").iterdir()}
     assert kept["telegram-token"].read_text() == f"{TELEGRAM_TOKEN}\n"
