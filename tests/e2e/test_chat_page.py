@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, FilePayload, Page, expect
+from playwright.async_api import Browser, FilePayload, Page, ViewportSize, expect
 
 from gateway.channels.adapter import Fullness
 from gateway.channels.document import Plain
@@ -20,7 +20,7 @@ from tests.fakes.waiting import until
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 DESKTOP = {"width": 1280, "height": 860}
-PHONE = {"width": 390, "height": 844}
+PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
 async def signed_in(browser: Browser, site: Site, errors: Errors, **options: Any) -> Page:
