@@ -70,7 +70,10 @@ async def look(workspace: Path, before: Looked, most: int) -> Looked:
     signatures = (most, head, *files)
     if signatures == before.signatures:
         return before
-    return await anyio.to_thread.run_sync(_read_anew, workspace, signatures, head is not None, files, most)
+    # Left alone when the turn's deadline passes: a disk that does not answer would outlast it (Z-23).
+    return await anyio.to_thread.run_sync(
+        _read_anew, workspace, signatures, head is not None, files, most, abandon_on_cancel=True
+    )
 
 
 def _read_anew(

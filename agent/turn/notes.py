@@ -25,7 +25,8 @@ async def read_notes(state: MemoryState, most: int, at: datetime) -> str:
     signature = (status.st_mtime_ns, status.st_size)
     if signature != state.signature:
         try:
-            read = await anyio.to_thread.run_sync(notes.read, state.path, most + 1)
+            # Left alone when the turn's deadline passes: a disk that does not answer would outlast it (Z-23).
+            read = await anyio.to_thread.run_sync(notes.read, state.path, most + 1, abandon_on_cancel=True)
         except OSError as error:
             log.warning("notes not read, the turn goes on without them: %s", error)
             return state.text
