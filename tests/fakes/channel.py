@@ -94,6 +94,7 @@ class Screen:
     gates: dict[Act, anyio.Event] = field(default_factory=dict)
     under_way: list[Callable[[], str]] = field(default_factory=list)  # given up by who asked, not by the platform
     last_id: int = 0
+    watch: Callable[[Call], None] | None = None  # sees each call before it is carried out
 
     @property
     def texts(self) -> list[str]:
@@ -168,7 +169,10 @@ class FakeChannel:
         await anyio.lowlevel.checkpoint()
         fault = self.screen.fault_for(act)
         done = fault is None or fault.carried_out
-        self.screen.calls.append(Call(act, text, ref, done))
+        made = Call(act, text, ref, done)
+        if self.screen.watch is not None:
+            self.screen.watch(made)
+        self.screen.calls.append(made)
         result = carry_out() if done else ""
         if fault:
             if fault.late:
