@@ -1,0 +1,151 @@
+"""How the running gateway counts, weighs and gives up results: by real tokens, beside the event loop, by use."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from agent.compaction.blocks import EVICTED
+from agent.compaction.scoring import marginal_gains
+from agent.core.context_events import CompactComplete
+from agent.core.events import ContextBuilt
+from agent.turn.tokens import count_by_bytes
+from tests.fakes.llm_server import LlmServer
+from tests.fakes.running import running
+from tests.fakes.waiting import until
+from tests.gateway.world import BOB, GROUP, World, calling
+from tests.live.scenes import (
+    SUBGOAL,
+    SUMMARIES,
+    WorldOf,
+    asked_aside,
+    dumped,
+    happened,
+    look,
+    model,
+    page,
+    pages,
+    put,
+    turns_of,
+    working_on,
+    write_agent,
+)
+
+PLAIN = "[skills]\nenabled = false\n"
+QUIET = "[debug]\nenabled = true\n[skills]\nenabled = false\n"
+LETTERS, LETTERS_TOKENS = "x q z j v k " * 1_400, 6 * 1_400  # each is a token with its blank, plain text has four bytes
+WINDOW = 64_000
+REED = "a heron stands in the reed and waits for the tide "
+
+
+def results(world: World) -> dict[str, str]:
+    """What the newest request of a turn holds of each call's result, by the path that was read."""
+    messages = turns_of(world)[-1]["messages"]
+    paths = {
+        call["id"]: json.loads(call["function"]["arguments"])["path"]
+        for one in messages
+        for call in one.get("tool_calls") or ()
+    }
+    return {paths[one["tool_call_id"]]: str(one["content"]) for one in messages if one["role"] == "tool"}
+
+
+@pytest.mark.requirement("Z-27")
+async def test_a_window_that_fills_is_counted_in_tokens_and_not_in_bytes(
+    world_of: WorldOf, llm: LlmServer, tmp_path: Path
+) -> None:
+    write_agent(tmp_path)
+    assert count_by_bytes(LETTERS) < 0.6 * LETTERS_TOKENS
+    async with world_of(config=PLAIN + model(llm), providers=()).process() as world:
+        async with running(world.house.warm_up):
+            await world.answered(LETTERS, "x q z j")
+            await until(lambda: world.house.tokenizer.is_exact)
+            # Chats that were never calibrated by what a provider reports: only the counting tells them apart.
+            await world.answered("hi", person=BOB)
+            await world.answered(LETTERS, "x q z j", chat=GROUP)
+        short, long = happened(world, ContextBuilt)[-2:]
+        assert long.token_estimate - short.token_estimate == pytest.approx(LETTERS_TOKENS, rel=0.1)
+        assert (short.window, long.window) == (16_000, 16_000), "of the provider"
+
+
+def hard_at(llm: LlmServer, share: float) -> str:
+    """A hard compaction from this share of the window on."""
+    return (
+        f"{PLAIN}[memory]\nprune_protect_tokens = 100\nsoft_compaction_threshold = {share - 0.004:.5f}\n"
+        f"high_compaction_threshold = {share - 0.002:.5f}\nhard_compaction_threshold = {share:.5f}\n"
+        f"[memory.flush]\nenabled = false\n{model(llm, window=WINDOW)}"
+    )
+
+
+@pytest.mark.requirement("Z-30")
+async def test_a_hard_compaction_first_gives_up_the_result_that_nobody_came_back_to(
+    world_of: WorldOf, llm: LlmServer, tmp_path: Path
+) -> None:
+    write_agent(tmp_path)
+    async with world_of(config=hard_at(llm, 0.9), providers=()).process() as world:
+        put(world, "map.txt", f"See kingfisher-4471.txt. {REED * 50}")
+        put(world, "other.txt", f"Nothing here. {REED * 50}")
+        put(world, "kingfisher-4471.txt", f"The nest. {REED * 50}")
+        rules: list[Any] = []
+        for name in ("map.txt", "other.txt", "kingfisher-4471.txt"):
+            rules += calling(f"look into {name}!", "read", path=name)
+        world.script(*rules)
+        for name in ("map.txt", "other.txt", "kingfisher-4471.txt"):
+            await world.answered(f"look into {name}!", f"Done: look into {name}!")
+        for number in range(3):
+            await world.answered(f"{number}: thank you for that, go on like this")
+        assert not any(EVICTED in text for text in results(world).values())
+        full = happened(world, ContextBuilt)[-1].token_estimate
+        world.config = hard_at(llm, (full - 200) / WINDOW)
+        world.reload()
+        await world.answered("and now?")
+        (done,) = happened(world, CompactComplete)
+        assert (done.rung, done.messages, done.mechanical) == ("hard", 0, True), "no summary was needed"
+        found = results(world)
+        assert EVICTED in found["other.txt"], "never used again"
+        assert "See kingfisher-4471.txt." in found["map.txt"], "the oldest of all, and what it told was used"
+        assert "The nest." in found["kingfisher-4471.txt"]
+
+
+@contextmanager
+def noting_calls_of(function: Any) -> Iterator[list[str]]:
+    """Callers of the function in this thread, which is the event loop's."""
+    found: list[str] = []
+
+    def note(frame: FrameType, event: str, arg: object) -> None:
+        if event == "call" and frame.f_code is function.__code__:
+            found.append(str(frame.f_back))
+
+    sys.setprofile(note)
+    try:
+        yield found
+    finally:
+        sys.setprofile(None)
+
+
+@pytest.mark.requirement("Z-54", "Z-64")
+async def test_gains_are_found_beside_the_loop_and_what_is_worked_on_stays_however_often_it_was_told(
+    world_of: WorldOf, llm: LlmServer, tmp_path: Path
+) -> None:
+    write_agent(tmp_path)
+    memory = "[memory]\nprune_protect_tokens = 100\ntool_call_cutoff = 60\n"
+    async with world_of(config=QUIET + memory + model(llm), providers=()).process() as world:
+        world.script(working_on("plan"), working_on("book", "plan"), *SUMMARIES, *pages(world, 16))
+        put(world, "page12.txt", page(1))  # word for word: all that it tells is told elsewhere
+        await look(world, *range(8))
+        with noting_calls_of(marginal_gains) as in_the_loop:
+            await look(world, *range(8, 13))
+            await asked_aside(world, SUBGOAL, 2)
+            await look(world, *range(13, 16))
+        judged = dumped(world, "pruning-scores.txt")
+        assert judged
+        assert all(text.startswith("subgoal_mig") for text in judged), "what is shipped"
+        assert not in_the_loop
+        assert "book" in await world.asks("/status", "Working on")
+        found = results(world)
+        assert EVICTED in found.get("page1.txt", EVICTED)
+        assert "page 1 begins" in found["page12.txt"], "of the subgoal that is worked on"
