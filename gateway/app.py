@@ -18,7 +18,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from agent.core.clock import Clock, SystemClock
-from agent.core.events import ContextBuilt, EventBus
+from agent.core.events import EventBus
 from agent.core.program import as_typed, home_as_typed, program_as_typed, with_program
 from gateway.channels.adapter import Adapter
 from gateway.config.live import Live
@@ -122,7 +122,6 @@ class App:
             async with anyio.create_task_group() as tasks:
                 await foundation.accounts.listen(tasks)
                 self._house = ends = house = await self._build(foundation)
-                self._bus.listen(lambda published: house.tokenizer.heed(published.event), [ContextBuilt])
                 self._mount(tasks)
                 await house.run(tasks)
                 self._announce_address()

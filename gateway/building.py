@@ -11,7 +11,7 @@ import anyio
 from agent.assembly import Shared, house_tools, known_tools, shared_executor
 from agent.between_turns import BetweenTurns, Jobs
 from agent.core.clock import Clock
-from agent.core.events import EventBus
+from agent.core.events import ContextBuilt, EventBus
 from agent.core.ids_source import random_uuid
 from agent.definitions import Definitions
 from agent.embedding import Embedders
@@ -206,6 +206,7 @@ async def build(
         live.agent_folders(), known_tools=known_tools(executor.toolbox.names | WORKING | RESOURCE_TOOLS)
     )
     tokenizer = Tokenizer(settings.context.tokenizer)
+    bus.listen(lambda published: tokenizer.heed(published.event), [ContextBuilt])
     waking: Waking
     background, fleet = BetweenTurns(), Fleet()
     goals = Goals(

@@ -252,3 +252,44 @@ async def test_when_summaries_take_the_places_of_pairs_every_message_keeps_its_s
                 compared += not changed
             before, number = after, number + 1
             assert number < 30
+@pytest.mark.requirement("Z-44", "H-05", "H-34")
+async def test_subgoals_outlive_a_while_under_another_strategy(
+    world_of: WorldOf, llm: LlmServer, tmp_path: Path
+) -> None:
+    """Subgoals, then another strategy and a compaction that moves every message, then subgoals again: all live."""
+
+    def by(strategy: str) -> str:
+        memory = "[memory]\nprune_protect_tokens = 100\ntool_call_cutoff = 60\n"
+        return f'{QUIET}{memory}[memory.compression]\npruning_strategy = "{strategy}"\n{model(llm, window=16_000)}'
+
+    write_agent(tmp_path)
+    async with world_of(config=by("subgoal"), providers=()).process() as world:
+        goes_on = working_on("book", times=None)
+        world.script(working_on("plan"), working_on("book", "plan"), goes_on, *SUMMARIES, *pages(world, 40))
+        await look(world, *range(20))
+        await asked_aside(world, SUBGOAL, 2)
+        await look(world, 20)
+        assert await now(world) == "book"
+        world.config = by("reactive")
+        world.reload()
+        await look(world, 0, 1)
+        await world.asks("/compact", "Summarised")
+        await look(world, 2)
+        assert "page 20 begins" not in str(llm.bodies[-1]["messages"]), "all that was active has left the window"
+        world.config = by("subgoal")
+        world.reload()
+        before = len(dumped(world, "subgoal-registry.txt"))
+        for number in range(22, 40):
+            await look(world, number)
+            if len(dumped(world, "subgoal-registry.txt")) > before:
+                break
+        assert await now(world) == "book"
+        said, request = requests_after(world, "subgoal-registry.txt")[-1]
+        sent = shown(request)
+        ((_, start, end, words),) = [one for one in registry(said) if one[0] == "active"]
+        assert (words, end) == ("book", len(sent)), "it owns what came since, and lies within the window"
+        assert 0 < start < end
+        active = [text for _, text in sent[start:]]
+        assert sum("begins." in text for text in active) >= 3
+        assert not any(EVICTED in text or "[tool summary]" in text for text in active), "and what it owns stays"
+        assert any(EVICTED in text for _, text in sent[:start]), "the oldest part of it was let go"
