@@ -8,9 +8,10 @@ import pytest
 from sqlalchemy import Connection, select, update
 
 from agent.core.context_events import CompactComplete, SummariesApplied
-from agent.core.messages import Message, SummaryPart
+from agent.core.messages import Message, SummaryPart, ToolResult
 from agent.sessions import store
 from agent.storage.transcript_tables import message as message_table
+from gateway.running.agents import Awake
 from tests.fakes.llm_server import LlmServer
 from tests.gateway.world import World
 from tests.live.scenes import (
@@ -140,4 +141,34 @@ async def test_summaries_made_ahead_take_the_places_of_calls_and_their_results(
         assert {use["id"] for one in calls for use in one["tool_calls"]} == {one["tool_call_id"] for one in results}
         assert not happened(world, CompactComplete), "the cheap rung alone"
         await look(world, number + 1 if number < 17 else 0)
+        assert all(call.get("status", 200) == 200 for call in llm.calls)
+
+
+@pytest.mark.requirement("Z-79")
+async def test_after_summaries_have_taken_their_places_orphaned_results_are_looked_for(
+    world_of: WorldOf, llm: LlmServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No rung leaves an orphan, so one is put into the window of the agent that runs; the dump tells where it went."""
+    write_agent(tmp_path)
+    strategy = '[memory.compression]\npruning_strategy = "subgoal"\n'
+    config = f"{PLAIN}[debug]\nenabled = true\n{strategy}{model(llm)}"
+    async with world_of(config=config, providers=()).process() as world:
+        world.script(working_on("plan"), working_on("book", "plan", times=None), *SUMMARIES, *pages(world, 18))
+        await look(world, 0, 1)
+        async with world.house.conversations.use(CHAT) as awake:
+            assert isinstance(awake, Awake)
+            window = awake.agent.message.window
+            at = len(window)
+            lost = ToolResult(tool_use_id="lost", content="of a call that is nowhere")
+            window.extend([Message(role="user", parts=(lost,))])
+        for number in range(2, 18):
+            assert not any("orphaned" in record.getMessage() for record in caplog.records), "not before"
+            await look(world, number)
+            if happened(world, SummariesApplied):
+                break
+        assert happened(world, SummariesApplied)
+        assert not happened(world, CompactComplete), "the cheap rung alone"
+        told = [record.getMessage() for record in caplog.records if "orphaned" in record.getMessage()]
+        assert told == [f"orphaned tool results at position {at - 2} taken out"], "the two pairs before it are one each"
+        assert not any("of a call that is nowhere" in text for text in sent(world))
         assert all(call.get("status", 200) == 200 for call in llm.calls)
