@@ -157,7 +157,7 @@ class TestGroups:
         assert world.outbox.audiences[0].reply_to == "1"
 
 
-@pytest.mark.requirement("Z-23", "Z-24")
+@pytest.mark.requirement("Z-23")
 async def test_a_slow_preparation_is_cut_off_and_the_turn_goes_on(sqlite_database: Database, tmp_path: Path) -> None:
     class Slow(MortalDatabase):
         hang = False

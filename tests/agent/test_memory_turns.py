@@ -114,7 +114,6 @@ async def test_fixed_order_of_what_is_recalled(sqlite_database: Database, tmp_pa
     assert "def load_heron()" in shown.partition("[code context]")[2]
 
 
-@pytest.mark.requirement("Z-141")
 @pytest.mark.parametrize("broken", ["memory_vector", "relation", "embedder", "model"])
 async def test_with_vectors_or_graph_failing_turns_go_on(
     database: Database, tmp_path: Path, broken: str, caplog: pytest.LogCaptureFixture
@@ -136,7 +135,6 @@ async def test_with_vectors_or_graph_failing_turns_go_on(
         if broken != "model":
             assert await world.rows_in(skill_outcomes) > 0
         await until(lambda: broken == "embedder" or "wait" in caplog.text)
-    assert not any("memory_miss" in str(request) for request in provider.requests)
     assert not any("wait" in text for texts in said for text in texts)
 
 

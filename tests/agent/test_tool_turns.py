@@ -241,7 +241,6 @@ async def test_each_step_is_counted_and_published(sqlite_database: Database, tmp
     assert [(step.step_index, step.remaining_steps) for step in steps] == [(1, 199), (2, 198)]
 
 
-@pytest.mark.requirement("Z-03")
 async def test_the_tools_of_the_house_work(sqlite_database: Database, tmp_path: Path) -> None:
     wanted = [("calculate", {"expression": "6*7"}, "c1"), ("current_time", {"zone": "Europe/Berlin"}, "c2")]
     provider = ScriptedProvider(scripts=[calls_all(wanted), says("ok")])

@@ -6,13 +6,16 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
+from agent.core.ids import ConversationId
 from agent.core.learning_events import CorrectionHeard
 from agent.storage.tables import inbox
+from gateway.running.agents import Awake
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
 from tests.gateway.world import BOB, World, calling, slowly
-from tests.live.scenes import WorldOf, happened, model, page, put, turns_of, write_agent
+from tests.live.scenes import CHAT, WorldOf, happened, model, page, put, turns_of, write_agent
 
+BOBS = ConversationId(f"telegram:{BOB}")
 PLAIN = "[skills]\nenabled = false\n"
 
 
@@ -88,7 +91,13 @@ async def test_each_chat_has_its_own_agent_and_may_change_its_model(world: World
     await world.answered("another", person=BOB)
     assert world.models_asked[-2:] == ["model-b", "model-a"], "at once, and in this chat alone"
     await world.answered("what is it", "Done: what is it")
-    assert "42" in json.dumps(turns_of(world)[-1]["messages"][-1]), "the same tools serve the other chat"
+    assert "42" in json.dumps(turns_of(world)[-1]["messages"][-1])
+    async with world.house.conversations.use(CHAT) as ann, world.house.conversations.use(BOBS) as bob:
+        assert isinstance(ann, Awake)
+        assert isinstance(bob, Awake)
+        assert ann.agent is not bob.agent
+        assert ann.agent.tool is not bob.agent.tool
+        assert ann.agent.tool.executor is bob.agent.tool.executor, "one serves both, and both calls went through it"
 
 
 @pytest.mark.requirement("Z-07", "Z-22")

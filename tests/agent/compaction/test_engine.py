@@ -286,20 +286,6 @@ async def test_deferred_summaries_wait_for_pressure_and_then_take_their_pairs_pl
     assert not life.state.asked_this_turn
 
 
-@pytest.mark.requirement("Z-30")
-async def test_hard_gives_up_what_is_remembered_worst() -> None:
-    life = Life(strategy="task_aware")
-    life.state.window.append(text_message("user", "go"))
-    life.tool(700, about="used-once", age=timedelta(days=2))
-    life.tool(700, about="forgotten", age=timedelta(days=2))
-    life.tool(10, about="used-once", age=timedelta(minutes=1))
-    life.talk(2, 300)
-    life.begin()
-    life.engine._compactor._forget_worst(life.load(), life.options, 100)
-    cleared = [entry.stored.tool_results[0].content.split()[0] for entry in life.state.window if entry.is_cleared]
-    assert cleared == ["forgotten"]
-
-
 async def test_pruning_stops_at_what_was_asked_and_spares_the_newest() -> None:
     life = Life()
     life.state.window.append(text_message("user", "go"))

@@ -159,7 +159,7 @@ async def test_what_was_cleared_before_the_first_answer_does_not_become_active()
     assert list(watch.subgoals.active(len(window))) == [3]
 
 
-@pytest.mark.requirement("Z-58", "Z-59", "H-01", "H-07")
+@pytest.mark.requirement("Z-58", "H-01", "H-07")
 async def test_a_slow_extraction_delays_nobody_and_counts_when_it_comes() -> None:
     watch, window = watched("a" * 300)
     released = anyio.Event()

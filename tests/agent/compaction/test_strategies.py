@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 import pytest
@@ -53,7 +53,7 @@ def order(strategy: str, found: list[Block], *, goal: str = "", tiers: Tiers | N
     return [cleared.position for cleared in clearing.results]
 
 
-@pytest.mark.requirement("H-12", "H-27", "H-29", "H-30", "Z-37", "Z-40", "Z-53")
+@pytest.mark.requirement("H-12", "H-27", "Z-37", "Z-40", "Z-53")
 @pytest.mark.parametrize(
     ("strategy", "goal", "tiers", "first_to_last"),
     [
@@ -88,6 +88,24 @@ def test_each_strategy_has_its_order(
     strategy: str, goal: str, tiers: dict[int, Tier], first_to_last: list[int]
 ) -> None:
     assert order(strategy, blocks(SHIPS, BREAD, MIXED), goal=goal, tiers=Given(tiers)) == first_to_last
+
+
+@pytest.mark.requirement("H-29")
+@given(
+    st.lists(st.tuples(st.one_of(st.none(), st.sampled_from((-0.7, 0.1, 0.3))), st.integers(1, 50)), max_size=12),
+    st.integers(0, 200),
+)
+def test_whoever_scores_the_lowest_go_first_and_no_more_than_is_needed(
+    given_scores: list[tuple[float | None, int]], need: int
+) -> None:
+    scores, weights = [score for score, _ in given_scores], [tokens for _, tokens in given_scores]
+    found = [replace(block, tokens=tokens) for block, tokens in zip(blocks(*"x" * len(weights)), weights, strict=True)]
+    taken = [cleared.position for cleared in evicted(found, scores, need).results]
+    may_go = sorted((score, position) for position, score in enumerate(scores) if score is not None)
+    assert taken == [position for _, position in may_go[: len(taken)]], "in the order of their scores, then of age"
+    freed = [found[position].tokens for position in taken]
+    assert sum(freed[:-1]) < need or not freed
+    assert sum(freed) >= need or len(taken) == len(may_go), "as many as it takes, where there are so many"
 
 
 @pytest.mark.requirement("H-26")

@@ -117,7 +117,6 @@ def test_two_tools_of_one_name_are_refused() -> None:
         Toolbox([FakeTool(), FakeTool()])
 
 
-@pytest.mark.requirement("Z-03")
 def test_a_model_sees_the_same_list_from_turn_to_turn() -> None:
     toolbox = Toolbox([FakeTool(spec=named(name)) for name in ("zebra", "apple", "mango")])
     schema = toolbox.schema(frozenset({"zebra", "apple"}))
