@@ -20,10 +20,8 @@ from tests.fakes.running import running
 from tests.fakes.waiting import until
 from tests.gateway.world import BOB, GROUP, World, calling
 from tests.live.scenes import (
-    SUBGOAL,
     SUMMARIES,
     WorldOf,
-    asked_aside,
     dumped,
     happened,
     look,
@@ -135,17 +133,18 @@ async def test_gains_are_found_beside_the_loop_and_what_is_worked_on_stays_howev
     memory = "[memory]\nprune_protect_tokens = 100\ntool_call_cutoff = 60\n"
     async with world_of(config=QUIET + memory + model(llm), providers=()).process() as world:
         world.script(working_on("plan"), working_on("book", "plan"), *SUMMARIES, *pages(world, 16))
-        put(world, "page12.txt", page(1))  # word for word: all that it tells is told elsewhere
+        put(world, "page14.txt", page(12))  # word for word, and newer: nothing that page 12 tells is told by it alone
         await look(world, *range(8))
         with noting_calls_of(marginal_gains) as in_the_loop:
             await look(world, *range(8, 13))
-            await asked_aside(world, SUBGOAL, 2)
+            await until(lambda: all("ended_at" in call for call in llm.calls))  # what is worked on is known
             await look(world, *range(13, 16))
         judged = dumped(world, "pruning-scores.txt")
         assert judged
         assert all(text.startswith("subgoal_mig") for text in judged), "what is shipped"
         assert not in_the_loop
-        assert "book" in await world.asks("/status", "Working on")
         found = results(world)
         assert EVICTED in found.get("page1.txt", EVICTED)
-        assert "page 1 begins" in found["page12.txt"], "of the subgoal that is worked on"
+        assert "page 12 begins" in found["page12.txt"], "of the subgoal that is worked on"
+        assert "page 12 begins" in found["page14.txt"]
+        assert "book" in await world.asks("/status", "Working on")
