@@ -23,7 +23,7 @@ LIST = ROOT / "docs" / "requirements.toml"
 SEEN = ROOT / "build" / "requirements.json"
 PROPERTY = "requirement"
 LIVE = "live"
-NOT_LIVE_AT_MOST = 25
+NOT_LIVE_AT_MOST = 0
 DECIDED_AT_MOST = 12
 BEGAN = pytest.StashKey[int]()
 

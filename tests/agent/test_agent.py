@@ -164,8 +164,9 @@ class TestEvents:
         deltas = [event.content for event in world.events if isinstance(event, StreamDelta)]
         assert "".join(deltas) == "Hm. Well done."
         assert world.names() == [
-            "loop:start", "loop:context", "loop:execute", "llm_decision_complete", "tool:start", "tool:end",
-            "step_complete", "llm_decision_complete", "step_complete", "loop:persist", "token_usage", "loop:end",
+            "loop:start", "loop:context", "loop:execute", "llm_decision_complete", "estimator_calibrated", "tool:start",
+            "tool:end", "step_complete", "llm_decision_complete", "step_complete", "loop:persist", "token_usage",
+            "loop:end",
         ]  # fmt: skip
         ended = world.events[-1]
         assert isinstance(ended, LoopEnded)

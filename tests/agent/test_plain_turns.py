@@ -27,6 +27,7 @@ async def test_a_message_is_answered_stored_and_committed(database: Database, tm
         "loop:context",
         "loop:execute",
         "llm_decision_complete",
+        "estimator_calibrated",
         "step_complete",
         "loop:persist",
         "token_usage",

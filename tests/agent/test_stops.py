@@ -86,6 +86,9 @@ class EndlessHearing(Hearing):
     def wanted(self, files: Sequence[FilePart], text: str, takes: frozenset[str]) -> tuple[FilePart, ...]:
         return tuple(files)
 
+    def unheard(self, files: Sequence[FilePart], takes: frozenset[str]) -> bool:
+        return False
+
     async def written(self, file: FilePart, bill: Bill) -> str:
         self.listening.set()
         await anyio.sleep_forever()

@@ -252,6 +252,8 @@ async def test_when_summaries_take_the_places_of_pairs_every_message_keeps_its_s
                 compared += not changed
             before, number = after, number + 1
             assert number < 30
+
+
 @pytest.mark.requirement("Z-44", "H-05", "H-34")
 async def test_subgoals_outlive_a_while_under_another_strategy(
     world_of: WorldOf, llm: LlmServer, tmp_path: Path

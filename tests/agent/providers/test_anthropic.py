@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from agent.core.clock import SystemClock
-from agent.core.errors import ProviderBusy, ProviderRefused
+from agent.core.errors import ProviderBusy, ProviderRefused, QuotaUsedUp
 from agent.core.messages import Message, RedactedThinking, TextPart, Thinking, text_message
 from agent.providers.opening import LazyProvider, Surroundings
 from agent.providers.provider import CacheTier, RedactedThinkingDone, Request, SystemPrompt, Usage
@@ -180,7 +180,7 @@ async def test_an_account_without_credit_is_nothing_that_the_request_did(server:
     server.replies({"error": {"status": 400, "message": credit}})
     provider = provider_at(server.url, tmp_path)
     error = (await hear(provider, asks("hi"))).error
-    assert type(error) is ProviderRefused
+    assert type(error) is QuotaUsedUp
     assert error.any_request
     await provider.aclose()
 
