@@ -33,6 +33,7 @@ Point = Literal[
     "model.stream",  # a piece of the model's answer has come
     "tool.started",  # the call is recorded as begun
     "tool.ended",  # it has run, nobody has written so
+    "text.committed",  # the model's words before a question are in the outbox; nobody is asked yet
     "approval.asked",  # a person was asked about a call; nobody has answered
     "approval.decided",  # the answer is stored; the call has not begun
     "approval.executed",  # the call counts as run; it has not begun

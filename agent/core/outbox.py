@@ -121,6 +121,9 @@ class Outbox(Protocol):
     def reset_preview(self) -> None:
         """The text so far is void: the stream is being retried (G-24)."""
 
+    def end_preview(self) -> None:
+        """The text so far is committed: its row takes the preview's place, and what comes begins a new one."""
+
     def status(self, text: str) -> None:
         """Show one line that does not stay; "" clears it (Z-145, G-08)."""
 

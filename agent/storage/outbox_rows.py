@@ -81,6 +81,11 @@ def add(
     return cast(int | None, _ADD.scalar(conn, values))
 
 
+def known(conn: Connection, dedups: Sequence[str]) -> frozenset[str]:
+    """Those of these keys (one run's, so they are few) under which a row was written."""
+    return frozenset(conn.execute(select(outbox.c.dedup).where(outbox.c.dedup.in_(dedups))).scalars())
+
+
 def open_rows(conn: Connection, conversation: ConversationId) -> tuple[OutboxRow, ...]:
     """What is not yet sent, in order; also rows that must wait and rows whose sending was cut off."""
     return tuple(

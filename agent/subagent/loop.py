@@ -4,11 +4,12 @@ It has a history of its own, which nothing stores; calls of tools go the way of 
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 import anyio
+from sqlalchemy import Connection
 
 from agent.core.errors import AgentError, ContextTooLong, Refused
 from agent.core.groups import first_error
@@ -217,7 +218,7 @@ async def _run_batch(batch: Sequence[ToolUse], results: dict[str, ToolResult], r
                 group.start_soon(one, ready)
 
 
-async def _nothing() -> None:
+async def _nothing(also: Callable[[Connection], None]) -> None:
     """There is no loop on disk that could be gone on with."""
 
 

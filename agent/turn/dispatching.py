@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import anyio
+from sqlalchemy import Connection
 
 from agent.core.crash_points import passing
 from agent.core.events import ToolEnded, ToolStarted
@@ -23,6 +24,7 @@ from agent.tools.gate import Rules, canonical, covers_of, gate_for
 from agent.turn.accounting import note_tool_time
 from agent.turn.approving import LeftForLater, ask_person, still_the_same
 from agent.turn.hooking import file_changed, fire, fire_soon, of_call
+from agent.turn.interim_text import commit_before_question
 from agent.turn.parking import parked
 from agent.turn.requests import scope_of
 from agent.turn.run import SHUTDOWN, Run
@@ -63,9 +65,13 @@ class Passed:
 
 
 async def through_the_gate(
-    batch: Sequence[ToolUse], run: Run, states: States, note: Callable[[], Awaitable[None]]
+    batch: Sequence[ToolUse],
+    run: Run,
+    states: States,
+    note: Callable[[Callable[[Connection], None]], Awaitable[None]],
 ) -> Passed:
-    """Which of the calls may run. `note` puts on disk where the loop goes on, before anybody is asked.
+    """Which of the calls may run. `note` puts on disk where the loop goes on, before anybody is asked, and with it the
+    text that leads up to the question.
 
     Those that need a person are asked about all at once; a sub-agent's are refused, because an approval waits with a
     loop that is stored, across restarts, and its loop is not. Raises LeftForLater, Fenced or StorageTrouble.
@@ -86,7 +92,7 @@ async def through_the_gate(
             asking.append((found, context))
     if not asking:
         return passed
-    await note()
+    await commit_before_question(run, states, note)
 
     async def ask(cleared: Cleared, context: ToolContext) -> None:
         use, reason = cleared.call, cleared.appraisal.reason

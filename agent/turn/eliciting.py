@@ -5,6 +5,7 @@ did not end.
 """
 
 import json
+from collections.abc import Callable
 
 import anyio
 from sqlalchemy import Connection
@@ -18,6 +19,7 @@ from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
 from agent.tools.gate import digest_of
 from agent.turn.approving import ID_DIGITS, PRESS, LeftForLater, prompt_key
+from agent.turn.interim_text import commit_before_question
 from agent.turn.parking import parked
 from agent.turn.run import SHUTDOWN, Run
 from agent.turn.states import States
@@ -36,6 +38,7 @@ async def elicit(question: Question, use: ToolUse, run: Run, states: States) -> 
     Does not return when the process ends: the question stands for the next one.
     """
     number = run.asked[use.id] = run.asked.get(use.id, 0) + 1
+    await _commit_text(run, states)
     one = await _asked(question, approval_rows.question_key(use.id, number), use, run, states)
     decided = await _decided(one, run, states)
     if decided is None:
@@ -63,6 +66,20 @@ async def cut_off(use: ToolUse, run: Run, states: States) -> str | None:
         answer = _answer_in(decided).choice
         lines.append(ASKED.format(prompt=one.shown, answer=json.dumps(answer) if answer else NO_ANSWER))
     return CUT_OFF.format(asked="\n".join(lines)) if lines else None
+
+
+async def _commit_text(run: Run, states: States) -> None:
+    """The text that leads up to the question stands above it, as with an approval."""
+    conversation, epoch = states.session.conversation, run.work.epoch
+
+    async def write(also: Callable[[Connection], None]) -> None:
+        def fenced(conn: Connection) -> None:
+            check_epoch(conn, conversation, epoch)
+            also(conn)
+
+        await states.runtime.database.write(fenced)
+
+    await commit_before_question(run, states, write)
 
 
 async def _decided(one: Approval, run: Run, states: States) -> Approval | None:

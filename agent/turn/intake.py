@@ -21,6 +21,7 @@ from agent.storage.fence import check_epoch
 from agent.storage.moments import to_us
 from agent.turn.calling import bill_of
 from agent.turn.guards import Progress
+from agent.turn.interim_text import committed_up_to
 from agent.turn.prompt import also_told, user_message
 from agent.turn.run import Executed, Notice, Run, Taken
 from agent.turn.saving import settle_staged, write_staged
@@ -45,6 +46,7 @@ class Opening:
 
     `loop`: it answers a question of ours. `style`: what is told of how the sender writes. `place`: where the session's
     tools work and what is set for them, where that is not at hand: after a sleep or a change of session (Z-111).
+    `committed_up_to`: position of the last message whose text stands in the outbox already.
     """
 
     run: RunId
@@ -58,6 +60,7 @@ class Opening:
     goal: int | None = None
     style: str = ""
     place: Place | None = None
+    committed_up_to: int | None = None
 
 
 def open_early(conn: Connection, work: Work, states: States) -> Opening | None:
@@ -145,7 +148,7 @@ async def take_in(run: Run, states: States) -> Taken:
     if opening.loop is not None:
         _go_on(run, opening.loop)
     if opening.resumed:
-        _count_rounds(run, states)
+        _count_rounds(run, states, opening)
     return Taken(at=at)
 
 
@@ -210,6 +213,7 @@ def _open(
             loop=begun.checkpoint.loop,
             resumed=True,
             style=style(observe=False),
+            committed_up_to=committed_up_to(conn, work.inbox_id, stored),
         )
     seen = style(observe=True)
     staged()
@@ -263,14 +267,15 @@ def _go_on(run: Run, loop: Loop) -> None:
     run.progress = Progress(**values)
 
 
-def _count_rounds(run: Run, states: States) -> None:
+def _count_rounds(run: Run, states: States, opening: Opening) -> None:
     """A run taken up again has the rounds behind it that are stored, and has said what they said."""
-    said = []
-    for message in run.messages:
+    said, after = [], opening.committed_up_to
+    for stored, message in zip(opening.stored, run.messages, strict=True):
         if message.role == "assistant":
             run.progress.model_calls += 1
             run.progress.steps += 1
             run.progress.tool_rounds += bool(message.tool_uses)
-            said.append(text_of(message))
+            if after is None or stored.position > after:
+                said.append(text_of(message))
         run.progress.tool_failures += sum(result.is_error for result in message.tool_results)
-    run.speech = Speech(states.runtime.outbox, tuple(said))
+    run.speech = Speech(states.runtime.outbox, tuple(said), was_committed=after is not None)

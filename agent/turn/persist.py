@@ -57,7 +57,7 @@ async def persist(executed: Executed, run: Run, states: States) -> Persisted:
     if run.opened:
         run.messages = with_orphaned_uses_answered(run.messages)
     work, says = run.work, says_of(executed, run, states)
-    unheard = run.opened and not says and (run.unheard or work.incoming.may_be_silent)
+    unheard = run.opened and not says and not run.speech.was_committed and (run.unheard or work.incoming.may_be_silent)
     step = writing_of(states.message.compaction) if run.opened else None
     growth = growth_of(run, states)
     at = to_us(runtime.clock.now())

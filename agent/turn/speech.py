@@ -1,4 +1,4 @@
-"""What the person sees of a run: the texts of its rounds, one under the other. Previews may vanish, `text` arrives."""
+"""The texts of a run's rounds, one under the other, as the person sees them. Previews may vanish, `text` arrives."""
 
 from agent.core.outbox import Outbox
 
@@ -6,17 +6,21 @@ BETWEEN = "\n\n"
 
 
 class Speech:
-    """Follows one run; `earlier` are the texts of rounds before a crash."""
+    """Follows one run; `earlier` are the texts of rounds before a crash that are not committed yet.
 
-    def __init__(self, outbox: Outbox, earlier: tuple[str, ...] = ()) -> None:
+    `was_committed`: a part of the run's text stands in the outbox already.
+    """
+
+    def __init__(self, outbox: Outbox, earlier: tuple[str, ...] = (), *, was_committed: bool = False) -> None:
         self._outbox = outbox
         self._rounds = [text for text in earlier if text]
         self._open: list[str] = []
         self._previewed = False  # the preview holds the rounds before this one
+        self.was_committed = was_committed
 
     @property
     def text(self) -> str:
-        """Everything said so far, what is being streamed included."""
+        """Everything that is said and not committed yet, what is being streamed included."""
         return BETWEEN.join(text for text in (*self._rounds, self.unfinished) if text)
 
     @property
@@ -45,3 +49,10 @@ class Speech:
         self._open = []
         if text:
             self._rounds.append(text)
+
+    def committed(self) -> None:
+        """The rounds so far stand in the outbox: `text` begins anew, and so does the preview."""
+        self._rounds = []
+        self._previewed = False
+        self.was_committed = True
+        self._outbox.end_preview()

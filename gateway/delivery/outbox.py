@@ -175,6 +175,11 @@ class ConversationOutbox:
         if self._draft is not None:
             self._draft.void()
 
+    def end_preview(self) -> None:
+        if self._draft is not None:
+            self._stage.drafts.end(self._key, self._draft)
+            self._draft = None
+
     def status(self, text: str) -> None:
         if self._stop is not None and self._stop.is_shown and self._status is None:
             self._stop.show(text or self._phrase("working"))  # one message that does not stay is enough
@@ -236,6 +241,4 @@ class ConversationOutbox:
         if self._status is not None:
             self._status.show("")
             self._status = None
-        if self._draft is not None:
-            self._stage.drafts.end(self._key, self._draft)
-            self._draft = None
+        self.end_preview()

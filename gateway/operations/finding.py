@@ -94,9 +94,7 @@ def _rows(conn: Connection, ref: str) -> Sequence[Any]:
 def _told(conn: Connection, row: Any) -> dict[str, Json]:
     """One message: who wrote what, when, how its run ended and why, what was answered, and what the log calls it."""
     run = conn.execute(select(turn).where(turn.c.inbox_id == row.id)).first()
-    answers = conn.execute(
-        select(outbox.c.payload).where(outbox.c.inbox_id == row.id).order_by(outbox.c.part)
-    ).scalars()
+    answers = conn.execute(select(outbox.c.payload).where(outbox.c.inbox_id == row.id).order_by(outbox.c.id)).scalars()
     calls = conn.execute(
         select(tool_call.c.tool, tool_call.c.verdict).where(tool_call.c.inbox_id == row.id).order_by(tool_call.c.id)
     )

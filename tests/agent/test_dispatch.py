@@ -328,3 +328,80 @@ async def test_a_turn_waits_for_servers_that_come_for_the_first_time_and_for_no_
             toolbox.tried("late")  # it could not be connected
     await world.run(await world.admit("again"))
     assert len(provider.requests) == 2
+
+
+WHY = "I look into the folder first."
+
+
+async def said(world: World) -> list[str]:
+    """Texts of the outbox in their order; a question by its beginning."""
+    return ["May I?" if say.buttons else say.text for say in await world.says()]
+
+
+@pytest.mark.requirement("G-01", "G-05")
+async def test_the_words_before_a_question_stand_above_it_once(sqlite_database: Database, tmp_path: Path) -> None:
+    tool = FakeTool(spec=named("echo", risk="write"))
+    scripts = (
+        calls_all([("echo", {"text": "x"}, "c1"), ("echo", {"text": "y"}, "c2")], text=WHY),
+        calls("echo", {"text": "z"}, text="One more."),
+        says("Done."),
+    )
+    world = world_with(sqlite_database, tmp_path, *scripts, tools=(tool,))
+    work = await world.admit("go")
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.run, work)
+        one = await asked(world)
+        assert (await said(world))[:2] == [WHY, "May I?"], "the person reads why before they decide"
+        assert [say.kind for say in await world.says(work)] == ["reply"], "it takes its preview's place"
+        await approve(world, one)
+        await approve(world, await asked(world))
+        await until(lambda: len(tool.calls) == 2)
+        await approve(world, await asked(world))
+    texts = await said(world)
+    assert [text for text in texts if text != "May I?"] == [WHY, "One more.", "Done."], "nothing lost, nothing twice"
+    assert texts[-3:] == ["One more.", "May I?", "Done."]
+
+
+@pytest.mark.requirement("G-01", "G-05", "R-51")
+@pytest.mark.parametrize("asked_already", [False, True], ids=["before the question", "after it"])
+async def test_the_words_before_a_question_survive_a_crash_once(
+    sqlite_database: Database, tmp_path: Path, asked_already: bool
+) -> None:
+    tool = FakeTool(spec=named("echo", risk="write"))
+    scripts = (calls("echo", {"text": "x"}, text=WHY), says("Done."))
+    world = world_with(sqlite_database, tmp_path, *scripts, tools=(tool,))
+    work = await world.admit("go")
+    if not asked_already:
+        world.outbox.dies_at_end_of_preview = True
+
+    async def until_it_dies() -> None:
+        with suppress(Crash), first_error():
+            await world.run(work)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(until_it_dies)
+        if asked_already:
+            await asked(world)
+            world.agent.stop(SHUTDOWN)
+    assert await said(world) == ([WHY, "May I?"] if asked_already else [WHY])
+    await world.restart()
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.run, await world.again(work))
+        await approve(world, await asked(world))
+    assert await said(world) == [WHY, "May I?", "Done."]
+
+
+@pytest.mark.requirement("G-01", "G-20")
+async def test_a_stopped_question_does_not_repeat_the_words_before_it(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    tool = FakeTool(spec=named("echo", risk="write"))
+    world = world_with(sqlite_database, tmp_path, calls("echo", {"text": "x"}, text=WHY), tools=(tool,))
+    work = await world.admit("go")
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.run, work)
+        await asked(world)
+        world.agent.stop("/stop")
+    texts = await said(world)
+    assert texts[:2] == [WHY, "May I?"]
+    assert not any(WHY in text for text in texts[1:])

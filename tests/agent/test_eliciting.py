@@ -96,6 +96,21 @@ async def test_only_who_was_asked_answers_and_the_call_goes_on(sqlite_database: 
     assert await result(world) == "painted blue"
 
 
+@pytest.mark.requirement("G-18", "G-05")
+async def test_the_words_before_a_question_of_a_call_are_kept_before_it(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    provider = ScriptedProvider(scripts=[calls("echo", {"text": "x"}, text="I need a colour."), says("done")])
+    world = World(sqlite_database, tmp_path, provider, tools=(Asks(),))
+    work = await world.admit("go")
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.run, work)
+        one = await asked(world)
+        assert [say.text for say in await world.says()] == ["I need a colour.", "Which colour?"]
+        await answer(world, one, 0)
+    assert [say.text for say in await world.says()] == ["I need a colour.", "Which colour?", "done"]
+
+
 async def test_what_a_person_takes_is_not_the_time_of_the_tool(sqlite_database: Database, tmp_path: Path) -> None:
     settings = Settings(timeouts=TimeoutSettings(tool_info=0.05))
     world = world_with(sqlite_database, tmp_path, Asks(), settings=settings)

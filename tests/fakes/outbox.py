@@ -7,6 +7,7 @@ from typing import Any
 
 from agent.core.events import Event
 from agent.core.outbox import Audience, Button
+from tests.fakes.mortal import Crash
 
 
 @dataclass(kw_only=True)
@@ -25,6 +26,7 @@ class FakeOutbox:
     ended: int = 0
     busy: bool = False
     suspends: bool = True
+    dies_at_end_of_preview: bool = False  # once: right after the text of the preview was committed
 
     def begin(self, audience: Audience) -> None:
         self.audiences.append(audience)
@@ -39,6 +41,12 @@ class FakeOutbox:
         self.resets += 1
         self.preview_text = ""
         self.previews.append("")
+
+    def end_preview(self) -> None:
+        if self.dies_at_end_of_preview:
+            self.dies_at_end_of_preview = False
+            raise Crash
+        self.preview_text = ""
 
     def status(self, text: str) -> None:
         self.status_line = text

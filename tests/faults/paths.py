@@ -46,7 +46,7 @@ _POINTS: dict[Path, Sequence[Point | tuple[Point, int]]] = {
     "command": ("admit.after", *_COMMIT, *_SEND),
     "status": ("status.shown", ("model.before", 2), "commit.after", "send.after"),
     "question": ("question.open", "commit.within", "send.after"),
-    "approval": ("approval.asked", "approval.decided", "approval.executed", "commit.within"),
+    "approval": ("text.committed", "approval.asked", "approval.decided", "approval.executed", "commit.within"),
 }  # fmt: skip
 
 CHANNELS = ("telegram", "discord", "slack", "web", "console")
@@ -99,10 +99,11 @@ def rules_for(cell: Cell, tag: str) -> list[dict[str, Any]]:
                 {"match": said, "reply": {"blocks": [call]}},
             ]
         case "approval":
+            why = {"type": "text", "text": f"{tag} {WHY}"}
             gated = {"type": "tool_use", "name": "current_time", "input": {}}
             return [
                 {"match": {**said, "tool_result": True}, "reply": answer},
-                {"match": said, "reply": {"blocks": [gated]}},
+                {"match": said, "reply": {"blocks": [why, gated]}},
             ]
         case "status":
             busy = {"status": 529, "message": "trouble", "retry_after": 2.5}

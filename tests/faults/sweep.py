@@ -151,7 +151,7 @@ class Sweep:
                     await self._confirm()
             case "approval":
                 await self.place.say(tag)
-                if cell.point != "approval.asked":
+                if cell.point not in UNANSWERED:
                     await self._approve()
             case "reply":
                 await self.place.say(f"{tag} first")
@@ -182,7 +182,7 @@ class Sweep:
             await self._confirm(after=_flat(phrase("question_over", "en")))
         elif in_group and cell.point == "commit.within":
             await self._once_more(before)
-        if cell.point == "approval.asked":
+        if cell.point in UNANSWERED:
             await self._approve()
         wanted = self._wanted(cell, tag)
 
@@ -242,6 +242,8 @@ class Sweep:
                 return [_flat(phrase("new", "en").partition("\u2063")[0].partition("/")[0])]  # names differ by platform
             case "question":
                 return ["Hidden from the model:"]
+            case "approval":
+                return [f"{tag} {WHY}", f"{tag} answered: {WORDS}"]
             case "reply" if cell.point != "drain":
                 return [f"{tag} answered: {WORDS}", f"{tag} the second"]
             case _:
