@@ -82,13 +82,14 @@ async def _turn_away(call: Call, person: str) -> Reply:
 
 
 async def _block(call: Call, person: str) -> Reply:
-    """Nobody blocks who has as much to say as they do, themselves included."""
+    """Nobody blocks who has as much to say as they do, themselves included. The earlier role is remembered."""
     phrase, language, given = call.house.phrase, call.incoming.language, call.house.book.grants
     theirs, own = (role_everywhere(who, call.house.access(), given) for who in (person, str(call.incoming.person)))
     if theirs >= own:
         return Reply(text=phrase("block_too_high", language, person=person), private=True)
     at = to_us(call.house.clock.now())
-    await _give(call, Grant(subject=person, kind="person", role="blocked", granted_by=str(call.incoming.person), at=at))
+    grant = Grant(subject=person, kind="person", role="blocked", granted_by=str(call.incoming.person), at=at)
+    call.house.book.note(await call.house.database.write(lambda conn: grants.block(conn, grant)))
     return Reply(text=phrase("blocked_person", language, person=person))
 
 
@@ -112,10 +113,29 @@ async def _remove(call: Call, subject: str) -> Reply:
     had = call.house.book.grants.everywhere.get(subject, Role.STRANGER)
     if had > call.role:
         return refused(call)
+    if had is Role.BLOCKED:
+        return await _unblock(call, subject)
     taken = await call.house.database.write(lambda conn: grants.take(conn, subject))
     call.house.book.forget(subject)
-    key = "disallowed_before" if not taken else "unblocked" if had is Role.BLOCKED else "disallowed"
+    key = "disallowed" if taken else "disallowed_before"
     return Reply(text=call.house.phrase(key, call.incoming.language, person=subject))
+
+
+async def _unblock(call: Call, person: str) -> Reply:
+    """They are as they were before the block; the answer tells where that is not enough to be answered."""
+    house, by, at = call.house, str(call.incoming.person), to_us(call.house.clock.now())
+    restored = await house.database.write(lambda conn: grants.unblock(conn, person, by=by, at=at))
+    house.book.forget(person)
+    if restored is not None:
+        house.book.note(restored)
+    settings = house.access()
+    if person in settings.block:
+        key = "blocked_by_settings"
+    elif restored is not None or person in (*settings.allow, *settings.admins):
+        key = "unblocked_as_before"
+    else:
+        key = "unblocked" if settings.dm == "open" else "unblocked_stranger"
+    return Reply(text=house.phrase(key, call.incoming.language, person=person))
 
 
 async def whoami(call: Call) -> Reply:

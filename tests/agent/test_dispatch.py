@@ -391,6 +391,27 @@ async def test_the_words_before_a_question_survive_a_crash_once(
     assert await said(world) == [WHY, "May I?", "Done."]
 
 
+@pytest.mark.requirement("G-01", "G-05", "R-51")
+async def test_the_words_before_a_question_are_not_said_again_when_its_call_was_cut_off(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    tool = FakeTool(spec=named("echo", risk="write"), errors=[Crash()])  # type: ignore[list-item]
+    scripts = (calls("echo", {"text": "x"}, text=WHY), says("Done."))
+    world = world_with(sqlite_database, tmp_path, *scripts, tools=(tool,))
+    work = await world.admit("go")
+
+    async def until_it_dies() -> None:
+        with suppress(Crash), first_error():
+            await world.run(work)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(until_it_dies)
+        await approve(world, await asked(world))
+    await world.restart()
+    await world.run_through(await world.again(work))
+    assert await said(world) == [WHY, "May I?", "Done."]
+
+
 @pytest.mark.requirement("G-01", "G-20")
 async def test_a_stopped_question_does_not_repeat_the_words_before_it(
     sqlite_database: Database, tmp_path: Path

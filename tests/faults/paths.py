@@ -8,6 +8,7 @@ from agent.core.crash_points import Point
 
 Path = Literal["reply", "long", "tool", "system", "notice", "command", "status", "question", "approval"]
 
+WHY = "needs the time, so it asks."  # before the call that a person must allow
 WORDS = " ".join(f"word{number}" for number in range(14))
 LONG = "\n\n".join(f"Paragraph {number}: {'so it goes on and on, ' * 9}end." for number in range(34))
 
@@ -27,6 +28,8 @@ class Cell:
 _ADMIT: tuple[Point, ...] = ("admit.before", "admit.commit", "admit.after", "acknowledge")
 _COMMIT: tuple[Point, ...] = ("commit.before", "commit.within", "commit.after")
 _SEND: tuple[Point, ...] = ("send.before", "send.noted", "send.after")
+
+UNANSWERED: frozenset[Point] = frozenset({"text.committed", "approval.asked"})  # killed before anybody said yes
 
 # Nothing of an answer is under way there, so that none may say that it is a repeat; and where one must on Telegram.
 NOTHING_BEGUN: frozenset[Point] = frozenset({*_COMMIT, "send.before", "send.piece"})

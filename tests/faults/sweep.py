@@ -23,7 +23,7 @@ from agent.storage.payloads import decode_parts, encode_incoming
 from gateway.phrases.catalogue import read_catalogue
 from tests.doubles.limits import raised_limits
 from tests.fakes.shapes import refusals
-from tests.faults.paths import BEGUN, NOTHING_BEGUN, WORDS, Cell, long_answer, rules_after, rules_for
+from tests.faults.paths import BEGUN, NOTHING_BEGUN, UNANSWERED, WHY, WORDS, Cell, long_answer, rules_after, rules_for
 from tests.faults.places import PLACES, REPEATED, Place, hears
 from tests.program import configs
 from tests.program.doubles import all_doubles, until

@@ -1,6 +1,7 @@
 """Who may talk: /allow; who one is: /whoami; why there was no answer: /why."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -62,6 +63,33 @@ async def test_a_person_is_blocked_and_no_longer(world: World) -> None:
     for admin in ("telegram:77", "web:1"):
         assert "as much to say" in await world.asks(f"/allow block {admin}", "as much to say")
     assert "Use /allow in a group" in await world.asks("/allow block", "Use /allow", chat=GROUP)
+
+
+@pytest.mark.parametrize("role", ["member", "admin"])
+async def test_a_block_that_is_taken_back_leaves_a_person_as_before(world_of: Callable[..., World], role: Any) -> None:
+    world = world_of()
+    world.grants = (
+        Grant(subject="telegram:99", kind="person", role=role, granted_by="telegram:77", at=1),
+        Grant(subject="telegram:1", kind="person", role="owner", granted_by="operator", at=1),
+    )
+    async with world.process():
+        assert "is blocked" in await world.asks("/allow block telegram:99", "is blocked", person="1")
+        assert "is blocked" in await world.asks("/allow block telegram:99", "is blocked", person="1")
+    async with world.process():  # what is remembered outlives the process
+        assert (await world.say("hello", person=ZOE)).reason == "blocked"
+        answer = await world.asks("/allow remove telegram:99", "no longer", person="1")
+        assert answer == "telegram:99 is no longer blocked and is let in as before."
+        assert f"role {role}" in await world.asks("/whoami", person=ZOE)
+    async with world.process():
+        assert f"role {role}" in await world.asks("/whoami", person=ZOE)
+        assert "no longer let in" in await world.asks("/allow remove telegram:99", "no longer", person="1")
+
+
+async def test_who_was_a_stranger_before_the_block_is_one_again_and_the_answer_says_so(world: World) -> None:
+    assert "is blocked" in await world.asks("/allow block telegram:99", "is blocked")
+    answer = await world.asks("/allow remove telegram:99", "no longer")
+    assert "a stranger to me, as before the block: /allow telegram:99 lets them in" in answer
+    assert (await world.say("hello", person=ZOE)).reason == "not paired yet"
 
 
 async def test_whom_the_configuration_blocks_is_let_in_by_nobody(world_of: Callable[..., World]) -> None:
