@@ -120,9 +120,10 @@ def _compaction(call: Call, seen: Status) -> list[str]:
     now_ms = to_us(call.house.clock.now()) // 1000
     badge = badge_of(seen.compaction_last_before, seen.compaction_last_after, seen.compaction_last_at_ms, now_ms)
     lines = [phrase("status_compaction", language, badge=badge)] if badge else []
-    if seen.strategy in ("subgoal", "subgoal_mig"):
-        values = {"count": seen.subgoals, "active": seen.active_subgoal or "–", "strategy": seen.strategy}
-        lines.append(phrase("status_subgoals", language, **values))
+    if seen.strategy in ("subgoal", "subgoal_mig") and seen.active_subgoal:
+        key = "status_subgoals_admin" if call.role >= Role.ADMIN else "status_subgoals"
+        values = {"count": seen.subgoals, "active": seen.active_subgoal, "strategy": seen.strategy}
+        lines.append(phrase(key, language, **values))
     elif seen.strategy == "task_aware" and seen.task_goal:
         lines.append(phrase("status_task_goal", language, goal=seen.task_goal))
     return lines

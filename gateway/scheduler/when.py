@@ -22,6 +22,7 @@ from gateway.scheduler.words import Words
 LONGEST = 24  # words of a time behind a text
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}[t ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:z|[+-]\d{2}:?\d{2})?")
 _CRON = re.compile(r"cron[: ]\s*(?=[\d*\"'`])", re.IGNORECASE)
+_YESTERDAY = re.compile(r"(?:yesterday|gestern|vorgestern)(?=$|\s+(?:at\b|um\b|gegen\b|\d))", re.IGNORECASE)
 _WINDOW_ONLY = {"window"}
 
 
@@ -50,6 +51,8 @@ def read_when(text: str, *, now: datetime, zone: ZoneInfo) -> Wanted:
     if found := _CRON.match(text.strip()):
         line, rest = read_cron(text.strip()[found.end() :])
         return Wanted(rule=parse_cron(line), when=line, text=_linked(rest))
+    if past := _YESTERDAY.match(text.strip()):
+        raise Mistake("when_past", text=past[0])
     words = Words(text)
     words.take(say.ME)
     begin, local = words.at, now.astimezone(zone).replace(tzinfo=None)

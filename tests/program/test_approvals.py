@@ -25,6 +25,7 @@ from tests.program.doubles import (
 from tests.program.people import GROUP, OnDiscord, OnSlack, OnTelegram
 from tests.program.running import Program
 
+WHY = "I run a command for that."
 COMMAND = "echo 42 >> ran; cat ran"  # run twice it would say so
 CALL = {"type": "tool_use", "name": "shell", "input": {"command": COMMAND}}
 BOB = {"id": 78, "first_name": "Bob"}
@@ -34,7 +35,7 @@ RULES = [
     {"match": {"tool_result": True, "tool_result_contains": "exit code 0"}, "reply": {"text": "It is 42."}},
     {"match": {"tool_result": True}, "reply": {"text": "Then not."}},
     {"match": {"contains": "your tokens"}, "reply": {"text": LEAK, "token_delay": 0.02}},
-    {"match": {"contains": "work it out"}, "reply": {"blocks": [CALL]}},
+    {"match": {"contains": "work it out"}, "reply": {"blocks": [{"type": "text", "text": WHY}, CALL]}},
 ]
 
 
@@ -137,6 +138,11 @@ async def test_asked_killed_pressed_done_once_on_all_five(tmp_path_factory: pyte
             await says(place, "May I do this? (shell)")
         await program.settled()
         await _nobody_else_in_a_group(doubles, places["telegram"])
+        for name, place in places.items():
+            shown = await place.shown()
+            (why,) = (at for at, text in enumerate(shown) if WHY in text)
+            (question,) = (at for at, text in enumerate(shown) if "May I do this?" in text)
+            assert why < question, f"{name}: the reason stands above the question: {shown}"
         found = {name: await button(name, doubles, place, "Approve") for name, place in places.items()
                  if name != "console"}  # fmt: skip
         program.kill()
@@ -160,6 +166,7 @@ async def test_asked_killed_pressed_done_once_on_all_five(tmp_path_factory: pyte
             shown = await place.shown()
             assert sum("It is 42." in text for text in shown) == 1, name
             assert sum("May I do this?" in text for text in shown) == 1, name
+            assert sum(WHY in text for text in shown) == 1, f"{name}: not lost, not repeated: {shown}"
 
         async def quiet() -> bool:
             return not [one for place in places.values() for one in await place.transient()]

@@ -29,6 +29,7 @@ async def test_status_tells_what_is_really_in_use(world: World) -> None:
     answer = await world.asks("/status", "other")
     assert "a (other), chosen here" in answer
     assert "2 messages" in answer
+    assert "Working on" not in answer, "nothing is known of that yet"
 
 
 async def test_status_beside_a_running_turn(world: World) -> None:
