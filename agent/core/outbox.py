@@ -76,7 +76,7 @@ class Question:
     prompt: str
     asked_of: PersonId | None
     choices: tuple[str, ...] = ("yes", "no")
-    timeout_s: float = 30.0
+    timeout_s: float = 120.0
     interaction: str | None = None
     grave: bool = False
     asides: int = 0

@@ -31,8 +31,19 @@ def help_of(commands: Commands, call: Call) -> Reply:
     if not found.allowed(call.role, in_group=call.in_group):
         lines.append(phrase("help_admins", language))
     if found.examples:
-        lines += ["", phrase(found.examples, language)]
+        lines += ["", _listed(phrase(found.examples, language))]
     return Reply(text="\n".join(lines), private=True)
+
+
+def _listed(examples: str) -> str:
+    """With one list item for each line that shows a command: Markdown runs plain lines together."""
+    lines: list[str] = []
+    for line in examples.splitlines():
+        item = f"- {line}" if line.startswith(f"{MARK}/") else line
+        if lines and item.startswith("- ") != lines[-1].startswith("- "):
+            lines.append("")
+        lines.append(item)
+    return "\n".join(lines)
 
 
 def help_text(commands: Commands, call: Call) -> str:

@@ -70,7 +70,11 @@ class Questions:
         """Ask and wait. A question that could not be shown, or was not answered in time, is denied; never raises."""
         token = secrets.token_urlsafe(18)
         entry = _Open(channel.key, question, Rest(self._clock))
-        parts = await self._parts(channel, question, language)
+        terms = self._terms(question, language)
+        parts = await self._parts(channel, f"{question.prompt}\n\n{terms}", question, language)
+        closed = (await self._parts(channel, question.prompt, question, language))[
+            -1
+        ]  # how it ended replaces the terms
         shown: Shown | None = None
         closed_by_others = True
         self._open[token] = entry
@@ -85,9 +89,9 @@ class Questions:
             del self._open[token]
             if shown is not None:
                 choice, at = entry.answer.choice, shown
-                closed_by_others = self._spawn(lambda: self._close(channel, at, parts[-1], choice, language))
+                closed_by_others = self._spawn(lambda: self._close(channel, at, closed, choice, language))
         if shown is not None and not closed_by_others:  # answered before delivery runs: nobody else would do it
-            await self._close(channel, shown, parts[-1], entry.answer.choice, language)
+            await self._close(channel, shown, closed, entry.answer.choice, language)
         return entry.answer
 
     def press(self, action: str, person: PersonId, language: str = "en") -> Verdict:
@@ -152,9 +156,11 @@ class Questions:
         )
         return (row,)
 
-    async def _parts(self, channel: Channel, question: Question, language: str) -> tuple[Document, ...]:
+    def _terms(self, question: Question, language: str) -> str:
+        return self._phrase("question_terms", language, minutes=max(1, round(question.timeout_s / 60)))
+
+    async def _parts(self, channel: Channel, text: str, question: Question, language: str) -> tuple[Document, ...]:
         capabilities = channel.capabilities
-        text = question.prompt
         if not capabilities.buttons:
             hint = self._phrase("answer_by_text", language, choices=" / ".join(question.choices))
             text = f"{text}\n\n{hint}"

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import text as sql
 
 from gateway.access.policy import Role
+from gateway.channels.document import List
 from gateway.channels.inbound import Mention
 from gateway.commands.all import all_commands, specs
 from gateway.commands.command import MOST_ACTION, Call, Command, Commands, Reply, choices, split_command
@@ -209,3 +210,11 @@ def test_the_page_of_commands_says_which_are_done_at_once(cell: str, mark: str) 
         command = COMMANDS.named(name)
         assert command is not None
         assert command.immediate is bool(mark), name
+
+
+async def test_help_for_one_command_gives_each_example_a_line_of_its_own(world: World) -> None:
+    await world.say("/help remind")
+    await world.shows("tomorrow 9:00")
+    (document,) = [one.message.document for one in world.screen().shown if "tomorrow 9:00" in one.text]
+    (examples,) = [block for block in document if isinstance(block, List)]
+    assert len(examples.items) >= 5, "no two run into one paragraph"
