@@ -69,7 +69,8 @@ def _display(state: StateBlock, start: int, end: int, silent: bool) -> bool:
             return False
         lines.append(state.src[state.bMarks[number] + state.tShift[number] : state.eMarks[number]].strip())
     lines[-1] = lines[-1].removesuffix(closing)
-    if not _FORMAL.search("\n".join(lines)):
+    formula = "\n".join(lines)
+    if closing in formula or not _FORMAL.search(formula):  # "\[x\] … \[y\]": two pairs of escaped brackets
         return False
     if silent:
         return True

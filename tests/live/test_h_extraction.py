@@ -52,7 +52,7 @@ async def test_a_slow_question_delays_no_turn_and_its_answer_is_shown(
         assert r"CURRENT: <one sentence>\nCOMPLETED: <one sentence or NONE>" in subgoal_systems(llm)[0]
         await world.answered("and milk", "and milk")  # the question is still open
         assert "ended_at" not in next(call for call in llm.calls if SUBGOAL in json.dumps(call["body"]))
-        assert await now(world) == "–"
+        assert await now(world) == ""
         world.go_on("it")
         await until(lambda: all("ended_at" in call for call in llm.calls))
         await world.answered("and sugar", "and sugar")

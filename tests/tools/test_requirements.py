@@ -65,7 +65,7 @@ def test_no_test_names_an_id_that_does_not_exist() -> None:
     ],
 )
 def test_mistakes(status: str, tests: dict[str, list[str]], mistake: str | None) -> None:
-    found = list(mistakes({"Z-01": entry(status)}, {"Z-01": tests}))
+    found = [one for one in mistakes({"Z-01": entry(status)}, {"Z-01": tests}) if "not live" not in one]
     assert mistake in found if mistake else not found
 
 

@@ -25,7 +25,7 @@ async def test_people_see_their_style_and_take_it_back(world: World) -> None:
     assert "short messages" in told
     await world.answered("ok do it 5")
     assert told.replace("5", "6") in json.dumps(world.llm.bodies[-1]["messages"])
-    assert "6 messages counted" in await world.asks("/memory", "How you write")
+    assert "messages counted so far: 6" in await world.asks("/memory", "How you write")
     await world.asks("/memory export", "Everything I have kept here")
     exported = max((world.home / "exports").glob("*.json"), key=lambda path: path.stat().st_mtime)
     assert json.loads(exported.read_text())["your_style"]["messages"] == 6

@@ -1,7 +1,7 @@
 """Markdown becomes blocks; plain text stays plain; what is written out reads back as the same."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from gateway.channels.document import (
     Bold,
@@ -164,6 +164,7 @@ def test_any_text_can_be_read_and_is_never_nothing(text: str) -> None:
 
 @settings(deadline=None, max_examples=200)
 @given(fragments)
+@example(text="[x] [](http://a.b/c_d)[x] ")
 def test_any_text_written_out_keeps_its_letters(text: str) -> None:
     document = parse(text)
     again = parse(to_markdown(document))
